@@ -1,0 +1,1 @@
+"""Batches and a model to checkpoints (paper section 5)."""

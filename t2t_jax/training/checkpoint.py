@@ -1,0 +1,136 @@
+"""Checkpoints on disk, by Orbax: a train state and the fingerprint of what it was trained on."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from jaxtyping import PyTree
+
+from t2t_jax.training.step import TrainState
+
+
+class Checkpoints:
+    """The checkpoints of one run, one directory per step, written whole or not at all.
+
+    Parameters lie apart from the rest, so that decoding reads no optimiser state.
+
+    Args:
+      directory: made if it is not there.
+      keep: how many of the last checkpoints stay; None keeps all.
+      identity: what a checkpoint must agree with to be used, above all the fingerprint of its
+        vocabulary; stored with each.
+    """
+
+    def __init__(
+        self, directory: Path, *, identity: Mapping[str, str], keep: int | None = None
+    ) -> None:
+        self._directory = directory.resolve()
+        self._identity = dict(identity)
+        self._manager = ocp.CheckpointManager(
+            self._directory,
+            options=ocp.CheckpointManagerOptions(
+                max_to_keep=keep, create=True, cleanup_tmp_directories=keep is not None
+            ),
+            item_handlers={
+                "params": ocp.StandardCheckpointHandler(),
+                "progress": ocp.StandardCheckpointHandler(),
+                "identity": ocp.JsonCheckpointHandler(),
+            },
+        )
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._manager.close()  # waits for what is being written
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps of which there is a checkpoint, in order."""
+        return sorted(self._manager.all_steps())
+
+    def save(self, state: TrainState) -> None:
+        """Writes a checkpoint of `state` in the background, unless its step has one."""
+        step = int(state.step)
+        if step in self._manager.all_steps():
+            return
+        self._manager.save(
+            step,
+            args=ocp.args.Composite(
+                params=ocp.args.StandardSave(state.params),
+                progress=ocp.args.StandardSave(_progress(state)),
+                identity=ocp.args.JsonSave(self._identity),
+            ),
+        )
+
+    def restore_last(self, template: TrainState) -> TrainState | None:
+        """The last checkpoint, laid out over devices as `template` is; None if there is none.
+
+        Raises:
+          ValueError: it is of another vocabulary, or of a model of another shape.
+        """
+        if not self.steps:
+            return None
+        step = self.steps[-1]
+        self._check_identity(step)
+        restored = self._restore(
+            step, params=_abstract(template.params), progress=_abstract(_progress(template))
+        )
+        return TrainState(params=restored["params"], **restored["progress"])
+
+    def restore_params(self, template: PyTree, average: int = 1) -> PyTree:
+        """The mean of the parameters of the last `average` checkpoints.
+
+        Raises:
+          ValueError: there are fewer, or they are of another vocabulary or shape.
+        """
+        if len(self.steps) < average:
+            raise ValueError(
+                f"{self._directory} holds {len(self.steps)} checkpoints, "
+                f"decoding.average_checkpoints={average} needs {average}"
+            )
+        total = None
+        for step in self.steps[-average:]:
+            self._check_identity(step)
+            params = self._restore(step, params=_abstract(template))["params"]
+            # Summed in float64, so that the mean does not depend on how many there are.
+            addend = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
+            total = addend if total is None else jax.tree.map(np.add, total, addend)
+        return jax.tree.map(lambda leaf: (leaf / average).astype(np.float32), total)
+
+    def _restore(self, step: int, **templates: PyTree) -> Mapping[str, PyTree]:
+        arguments = {name: ocp.args.StandardRestore(tree) for name, tree in templates.items()}
+        try:
+            return self._manager.restore(step, args=ocp.args.Composite(**arguments))
+        except (ValueError, KeyError) as error:
+            raise ValueError(
+                f"the checkpoint {self._directory / str(step)} does not fit this model: its config "
+                "has changed since, or it was written by another version"
+            ) from error
+
+    def _check_identity(self, step: int) -> None:
+        restored = self._manager.restore(
+            step, args=ocp.args.Composite(identity=ocp.args.JsonRestore())
+        )["identity"]
+        for name, value in self._identity.items():
+            if restored.get(name) != value:
+                raise ValueError(
+                    f"the checkpoint {self._directory / str(step)} has {name} "
+                    f"{restored.get(name)}, here it is {value}: it cannot be used with this one"
+                )
+
+
+def _progress(state: TrainState) -> dict[str, PyTree]:
+    return {"seed": state.seed, "step": state.step, "opt_state": state.opt_state}
+
+
+def _abstract(tree: PyTree) -> PyTree:
+    return jax.tree.map(ocp.utils.to_shape_dtype_struct, tree)

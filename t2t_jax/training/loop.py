@@ -1,0 +1,207 @@
+"""The training loop: steps, and between them what must be logged, measured and saved."""
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from t2t_jax.data.batches import Batch
+from t2t_jax.training.checkpoint import Checkpoints
+from t2t_jax.training.config import TrainingConfig
+from t2t_jax.training.loss import Metrics
+from t2t_jax.training.metrics_file import MetricsFile
+from t2t_jax.training.progress import Progress
+from t2t_jax.training.step import TrainState, TrainStep
+
+Feed = Callable[[int, int], Iterator[Batch]]  # batches from a step, up to one
+Evaluate = Callable[[PyTree], Metrics]  # of the dev split
+
+
+class Stopped(Exception):
+    """The run was asked to stop, and saved a checkpoint from which it will go on."""
+
+
+class Summary(NamedTuple):
+    """What a finished run amounts to, over all the times it was started."""
+
+    steps: int
+    target_tokens: int  # seen in training, without padding
+    seconds: float  # in the loop, evaluation and compilation included
+    stopped_early: bool
+
+
+def train(
+    state: TrainState,
+    config: TrainingConfig,
+    *,
+    train_step: TrainStep,
+    feed: Feed,
+    evaluate: Evaluate,
+    learning_rate: Callable[[int], float],
+    checkpoints: Checkpoints,
+    workdir: Path,
+) -> Summary:
+    """Trains from `state` to the last step, or until dev perplexity has stopped to improve.
+
+    Raises:
+      Stopped: on SIGTERM or SIGINT, after a checkpoint was written.
+      FloatingPointError: the loss is not a number any more.
+    """
+    metrics_file = MetricsFile(workdir, int(state.step))
+    clock = _Clock(metrics_file.entries)
+    window = _Window()
+    step = int(state.step)
+    with (
+        _stop_requests() as stop_requested,
+        Progress("train", config.steps, step) as progress,
+    ):
+        batches = feed(step, config.steps)
+        while step < config.steps and not _out_of_patience(metrics_file.entries, config.patience):
+            state, metrics = train_step(state, next(batches))
+            step += 1
+            window.add(metrics)
+            is_last = step == config.steps
+            saves = step % config.checkpoint_every_steps == 0 or is_last or stop_requested.is_set()
+            evaluates = step % config.evaluate_every_steps == 0 or is_last
+            if step % config.log_every_steps == 0 or evaluates or saves:
+                entry = window.close(step, learning_rate(step), clock)
+                metrics_file.write(entry)
+                progress.update(step, _train_text(entry))
+                _check_finite(entry)
+            if evaluates:
+                entry = _dev_entry(step, evaluate(state.params), clock)
+                metrics_file.write(entry)
+                progress.log(f"step {step}: dev perplexity {entry['perplexity']:.3f}")
+                window.restart()
+            if saves:
+                checkpoints.save(state)
+            if stop_requested.is_set() and not is_last:
+                metrics_file.close()
+                raise Stopped(f"stopped after step {step}; the same command goes on from there")
+        checkpoints.save(state)
+    metrics_file.close()
+    return Summary(step, clock.target_tokens, clock.seconds, step < config.steps)
+
+
+class _Clock:
+    """Seconds and target tokens of a run, counted on from what its metrics file says."""
+
+    def __init__(self, entries: list[dict]) -> None:
+        last = next((entry for entry in reversed(entries) if "target_tokens" in entry), {})
+        self.target_tokens = int(last.get("target_tokens", 0))
+        self._seconds_before = float(entries[-1]["seconds"]) if entries else 0.0
+        self._started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return self._seconds_before + time.monotonic() - self._started
+
+
+class _Window:
+    """The steps since the last log entry. Sums stay on the devices until it is closed."""
+
+    def __init__(self) -> None:
+        self._metrics: list[Metrics] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Starts the clock, after something that is no training."""
+        self._started = time.monotonic()
+
+    def add(self, metrics: Metrics) -> None:
+        self._metrics.append(metrics)
+
+    def close(self, step: int, learning_rate: float, clock: _Clock) -> dict:
+        """The log entry of the window; a new one starts."""
+        total = sum_of(self._metrics)
+        tokens = float(total.tokens)
+        clock.target_tokens += int(tokens)
+        entry = {
+            "split": "train",
+            "step": step,
+            "loss": float(total.loss) / tokens,  # nats per token, label-smoothed
+            "perplexity": _perplexity(total),
+            "accuracy": float(total.correct) / tokens,
+            "learning_rate": learning_rate,
+            "target_tokens_per_second": tokens / (time.monotonic() - self._started),
+            "target_tokens": clock.target_tokens,
+            "seconds": clock.seconds,
+        }
+        self._metrics = []
+        self.restart()
+        return entry
+
+
+def sum_of(metrics: list[Metrics]) -> Metrics:
+    """The sums of all, in float64."""
+    fetched = jax.device_get(metrics)
+    return Metrics(*(np.sum(column, dtype=np.float64) for column in zip(*fetched, strict=True)))
+
+
+def _dev_entry(step: int, total: Metrics, clock: _Clock) -> dict:
+    return {
+        "split": "dev",
+        "step": step,
+        "loss": float(total.loss / total.tokens),
+        "perplexity": _perplexity(total),
+        "accuracy": float(total.correct / total.tokens),
+        "seconds": clock.seconds,
+    }
+
+
+def _perplexity(total: Metrics) -> float:
+    return math.exp(min(700.0, float(total.negative_log_likelihood / total.tokens)))
+
+
+def _train_text(entry: dict) -> str:
+    return (
+        f"loss {entry['loss']:.3f}  lr {entry['learning_rate']:.2e}  "
+        f"{entry['target_tokens_per_second']:,.0f} target tokens/s"
+    )
+
+
+def _check_finite(entry: dict) -> None:
+    if not math.isfinite(entry["loss"]):
+        raise FloatingPointError(
+            f"the training loss is {entry['loss']} at step {entry['step']}: a lower learning rate "
+            "or a longer warm-up helps; the last checkpoint is kept"
+        )
+
+
+def _out_of_patience(entries: list[dict], patience: int) -> bool:
+    """Whether the last `patience` dev perplexities are all no better than the best before."""
+    perplexities = [entry["perplexity"] for entry in entries if entry["split"] == "dev"]
+    if patience == 0 or len(perplexities) <= patience:
+        return False
+    return min(perplexities[-patience:]) >= min(perplexities[:-patience])
+
+
+class _stop_requests:
+    """Turns SIGTERM and SIGINT into an event while the loop runs."""
+
+    _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+    def __enter__(self) -> threading.Event:
+        event = threading.Event()
+        self._handlers = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in self._SIGNALS:
+                self._handlers[number] = signal.signal(number, lambda *_: self._request(event))
+        return event
+
+    @staticmethod
+    def _request(event: threading.Event) -> None:
+        if event.is_set():  # asked twice: a step may take long, or never come
+            raise KeyboardInterrupt
+        event.set()
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)

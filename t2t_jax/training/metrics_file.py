@@ -1,0 +1,52 @@
+"""What a run measures as it goes: JSON lines for tables and figures, and TensorBoard files."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import tensorboardX
+
+Entry = Mapping[str, float | str]
+
+
+class MetricsFile:
+    """`metrics.jsonl` in a run's directory, and the same numbers in `tensorboard/`.
+
+    An entry has a `split`, a `step` and numbers. Opened at a step, it forgets what a run that was
+    stopped had written of later ones, so that no step stands in it twice.
+    """
+
+    def __init__(self, workdir: Path, step: int) -> None:
+        path = workdir / "metrics.jsonl"
+        self.entries = [entry for entry in read_metrics(path) if entry["step"] <= step]
+        temporary = path.with_suffix(".part")
+        temporary.write_text("".join(json.dumps(entry) + "\n" for entry in self.entries))
+        os.replace(temporary, path)
+        self._file = path.open("a")
+        self._tensorboard = tensorboardX.SummaryWriter(
+            str(workdir / "tensorboard"), purge_step=step + 1, flush_secs=10
+        )
+
+    def write(self, entry: Entry) -> None:
+        """Adds an entry, to both."""
+        self.entries.append(dict(entry))
+        print(json.dumps(entry), file=self._file, flush=True)
+        for name, value in entry.items():
+            if name not in ("split", "step"):
+                self._tensorboard.add_scalar(f"{entry['split']}/{name}", value, int(entry["step"]))
+
+    def close(self) -> None:
+        self._file.close()
+        self._tensorboard.close()
+
+
+def read_metrics(path: Path) -> list[dict]:
+    """The entries of a metrics file, oldest first; none if there is no file.
+
+    A last line that was cut when a run was killed is left out.
+    """
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")
+    return [json.loads(line) for line in lines[:-1] if line]

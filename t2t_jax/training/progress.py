@@ -1,0 +1,75 @@
+"""What a person sees while a run goes on: a progress bar, or plain lines where no terminal is."""
+
+import sys
+import time
+from collections.abc import Callable
+
+import rich.console
+import rich.progress
+
+Log = Callable[[str], None]
+
+
+class Progress:
+    """Progress of `total` steps, written to standard error.
+
+    Used with `with`; `update` draws the bar or, now and then, prints a line.
+    """
+
+    # Lines in a log file: often enough to see life, seldom enough to read.
+    _SECONDS_BETWEEN_LINES = 10.0
+
+    def __init__(self, name: str, total: int, start: int = 0) -> None:
+        self._name = name
+        self._total = total
+        self._done = start
+        self._start = start
+        self._started = time.monotonic()
+        self._last_line = -float("inf")
+        self._bar = None
+        if sys.stderr.isatty():
+            self._bar = rich.progress.Progress(
+                rich.progress.TextColumn("{task.description}"),
+                rich.progress.BarColumn(bar_width=24),
+                rich.progress.MofNCompleteColumn(),
+                rich.progress.TextColumn("{task.fields[text]}"),
+                rich.progress.TimeRemainingColumn(),
+                console=rich.console.Console(stderr=True),
+            )
+            self._task = self._bar.add_task(name, total=total, completed=start, text="")
+
+    def __enter__(self) -> "Progress":
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, done: int, text: str) -> None:
+        """`done` steps of the total are done; `text` says how it goes."""
+        self._done = done
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, text=text)
+            return
+        now = time.monotonic()
+        if now - self._last_line >= self._SECONDS_BETWEEN_LINES or done == self._total:
+            self._last_line = now
+            self.log(f"{self._name} {done}/{self._total} {text} {self._time_left()}")
+
+    def log(self, message: str) -> None:
+        """A line that stays, above the bar if there is one."""
+        if self._bar is not None:
+            self._bar.console.print(message, highlight=False, markup=False)
+        else:
+            print(message, file=sys.stderr, flush=True)
+
+    def _time_left(self) -> str:
+        seconds = time.monotonic() - self._started
+        rate = (self._done - self._start) / seconds if seconds > 0 else 0
+        if rate == 0:
+            return "time left unknown"
+        minutes, seconds = divmod(round((self._total - self._done) / rate), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"time left {hours}:{minutes:02}:{seconds:02}"
