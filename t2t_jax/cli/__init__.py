@@ -1,0 +1,1 @@
+"""The verbs of `t2t-jax`: flags and wiring only."""

@@ -1,0 +1,26 @@
+"""Reads flags so that a mistyped one ends in one sentence, not in a traceback."""
+
+import sys
+
+from absl import app
+
+
+def parse_flags(name: str, argv: list[str]) -> list[str]:
+    """A `flags_parser` for `app.run`; `name` stands before the sentences about flags."""
+    try:
+        return app.parse_flags_with_usage(argv)
+    except (AttributeError, KeyError) as error:
+        sys.exit(f"{name}: {_unknown_key(error)}")
+    except (OSError, TypeError, ValueError) as error:
+        sys.exit(f"{name}: {error}")
+
+
+def _unknown_key(error: BaseException) -> str:
+    """What ml_collections knows of a key that the config lacks, out of three nested exceptions."""
+    root = error
+    while root.__context__ is not None and "Did you mean" not in str(root.args[0]):
+        root = root.__context__
+    while isinstance(root.args[0], BaseException):
+        root = root.args[0]
+    key, _, suggestion = str(root.args[0]).partition("\n")
+    return f"the config has no key {key}. {suggestion}".strip()

@@ -1,0 +1,38 @@
+"""t2t-jax prepare: learns the vocabulary and tokenises every split, once.
+
+    t2t-jax prepare --config=configs/multi30k.py --config.data.directory=DIR
+
+What it makes is kept in --config.data.cache and found again by every later command.
+"""
+
+import sys
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from t2t_jax.cli.sections import check_vocabulary_fits, read_sections
+from t2t_jax.data.prepared import Prepared
+from t2t_jax.data.prepared import prepare as prepare_data
+
+
+def prepare(config: ConfigDict) -> Prepared:
+    """The prepared corpus of `config`, made if it is not there.
+
+    Raises:
+      ValueError: the config or the corpus is wrong.
+    """
+    sections = read_sections(config)
+    prepared = prepare_data(sections.data, lambda line: print(line, file=sys.stderr))
+    check_vocabulary_fits(sections.model, prepared.vocabulary.size)
+    return prepared
+
+
+def define_flags(arguments: list[str]) -> None:
+    """Defines the flags of this verb."""
+    config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
+    flags.mark_flag_as_required("config")
+
+
+def main() -> None:
+    """Runs the verb."""
+    prepare(flags.FLAGS.config)
