@@ -1,7 +1,9 @@
 """The numbers and choices that make one Transformer: the columns of Table 3, and more."""
 
 import dataclasses
-from typing import Literal, get_args
+from typing import Literal, no_type_check
+
+from t2t_jax.config_checks import check_above_zero, check_at_least, check_rates, check_types
 
 Positions = Literal[
     "sinusoidal", "sinusoidal_concatenated", "sinusoidal_tensor2tensor", "learned", "none"
@@ -12,6 +14,7 @@ TiedEmbeddings = Literal["all", "decoder", "none"]
 Dtype = Literal["float32", "bfloat16"]
 
 
+@no_type_check  # of its own: tests would have the arguments checked before it can
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
     """An encoder-decoder, checked once, when it is made.
@@ -44,43 +47,24 @@ class TransformerConfig:
     dtype: Dtype  # of the computation; parameters, softmax and logits are float32
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if get_args(field.type):
-                _check_choice(field.name, value, get_args(field.type))
-            elif field.type is float and type(value) in (int, float):
-                object.__setattr__(self, field.name, float(value))
-            elif type(value) is not field.type:
-                raise TypeError(f"model.{field.name}={value!r} is not of type {field.type}")
-        self._check_numbers()
+        check_types("model", self)
+        sizes = ("vocabulary_rows", "d_model", "d_ff", "num_heads", "d_k", "d_v")
+        check_at_least("model", self, 1, sizes)
+        check_at_least("model", self, 0, ("num_encoder_layers", "num_decoder_layers"))
+        rates = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
+        check_rates("model", self, rates)
+        check_above_zero("model", self, ("norm_epsilon",))
+        self._check_positions()
 
-    def _check_numbers(self) -> None:
-        for name in ("vocabulary_rows", "d_model", "d_ff", "num_heads", "d_k", "d_v"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"model.{name}={getattr(self, name)} must be at least 1")
-        for name in ("num_encoder_layers", "num_decoder_layers"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"model.{name}={getattr(self, name)} must not be negative")
-        for name in ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"model.{name}={getattr(self, name)} must be in [0, 1)")
-        if self.norm_epsilon <= 0:
-            raise ValueError(f"model.norm_epsilon={self.norm_epsilon} must be above 0")
+    def _check_positions(self) -> None:
         if self.positions.startswith("sinusoidal") and self.d_model % 2:
             raise ValueError(
                 f"model.d_model={self.d_model} is odd; sinusoidal positions need an even one"
             )
         if self.positions == "sinusoidal_tensor2tensor" and self.d_model < 4:
             raise ValueError(
-                f"model.d_model={self.d_model}: sinusoidal_tensor2tensor needs at least 4"
+                f"model.d_model={self.d_model}: positions='sinusoidal_tensor2tensor' need at "
+                "least 4"
             )
-        if self.positions == "learned" and self.max_positions < 1:
-            raise ValueError(
-                f"model.max_positions={self.max_positions} must be at least 1 "
-                "with positions='learned'"
-            )
-
-
-def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"model.{name}={value!r} is not one of {', '.join(map(repr, allowed))}")
+        if self.positions == "learned":
+            check_at_least("model", self, 1, ("max_positions",))

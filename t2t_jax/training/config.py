@@ -1,11 +1,14 @@
 """How a model is trained (paper section 5)."""
 
 import dataclasses
-from typing import Literal, get_args
+from typing import Literal, no_type_check
+
+from t2t_jax.config_checks import check_above_zero, check_at_least, check_rates, check_types
 
 Schedule = Literal["paper", "peak", "linear"]
 
 
+@no_type_check  # of its own: tests would have the arguments checked before it can
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
     """Optimiser, schedule, and how often to log, evaluate and save; checked when it is made.
@@ -31,37 +34,14 @@ class TrainingConfig:
     patience: int  # evaluations without a better dev perplexity before stopping; 0 is never
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.type is Schedule:
-                if value not in get_args(Schedule):
-                    allowed = ", ".join(map(repr, get_args(Schedule)))
-                    raise ValueError(f"training.schedule={value!r} is not one of {allowed}")
-            elif field.type is float and type(value) in (int, float):
-                object.__setattr__(self, field.name, float(value))
-            elif type(value) is not field.type:
-                raise TypeError(f"training.{field.name}={value!r} is not of type {field.type}")
-        self._check_numbers()
-
-    def _check_numbers(self) -> None:
-        for name in (
-            "steps",
-            "warmup_steps",
-            "log_every_steps",
-            "evaluate_every_steps",
-            "checkpoint_every_steps",
-            "keep_checkpoints",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"training.{name}={getattr(self, name)} must be at least 1")
-        for name in ("label_smoothing", "adam_beta1", "adam_beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"training.{name}={getattr(self, name)} must be in [0, 1)")
-        for name in ("learning_rate_scale", "peak_learning_rate", "adam_epsilon"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"training.{name}={getattr(self, name)} must be above 0")
-        if self.patience < 0:
-            raise ValueError(f"training.patience={self.patience} must not be negative")
+        check_types("training", self)
+        counts = ("steps", "warmup_steps", "keep_checkpoints")
+        intervals = ("log_every_steps", "evaluate_every_steps", "checkpoint_every_steps")
+        check_at_least("training", self, 1, counts + intervals)
+        check_at_least("training", self, 0, ("patience",))
+        check_rates("training", self, ("label_smoothing", "adam_beta1", "adam_beta2"))
+        rates = ("learning_rate_scale", "peak_learning_rate", "adam_epsilon")
+        check_above_zero("training", self, rates)
         if self.schedule == "linear" and self.warmup_steps >= self.steps:
             raise ValueError(
                 f"training.warmup_steps={self.warmup_steps} must be below steps={self.steps} "

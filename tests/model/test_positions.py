@@ -1,0 +1,72 @@
+"""Sinusoids against the formulas of the paper and of tensor2tensor, position by position."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t2t_jax.model.positions import (
+    PositionalEncoding,
+    concatenated_sinusoids,
+    sinusoids,
+    tensor2tensor_sinusoids,
+)
+
+T, D = 7, 10
+
+
+def table(entry):
+    return np.array([[entry(pos, column) for column in range(D)] for pos in range(T)])
+
+
+def test_sinusoids_alternate_sine_and_cosine():
+    def entry(pos, column):
+        angle = pos / 10000 ** (2 * (column // 2) / D)
+        return math.sin(angle) if column % 2 == 0 else math.cos(angle)
+
+    np.testing.assert_allclose(sinusoids(jnp.arange(T), D), table(entry), atol=1e-6)
+
+
+def test_concatenated_sinusoids_have_sines_left_and_cosines_right():
+    def entry(pos, column):
+        angle = pos / 10000 ** (2 * (column % (D // 2)) / D)
+        return math.sin(angle) if column < D // 2 else math.cos(angle)
+
+    np.testing.assert_allclose(concatenated_sinusoids(jnp.arange(T), D), table(entry), atol=1e-6)
+
+
+def test_tensor2tensor_sinusoids_end_at_a_wavelength_of_10000():
+    def entry(pos, column):
+        angle = pos * math.exp(-math.log(10000) * (column % (D // 2)) / (D // 2 - 1))
+        return math.sin(angle) if column < D // 2 else math.cos(angle)
+
+    np.testing.assert_allclose(tensor2tensor_sinusoids(jnp.arange(T), D), table(entry), atol=1e-6)
+
+
+def test_a_shift_is_the_same_rotation_everywhere():
+    """Section 3.5: PE[pos + k] is a linear function of PE[pos], whatever pos is."""
+    shift = 3
+    encoding = np.asarray(sinusoids(jnp.arange(20), D)).reshape(20, D // 2, 2)
+    angles = shift / 10000 ** (2 * np.arange(D // 2) / D)
+    sin, cos = encoding[:-shift, :, 0], encoding[:-shift, :, 1]
+    shifted = np.stack(
+        [sin * np.cos(angles) + cos * np.sin(angles), cos * np.cos(angles) - sin * np.sin(angles)],
+        axis=-1,
+    )
+    np.testing.assert_allclose(encoding[shift:], shifted, atol=1e-5)
+
+
+def test_positions_none_adds_nothing():
+    module = PositionalEncoding("none", D, 16, True)
+    assert not np.any(module.apply({}, jnp.arange(T)))
+
+
+def test_a_learned_table_is_learned_and_bounded():
+    module = PositionalEncoding("learned", D, T, True)
+    variables = module.init(jax.random.key(0), jnp.arange(2))
+    (leaf,) = jax.tree.leaves(variables)
+    assert leaf.shape == (T, D)
+    with pytest.raises(ValueError, match=r"a sequence of 8 tokens .* model\.max_positions=7"):
+        module.apply(variables, jnp.arange(T + 1))

@@ -1,0 +1,244 @@
+"""What must hold of the whole model, whatever its parameters."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from t2t_jax.data import vocabulary
+from t2t_jax.model import masks
+from t2t_jax.model.layers import AddAndNorm
+from t2t_jax.model.transformer import Transformer, num_parameters
+from tests.model.configs import random_variables, small
+
+B, T, S = 2, 5, 7
+VARIANTS = [
+    {},
+    {"norm": "pre"},
+    {"positions": "sinusoidal_concatenated"},
+    {"positions": "sinusoidal_tensor2tensor"},
+    {"positions": "learned"},
+    {"positions": "none"},
+    {"tied_embeddings": "decoder"},
+    {"tied_embeddings": "none", "scale_embeddings": False},
+    {"attention_biases": False, "feed_forward_biases": False, "activation": "gelu"},
+]
+every_variant = pytest.mark.parametrize("changes", VARIANTS, ids=str)
+
+
+def model_and_params(**changes):
+    model = Transformer(small(**changes))
+    return model, random_variables(model)
+
+
+def some_ids(rows, length, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).integers(4, 11, (rows, length)), jnp.int32)
+
+
+@every_variant
+def test_future_target_tokens_do_not_change_logits(changes):
+    """The gradient of position t's logits reaches the embeddings of tokens up to t, no other."""
+    model, params = model_and_params(**changes)
+    source, target = some_ids(1, S), some_ids(1, T, seed=1)
+    one_hot = jax.nn.one_hot(target, model.config.vocabulary_rows)
+
+    def logits_by_position(one_hot):
+        def from_one_hot(next_function, arguments, keywords, context):
+            is_read = context.module.name == "embedding" and context.method_name == "__call__"
+            if is_read and arguments[0] is target:
+                return one_hot @ context.module.table
+            return next_function(*arguments, **keywords)
+
+        with nn.intercept_methods(from_one_hot):
+            return model.apply(params, source, target, deterministic=True)[0].sum(-1)
+
+    jacobian = jax.jit(jax.jacrev(logits_by_position))(one_hot)  # T, 1 T vocab
+    reached = np.abs(np.asarray(jacobian)).sum(axis=(1, 3)) > 0
+    np.testing.assert_array_equal(reached, np.tril(np.ones((T, T), bool)))
+
+
+@every_variant
+def test_more_padding_changes_nothing(changes):
+    model, params = model_and_params(**changes)
+    source, target = some_ids(B, S), some_ids(B, T, seed=1)
+    forward = jax.jit(
+        lambda source, target: model.apply(params, source, target, deterministic=True)
+    )
+    expected = forward(source, target)
+    actual = forward(jnp.pad(source, ((0, 1), (0, 3))), jnp.pad(target, ((0, 1), (0, 2))))
+    assert np.isfinite(actual).all()  # a row of nothing but padding too
+    np.testing.assert_allclose(actual[:B, :T], expected, atol=1e-5)
+
+
+@every_variant
+def test_cached_decoding_equals_the_full_forward_pass(changes):
+    model, params = model_and_params(**changes)
+    beams = 3
+    source = some_ids(B, S).at[1, 4:].set(masks.PAD_ID)
+    target = some_ids(B * beams, T, seed=1)
+    forward = jax.jit(
+        lambda source, target: model.apply(params, source, target, deterministic=True)
+    )
+    expected = forward(jnp.repeat(source, beams, axis=0), target)
+
+    @jax.jit
+    def project(source):
+        memory = model.apply(params, source, deterministic=True, method=model.encode)
+        return model.apply(params, memory, method=model.project_memory)
+
+    projected = project(source)
+    cache = model.apply(params, B * beams, T + 2, method=model.empty_cache)
+    step = jax.jit(
+        lambda cache, ids, position: model.apply(
+            params,
+            cache,
+            projected,
+            masks.is_token(source),
+            ids,
+            position,
+            method=model.decode_step,
+        )
+    )
+    for t in range(T):
+        logits, cache = step(cache, target[:, t], jnp.asarray(t))
+        np.testing.assert_allclose(logits, expected[:, t], atol=1e-5)
+
+
+def test_without_positions_the_encoder_is_permutation_equivariant():
+    order = jnp.asarray([3, 0, 6, 1, 5, 2, 4])
+    source = some_ids(B, S)
+    for positions, is_equivariant in (("none", True), ("sinusoidal", False)):
+        model, params = model_and_params(positions=positions)
+
+        def encode(ids, model=model, params=params):
+            return model.apply(params, ids, deterministic=True, method=model.encode)
+
+        difference = np.abs(encode(source)[:, order] - encode(source[:, order])).max()
+        assert (difference < 1e-5) == is_equivariant
+
+
+def test_post_norm_gives_normalised_layers_and_pre_norm_does_not():
+    for norm, is_normalised in (("post", True), ("pre", False)):
+        module = AddAndNorm(small(norm=norm))
+        x = 3.0 + jax.random.normal(jax.random.key(0), (B, T, 12))
+
+        def sub_layer(module, x):
+            return module.after(x, 2 * module.before(x), deterministic=True)
+
+        variables = module.init(jax.random.key(0), x, method=sub_layer)
+        y = module.apply(variables, x, method=sub_layer)
+        assert (np.abs(np.mean(y, axis=-1)).max() < 1e-5) == is_normalised
+
+
+def test_pre_norm_sub_layer_equals_its_formula():
+    module = AddAndNorm(small(norm="pre"))
+    x = jax.random.normal(jax.random.key(0), (B, T, 12))
+
+    def sub_layer(module, x):
+        return module.after(x, 2 * module.before(x), deterministic=True)
+
+    y = module.apply(module.init(jax.random.key(0), x, method=sub_layer), x, method=sub_layer)
+    centred = x - x.mean(-1, keepdims=True)
+    normalised = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
+    np.testing.assert_allclose(y, x + 2 * normalised, atol=1e-5)
+
+
+@pytest.mark.parametrize("rate", ["dropout_rate", "attention_dropout_rate"])
+def test_dropout_needs_a_key_and_changes_logits(rate):
+    model, params = model_and_params(**{rate: 0.5})
+    source, target = some_ids(B, S), some_ids(B, T)
+    without = model.apply(params, source, target, deterministic=True)
+
+    @jax.jit
+    def dropped(seed):
+        rngs = {"dropout": jax.random.key(seed)}
+        return model.apply(params, source, target, deterministic=False, rngs=rngs)
+
+    assert not np.allclose(dropped(0), without)
+    assert not np.allclose(dropped(0), dropped(1))
+    np.testing.assert_array_equal(dropped(0), dropped(0))
+
+
+def test_the_papers_dropout_is_on_sub_layer_outputs_and_embeddings_only():
+    model, params = model_and_params(dropout_rate=0.5)
+    source, target = some_ids(B, S), some_ids(B, T)
+    dropped = []
+
+    def record(next_function, arguments, keywords, context):
+        if isinstance(context.module, nn.Dropout) and context.module.rate > 0:
+            dropped.append(arguments[0].shape)
+        return next_function(*arguments, **keywords)
+
+    rngs = {"dropout": jax.random.key(0)}
+    with nn.intercept_methods(record):
+        jax.eval_shape(lambda: model.apply(params, source, target, deterministic=False, rngs=rngs))
+    # The sum of embeddings and positions, then 1 layer of 2 and 2 layers of 3 sub-layers.
+    assert dropped == [(B, S, 12)] * (1 + 1 * 2) + [(B, T, 12)] * (1 + 2 * 3)
+
+
+def test_bfloat16_stays_close_to_float32():
+    """Eight bits of mantissa through five layers: logits of size one differ by a few percent."""
+    model, params = model_and_params()
+    half = Transformer(small(dtype="bfloat16"))
+    source, target = some_ids(B, S), some_ids(B, T)
+    expected = model.apply(params, source, target, deterministic=True)
+    actual = half.apply(params, source, target, deterministic=True)
+    assert actual.dtype == jnp.float32
+    np.testing.assert_allclose(actual, expected, atol=0.1)
+
+
+def test_parameters_are_float32_whatever_the_compute_dtype():
+    model = Transformer(small(dtype="bfloat16"))
+    ids = jnp.ones((1, 2), jnp.int32)
+    params = jax.eval_shape(lambda: model.init(jax.random.key(0), ids, ids, deterministic=True))
+    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
+
+
+def test_tied_embeddings_save_whole_tables():
+    rows = 11 * 12
+    all_tied = num_parameters(small(tied_embeddings="all"))
+    assert num_parameters(small(tied_embeddings="decoder")) == all_tied + rows
+    assert num_parameters(small(tied_embeddings="none")) == all_tied + 2 * rows
+
+
+def test_embedding_and_logits_start_at_unit_scale():
+    config = small(vocabulary_rows=5000, d_model=64, positions="none")
+    model = Transformer(config)
+    ids = jnp.arange(0, 200)[None]
+    params = model.init(jax.random.key(0), ids, ids, deterministic=True)
+    vectors = model.apply(params, ids, method=lambda model, ids: model.embedding(ids))
+    logits = model.apply(params, ids, ids, deterministic=True)
+    assert np.std(vectors) == pytest.approx(1, rel=0.05)
+    assert np.std(logits) == pytest.approx(1, rel=0.2)
+
+
+def test_model_and_data_agree_on_the_padding_id():
+    assert masks.PAD_ID == vocabulary.PAD_ID
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"d_model": 13}, r"model\.d_model=13 is odd; sinusoidal positions need an even one"),
+        ({"num_heads": 0}, r"model\.num_heads=0 must be at least 1"),
+        ({"dropout_rate": 1.0}, r"model\.dropout_rate=1\.0 must be in \[0, 1\)"),
+        ({"positions": "sinusodial"}, r"model\.positions='sinusodial' is not one of 'sinusoidal'"),
+        ({"norm": "Pre"}, r"model\.norm='Pre' is not one of 'post', 'pre'"),
+        ({"norm_epsilon": 0.0}, r"model\.norm_epsilon=0\.0 must be above 0"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_words(changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        small(**changes)
+
+
+def test_a_wrong_type_is_refused_in_words():
+    with pytest.raises(TypeError, match=r"model\.d_ff='20' is of type str, it must be int"):
+        small(d_ff="20")
+
+
+def test_an_int_for_a_rate_is_taken_as_a_float():
+    assert dataclasses.astuple(small(dropout_rate=0)) == dataclasses.astuple(small())
