@@ -1,0 +1,1 @@
+"""Parallel sentences in, numpy batches of token ids out."""

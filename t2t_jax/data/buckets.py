@@ -1,0 +1,117 @@
+"""Which lengths the batches of a corpus get: lengths of the pairs in, a few shapes out.
+
+A pair takes the cells (source length + target length) of the cheapest shape it fits. Shapes
+are chosen on the histogram of lengths so that all pairs together take few cells: one at a time
+where it saves most, then each again in turn, until none can be placed better.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+# Candidates a side. A corpus with more different lengths has them rounded up for the search.
+_MAX_EDGES = 128
+
+# Indices of a source and of a target edge in the histogram.
+Shape = tuple[int, int]
+
+
+class LengthHistogram(NamedTuple):
+    """How many pairs have which lengths; cell (i, j) is for lengths up to the edges i and j."""
+
+    source_edges: np.ndarray  # increasing; the last one is the longest source
+    target_edges: np.ndarray
+    counts: np.ndarray  # source edges x target edges
+
+    @property
+    def cost(self) -> Int[np.ndarray, "source target"]:
+        """Cells a row takes in the shape (i, j)."""
+        return self.source_edges[:, None] + self.target_edges
+
+
+def length_histogram(
+    source_lengths: Int[np.ndarray, " pairs"], target_lengths: Int[np.ndarray, " pairs"]
+) -> LengthHistogram:
+    """The histogram of the pairs' lengths."""
+    source_edges, target_edges = _edges(source_lengths), _edges(target_lengths)
+    size = len(source_edges), len(target_edges)
+    cells = np.searchsorted(source_edges, source_lengths) * size[1]
+    cells += np.searchsorted(target_edges, target_lengths)
+    counts = np.bincount(cells, minlength=size[0] * size[1]).reshape(size)
+    return LengthHistogram(source_edges, target_edges, counts)
+
+
+def cheapest_shapes(
+    histogram: LengthHistogram, shapes: Sequence[Shape]
+) -> Int[np.ndarray, "source target"]:
+    """For each cell of the histogram the index of the cheapest shape that holds it.
+
+    `shapes` run from the cheapest to the one that holds every pair.
+    """
+    cheapest = np.empty(histogram.counts.shape, np.int64)
+    for k in reversed(range(len(shapes))):
+        i, j = shapes[k]
+        cheapest[: i + 1, : j + 1] = k
+    return cheapest
+
+
+def choose_shapes(histogram: LengthHistogram, max_shapes: int) -> Iterator[list[Shape]]:
+    """The best shapes found for 1, 2, ... `max_shapes` of them, the cheapest first in each list.
+
+    Stops early where one more would save nothing. The last shape of a list holds every pair.
+    """
+    largest = len(histogram.source_edges) - 1, len(histogram.target_edges) - 1
+    shapes = [largest]
+    yield shapes
+    while len(shapes) < max_shapes:
+        added, saved = _best_addition(histogram, shapes)
+        if saved == 0:
+            return
+        shapes = _settled(histogram, _by_cost(histogram, [*shapes, added]))
+        yield shapes
+
+
+def _settled(histogram: LengthHistogram, shapes: list[Shape]) -> list[Shape]:
+    """Takes out each shape in turn and puts it where it saves most, until none moves."""
+    moved = True
+    while moved:
+        moved = False
+        for shape in shapes[:-1]:
+            others = [other for other in shapes if other != shape]
+            added, _ = _best_addition(histogram, others)
+            candidate = _by_cost(histogram, [*others, added])
+            if _num_cells(histogram, candidate) < _num_cells(histogram, shapes):
+                shapes, moved = candidate, True
+    return shapes
+
+
+def _best_addition(histogram: LengthHistogram, shapes: list[Shape]) -> tuple[Shape, int]:
+    """The shape that saves most cells beside `shapes`, and how many."""
+    cost = histogram.cost
+    cheapest = cheapest_shapes(histogram, shapes)
+    saved = np.zeros_like(cost)
+    for k, shape in enumerate(shapes):
+        of_this_shape = np.where(cheapest == k, histogram.counts, 0)
+        num_inside = of_this_shape.cumsum(axis=0).cumsum(axis=1)
+        saved += np.maximum(cost[shape] - cost, 0) * num_inside
+    best = np.unravel_index(saved.argmax(), saved.shape)
+    return (int(best[0]), int(best[1])), int(saved[best])
+
+
+def _num_cells(histogram: LengthHistogram, shapes: list[Shape]) -> int:
+    costs = np.array([histogram.cost[shape] for shape in shapes])
+    return int((histogram.counts * costs[cheapest_shapes(histogram, shapes)]).sum())
+
+
+def _by_cost(histogram: LengthHistogram, shapes: list[Shape]) -> list[Shape]:
+    return sorted(shapes, key=lambda shape: (int(histogram.cost[shape]), shape))
+
+
+def _edges(lengths: Int[np.ndarray, " pairs"]) -> Int[np.ndarray, " edges"]:
+    edges = np.unique(lengths)
+    if len(edges) > _MAX_EDGES:
+        # The longest length stays an edge, or its pairs would fit nowhere.
+        edges = edges[np.linspace(0, len(edges) - 1, _MAX_EDGES).round().astype(int)]
+    return edges

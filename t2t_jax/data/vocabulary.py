@@ -1,0 +1,184 @@
+"""SentencePiece: sentences become token ids and token ids sentences.
+
+One vocabulary serves both languages. Letters are kept as they are written (no Unicode
+normalisation, no lower-casing); only white space is changed: every run of it, tabs and
+no-break spaces included, becomes one space, and none is left at the ends.
+"""
+
+import hashlib
+import io
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import sentencepiece
+
+PAD_ID, START_ID, END_ID, UNKNOWN_ID = 0, 1, 2, 3
+
+# Part of the model's bytes, and for unigram of the order of its sums: the number of cores of
+# the machine at hand would make another fingerprint.
+_LEARNING_THREADS = 4
+# SentencePiece leaves out longer sentences without a word; its own limit is 4,192.
+_MAX_SENTENCE_BYTES = 1 << 20
+_ERRORS_ONLY = 2
+
+
+class Vocabulary:
+    """Pieces of words and their ids.
+
+    Args:
+      model: the bytes of a SentencePiece model from `learn_vocabulary`.
+
+    Raises:
+      ValueError: `model` is none, or its reserved ids are not ours.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+        self._processor = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(model)
+        except RuntimeError as error:
+            raise ValueError("these bytes are no SentencePiece model") from error
+        processor = self._processor
+        reserved = processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id()
+        if reserved != (PAD_ID, START_ID, END_ID, UNKNOWN_ID):
+            raise ValueError(
+                f"this vocabulary's padding, start, end and unknown ids are {reserved}: they must "
+                f"be {(PAD_ID, START_ID, END_ID, UNKNOWN_ID)}, as `learn_vocabulary` makes them"
+            )
+
+    def __reduce__(self) -> tuple:
+        return Vocabulary, (self.model,)
+
+    @property
+    def size(self) -> int:
+        """Number of pieces, the four reserved ones included."""
+        return self._processor.get_piece_size()
+
+    @property
+    def fingerprint(self) -> str:
+        """First 16 hexadecimal digits of the model's sha256."""
+        return hashlib.sha256(self.model).hexdigest()[:16]
+
+    def encode(self, sentences: list[str]) -> list[list[int]]:
+        """Token ids of each sentence, without start or end; none for a blank sentence."""
+        plain = [_single_spaced(sentence) for sentence in sentences]
+        return self._processor.encode(plain, num_threads=os.cpu_count() or 1)
+
+    def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
+        """The text of each list of ids up to its first END_ID; other reserved ids are left out.
+
+        UNKNOWN_ID is written as " ⁇ ".
+        """
+        ids = [_ids_of_text(sentence) for sentence in sentences]
+        # SentencePiece takes an empty list for one sentence, not for none.
+        return [_single_spaced(text) for text in self._processor.decode(ids)] if ids else []
+
+    def piece(self, token_id: int) -> str:
+        """How the piece is written; U+2581 stands for the space before a word."""
+        return self._processor.id_to_piece(token_id)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the model's bytes, also readable by SentencePiece's own tools."""
+        Path(path).write_bytes(self.model)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "Vocabulary":
+        """The vocabulary that `save` wrote.
+
+        Raises:
+          ValueError: the file does not exist or is no vocabulary of ours.
+        """
+        if not Path(path).is_file():
+            raise ValueError(f"no vocabulary at {path}: `t2t-jax prepare` makes one")
+        try:
+            return cls(Path(path).read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+
+def learn_vocabulary(
+    sentences: Iterable[str], kind: str, size: int, character_coverage: float
+) -> Vocabulary:
+    """Learns pieces from sentences; the same sentences give the same bytes on every machine.
+
+    "bpe" and "unigram" get exactly `size` pieces. For "word" and "char" `size` is an upper
+    bound: there are as many pieces as the text has words or characters, if that is fewer.
+
+    Raises:
+      ValueError: there is no text, or it does not give `size` pieces.
+    """
+    stream = _RememberedErrors(sentences)
+    model = io.BytesIO()
+    try:
+        first = next(stream, None)
+        if first is None:
+            raise ValueError("no sentence to learn a vocabulary from: all are blank")
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=itertools.chain([first], stream),
+            model_writer=model,
+            model_type=kind,
+            vocab_size=size,
+            character_coverage=character_coverage,
+            hard_vocab_limit=kind in ("bpe", "unigram"),
+            pad_id=PAD_ID,
+            bos_id=START_ID,
+            eos_id=END_ID,
+            unk_id=UNKNOWN_ID,
+            normalization_rule_name="identity",
+            max_sentence_length=_MAX_SENTENCE_BYTES,
+            num_threads=_LEARNING_THREADS,
+            minloglevel=_ERRORS_ONLY,
+        )
+    except RuntimeError as error:
+        if stream.error is not None:
+            raise stream.error from None
+        raise ValueError(_in_words(str(error), kind, size)) from error
+    return Vocabulary(model.getvalue())
+
+
+class _RememberedErrors:
+    """Non-blank sentences; keeps the error that SentencePiece would turn into another."""
+
+    def __init__(self, sentences: Iterable[str]) -> None:
+        self.error: BaseException | None = None
+        self._sentences = (text for text in map(_single_spaced, sentences) if text)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        try:
+            return next(self._sentences)
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+def _single_spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _ids_of_text(ids: Iterable[int]) -> list[int]:
+    until_end = itertools.takewhile(lambda token_id: token_id != END_ID, map(int, ids))
+    return [token_id for token_id in until_end if token_id not in (PAD_ID, START_ID)]
+
+
+def _in_words(message: str, kind: str, size: int) -> str:
+    """SentencePiece's complaint as one sentence; its own text where we know no better."""
+    if too_large := re.search(r"too high.*<= (\d+)", message):
+        return (
+            f"vocabulary_size={size} is too large: this text gives a {kind} vocabulary of "
+            f"at most {too_large[1]} pieces"
+        )
+    if too_small := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return (
+            f"vocabulary_size={size} is too small: the characters of this text and the reserved "
+            f"pieces need at least {too_small[1]} (or lower character_coverage)"
+        )
+    return f"no {kind} vocabulary of vocabulary_size={size} could be learned: {message}"

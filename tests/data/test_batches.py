@@ -1,0 +1,320 @@
+"""Batches as a function of their number: nothing lost, nothing twice, nothing too large."""
+
+import itertools
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_jax.data.batches import BucketedBatches
+from t2t_jax.data.buckets import cheapest_shapes, choose_shapes, length_histogram
+from t2t_jax.data.config import DataConfig
+from t2t_jax.data.prepared import PreparedSplit, prepare
+from t2t_jax.data.vocabulary import END_ID, PAD_ID
+
+MULTI30K = Path(__file__).resolve().parents[3] / "shared" / "data" / "multi30k"
+
+lengths_lists = st.lists(
+    st.tuples(st.integers(1, 24), st.integers(1, 24)), min_size=1, max_size=120
+)
+
+
+def split_of(lengths) -> PreparedSplit:
+    """Pair p's first tokens tell p in two digits, where there is room; all close with END_ID."""
+    arrays = []
+    for side in range(2):
+        sentences = []
+        for p, pair in enumerate(lengths):
+            name = [4 + p // 100, 4 + p % 100]
+            sentences.append([*(name * pair[side])[: pair[side] - 1], END_ID])
+        ids = np.array(list(itertools.chain.from_iterable(sentences)), np.uint16)
+        arrays += [ids, np.cumsum([0, *map(len, sentences)])]
+    return PreparedSplit(*arrays)
+
+
+def batches_of(lengths, **changes) -> BucketedBatches:
+    options = {
+        "source_tokens_per_batch": 128,
+        "target_tokens_per_batch": 128,
+        "num_buckets": 5,
+        "row_multiple": 2,
+        "seed": 0,
+    }
+    return BucketedBatches(split_of(lengths), **options | changes)
+
+
+def rows_of(batch):
+    """The sentence pairs of a batch, padding taken off; rows of padding alone left out."""
+    rows = []
+    for source, target in zip(*batch, strict=True):
+        pair = tuple(tuple(side[side != PAD_ID].tolist()) for side in (source, target))
+        if any(pair):
+            assert pair[0] == tuple(source[: len(pair[0])]), "padding before the end"
+            rows.append(pair)
+    return rows
+
+
+def all_pairs(lengths):
+    split = split_of(lengths)
+    sides = []
+    for ids, offsets in (split[:2], split[2:]):
+        sides.append([tuple(map(int, ids[a:b])) for a, b in itertools.pairwise(offsets)])
+    return sorted(zip(*sides, strict=True))
+
+
+RANDOM_LENGTHS = [
+    (int(s), int(max(1, min(24, s + d))))
+    for s, d in zip(
+        np.random.default_rng(5).integers(1, 25, 500),
+        np.random.default_rng(6).integers(-3, 4, 500),
+        strict=True,
+    )
+]
+
+
+def epoch_of(batches, epoch):
+    n = batches.batches_per_epoch
+    return [batches[i] for i in range(epoch * n, (epoch + 1) * n)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lengths=lengths_lists,
+    num_buckets=st.integers(1, 7),
+    row_multiple=st.integers(1, 4),
+    budgets=st.tuples(st.integers(96, 300), st.integers(96, 300)),
+    shuffle=st.booleans(),
+)
+def test_an_epoch_holds_each_pair_once_within_all_limits(
+    lengths, num_buckets, row_multiple, budgets, shuffle
+):
+    batches = batches_of(
+        lengths,
+        num_buckets=num_buckets,
+        row_multiple=row_multiple,
+        source_tokens_per_batch=budgets[0],
+        target_tokens_per_batch=budgets[1],
+        shuffle=shuffle,
+    )
+    for epoch in (0, 3):
+        made = epoch_of(batches, epoch)
+        assert sorted(itertools.chain.from_iterable(map(rows_of, made))) == all_pairs(lengths)
+        shapes = {(*batch.source_ids.shape, batch.target_ids.shape[1]) for batch in made}
+        assert shapes == set(batches.shapes) and len(shapes) <= num_buckets
+        assert all(len(batch.source_ids) % row_multiple == 0 for batch in made)
+        assert all(batch.source_ids.size <= budgets[0] for batch in made)
+        assert all(batch.target_ids.size <= budgets[1] for batch in made)
+        assert all(side.dtype == np.int32 for batch in made for side in batch)
+        # No batch is empty, and only one shape may have a batch that is not full.
+        assert all(rows_of(batch) for batch in made)
+        not_full = [b for b in made if len(rows_of(b)) < len(b.source_ids)]
+        assert len({b.source_ids.shape for b in not_full}) <= 1
+        tokens = sum(int((side != PAD_ID).sum()) for batch in made for side in batch)
+        cells = sum(side.size for batch in made for side in batch)
+        assert batches.non_padding_share == tokens / cells
+
+
+def test_the_same_number_gives_the_same_batch_in_a_fresh_object():
+    first = batches_of(RANDOM_LENGTHS)
+    n = first.batches_per_epoch
+    for i in (3 * n + 1, 0, n - 1, n, 7 * n):
+        np.testing.assert_array_equal(first[i].target_ids, batches_of(RANDOM_LENGTHS)[i].target_ids)
+        np.testing.assert_array_equal(first[i].source_ids, batches_of(RANDOM_LENGTHS)[i].source_ids)
+
+
+def test_epochs_and_seeds_have_different_orders_and_company():
+    batches, other_seed = batches_of(RANDOM_LENGTHS), batches_of(RANDOM_LENGTHS, seed=1)
+    runs = [epoch_of(batches, 0), epoch_of(batches, 1), epoch_of(other_seed, 0)]
+    shapes = [[batch.source_ids.shape for batch in run] for run in runs]
+    company = [{frozenset(rows_of(batch)) for batch in run} for run in runs]
+    for a, b in itertools.combinations(range(3), 2):
+        assert shapes[a] != shapes[b]
+        assert len(company[a] & company[b]) < len(company[a]) / 2
+
+
+def test_every_pair_changes_its_row_from_epoch_to_epoch():
+    # One bucket alone: its pairs must be shuffled, too.
+    batches = batches_of([(5, 5)] * 400, num_buckets=1)
+    first, second = (rows_of(epoch_of(batches, epoch)[0]) for epoch in (0, 1))
+    assert len(set(first) & set(second)) < len(first) / 2
+
+
+def test_without_shuffling_all_epochs_keep_the_order_of_the_corpus():
+    batches = batches_of(RANDOM_LENGTHS, shuffle=False)
+    for first, second in zip(epoch_of(batches, 0), epoch_of(batches, 1), strict=True):
+        np.testing.assert_array_equal(first.source_ids, second.source_ids)
+    equal = batches_of([(5, 5)] * 150, shuffle=False, num_buckets=1)
+    rows = itertools.chain.from_iterable(map(rows_of, epoch_of(equal, 0)))
+    assert [row[0] for row in rows] == [source for source, _ in sorted(all_pairs([(5, 5)] * 150))]
+
+
+def test_without_shuffling_pairs_handed_on_keep_their_place_among_the_others():
+    # At least three tokens a side: then the first two tell the pair.
+    batches = batches_of([(s + 2, t + 2) for s, t in RANDOM_LENGTHS], shuffle=False)
+    pairs_of_shape = {}
+    for batch in epoch_of(batches, 0):
+        of_this_shape = pairs_of_shape.setdefault(
+            (batch.source_ids.shape, batch.target_ids.shape), []
+        )
+        of_this_shape += [(source[0], source[1]) for source, _ in rows_of(batch)]
+    assert len(pairs_of_shape) > 3
+    assert all(pairs == sorted(pairs) for pairs in pairs_of_shape.values())
+
+
+def test_batches_are_nearly_full():
+    batches = batches_of(RANDOM_LENGTHS, source_tokens_per_batch=512, target_tokens_per_batch=512)
+    rows = sum(len(batch.source_ids) for batch in epoch_of(batches, 0))
+    assert 500 <= rows <= 510
+    assert batches.non_padding_share > 0.75
+    source_share, target_share = batches.non_padding_share_by_side
+    assert min(source_share, target_share) <= batches.non_padding_share
+    assert max(source_share, target_share) >= batches.non_padding_share
+
+
+def test_a_corpus_smaller_than_a_batch_is_one_batch_of_few_rows():
+    batches = batches_of([(4, 5), (6, 3), (2, 2)], row_multiple=4)
+    assert batches.batches_per_epoch == 1
+    assert batches.shapes == ((4, 6, 5),)
+
+
+def test_more_buckets_never_mean_more_padding():
+    shares = [batches_of(RANDOM_LENGTHS, num_buckets=k).non_padding_share for k in range(1, 10)]
+    assert shares == sorted(shares)
+
+
+def test_two_threads_get_the_batches_that_one_gets():
+    batches, alone = batches_of(RANDOM_LENGTHS), batches_of(RANDOM_LENGTHS)
+    numbers = range(4 * batches.batches_per_epoch)
+    got = {}
+
+    def assemble(mine):
+        for i in mine:
+            got[i] = batches[i]
+
+    threads = [threading.Thread(target=assemble, args=(numbers[k::2],)) for k in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in numbers:
+        np.testing.assert_array_equal(got[i].source_ids, alone[i].source_ids)
+
+
+def test_the_order_is_the_same_on_every_machine():
+    # Written out: a new numpy must not change it, or resumed runs would differ.
+    batches = batches_of([(3, 3)] * 10, num_buckets=1, source_tokens_per_batch=12)
+    order = [[row[0][0] * 100 + row[0][1] - 404 for row in rows_of(batches[i])] for i in range(3)]
+    assert order == [[3, 7, 4, 2], [9, 8, 1, 6], [5, 0]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"source_tokens_per_batch": 39},
+            r"source_tokens_per_batch=39 is too small: 2 row\(s\) of the longest source sentence, "
+            "20 tokens, need 40",
+        ),
+        ({"target_tokens_per_batch": 7}, "longest target sentence, 4 tokens, need 8"),
+        ({"num_buckets": 0}, "num_buckets=0 must be at least 1"),
+        ({"row_multiple": 0}, "row_multiple=0 must be at least 1"),
+        ({"seed": -1}, "seed=-1 must be at least 0"),
+    ],
+)
+def test_a_mistake_is_told(changes, message):
+    with pytest.raises(ValueError, match=message):
+        batches_of([(20, 3), (3, 4)], **changes)
+
+
+def test_exactly_enough_tokens_for_the_longest_pair_are_enough():
+    batches = batches_of([(20, 3), (3, 4)], source_tokens_per_batch=40, target_tokens_per_batch=8)
+    assert batches.shapes == ((2, 20, 4),)
+
+
+def test_an_empty_split_and_a_negative_number_are_told():
+    with pytest.raises(ValueError, match="a split without pairs"):
+        batches_of([])
+    with pytest.raises(ValueError, match="batch -1 does not exist"):
+        batches_of([(3, 3)])[-1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(lengths=lengths_lists, max_shapes=st.integers(1, 6))
+def test_the_cheapest_shape_is_the_one_a_plain_loop_finds(lengths, max_shapes):
+    source, target = (np.array(side) for side in zip(*lengths, strict=True))
+    histogram = length_histogram(source, target)
+    cells = []
+    for shapes in choose_shapes(histogram, max_shapes):
+        edges = [(histogram.source_edges[i], histogram.target_edges[j]) for i, j in shapes]
+        chosen = cheapest_shapes(histogram, shapes)
+        total = 0
+        for s, t in lengths:
+            i, j = (
+                np.searchsorted(histogram.source_edges, s),
+                np.searchsorted(histogram.target_edges, t),
+            )
+            wide = edges[chosen[i, j]]
+            assert s <= wide[0] and t <= wide[1]
+            assert sum(wide) == min(a + b for a, b in edges if a >= s and b >= t)
+            total += sum(wide)
+        cells.append(total)
+    assert cells == sorted(set(cells), reverse=True), "each further shape saves cells"
+
+
+def test_two_shapes_are_placed_where_an_exhaustive_search_puts_them():
+    source, target = (np.array(side) for side in zip(*RANDOM_LENGTHS, strict=True))
+    *_, shapes = choose_shapes(length_histogram(source, target), 2)
+
+    def num_cells(small):
+        fits = (source <= small[0]) & (target <= small[1])
+        return np.where(fits, sum(small), source.max() + target.max()).sum()
+
+    best = min(num_cells((s, t)) for s in range(1, 25) for t in range(1, 25))
+    histogram = length_histogram(source, target)
+    i, j = shapes[0]
+    assert num_cells((histogram.source_edges[i], histogram.target_edges[j])) == best
+
+
+def test_hundreds_of_different_lengths_are_rounded_up():
+    source = np.arange(1, 2001)
+    histogram = length_histogram(source, source[::-1].copy())
+    assert len(histogram.source_edges) == 128 and histogram.source_edges[-1] == 2000
+    assert histogram.counts.sum() == 2000
+
+
+@pytest.mark.skipif(not MULTI30K.is_dir(), reason="no Multi30k beside the repository")
+def test_multi30k_is_batched_with_little_padding(tmp_path):
+    config = DataConfig(
+        source="text",
+        directory=str(MULTI30K),
+        source_language="en",
+        target_language="de",
+        train="train",
+        dev="val",
+        test="test2016",
+        corpus_seed=0,
+        train_pairs=1,
+        vocabulary_kind="bpe",
+        vocabulary_size=10_000,
+        character_coverage=1.0,
+        max_length=256,
+        cache=str(tmp_path),
+        source_tokens_per_batch=4_096,
+        target_tokens_per_batch=4_096,
+        num_buckets=12,
+    )
+    train = prepare(config, lambda line: None).splits["train"]
+    batches = BucketedBatches(
+        train,
+        source_tokens_per_batch=4_096,
+        target_tokens_per_batch=4_096,
+        num_buckets=12,
+        row_multiple=1,
+        seed=0,
+    )
+    # 0.909 is the best known for twelve shapes even if no batch had to be full.
+    assert batches.non_padding_share > 0.9
+    assert sum(len(batch.source_ids) for batch in epoch_of(batches, 0)) < 29_020

@@ -1,0 +1,72 @@
+"""The section `config.data`: what is refused, and in which words."""
+
+import dataclasses
+
+import pytest
+
+from t2t_jax.data.config import DataConfig
+
+EMBEDDED = {
+    "source": "embedded",
+    "directory": "",
+    "source_language": "en",
+    "target_language": "de",
+    "train": "train",
+    "dev": "dev",
+    "test": "test",
+    "corpus_seed": 0,
+    "train_pairs": 200,
+    "vocabulary_kind": "bpe",
+    "vocabulary_size": 300,
+    "character_coverage": 1.0,
+    "max_length": 64,
+    "cache": "cache",
+    "source_tokens_per_batch": 512,
+    "target_tokens_per_batch": 512,
+    "num_buckets": 4,
+}
+
+
+def test_a_complete_config_is_accepted_and_frozen():
+    config = DataConfig(**EMBEDDED)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.max_length = 3  # pyright: ignore
+
+
+def test_an_int_for_a_float_is_cast():
+    coverage = DataConfig(**EMBEDDED | {"character_coverage": 1}).character_coverage
+    assert isinstance(coverage, float)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source": "tfds"}, "source='tfds' is not one of 'embedded', 'text'"),
+        ({"vocabulary_kind": "BPE"}, "vocabulary_kind='BPE' is not one of 'bpe', 'unigram'"),
+        ({"vocabulary_size": "8000"}, "vocabulary_size='8000' is of type str, it must be int"),
+        ({"num_buckets": True}, "num_buckets=True is of type bool, it must be int"),
+        ({"character_coverage": "1"}, "character_coverage='1' is of type str, it must be float"),
+        ({"directory": None}, "directory=None is of type NoneType, it must be str"),
+        ({"vocabulary_size": 4}, "vocabulary_size=4 must be at least 5"),
+        ({"max_length": 1}, "max_length=1 must be at least 2"),
+        ({"train_pairs": 0}, "train_pairs=0 must be at least 1"),
+        ({"corpus_seed": -1}, "corpus_seed=-1 must be at least 0"),
+        ({"num_buckets": 0}, "num_buckets=0 must be at least 1"),
+        ({"source_tokens_per_batch": 0}, "source_tokens_per_batch=0 must be at least 1"),
+        ({"target_tokens_per_batch": -5}, "target_tokens_per_batch=-5 must be at least 1"),
+        ({"character_coverage": 0.5}, "character_coverage=0.5 must lie between 0.98 and 1.0"),
+        ({"character_coverage": float("nan")}, "character_coverage=nan must lie between"),
+        ({"source_language": "fr"}, "source_language='fr': the embedded corpus has only"),
+        ({"source_language": "de"}, "are both 'de': they must differ"),
+        ({"source_language": "a/b"}, "source_language='a/b' is no file ending"),
+        ({"cache": ""}, "cache='' is empty"),
+        ({"source": "text"}, "directory='' is empty: source='text' needs the directory"),
+        ({"source": "text", "directory": "d", "dev": ""}, "dev='' is empty"),
+    ],
+)
+def test_a_mistake_is_told_with_name_value_and_what_is_allowed(changes, message):
+    with pytest.raises((TypeError, ValueError)) as error:
+        DataConfig(**EMBEDDED | changes)
+    assert message in str(error.value)
+    assert str(error.value).startswith("data.")
+    assert "\n" not in str(error.value)

@@ -1,0 +1,216 @@
+"""Token ids on disk: what is kept, what is counted, and when they are made again."""
+
+import json
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+
+from t2t_jax.data.prepared import prepare
+from t2t_jax.data.vocabulary import END_ID
+from tests.data.text_corpus import sentence_pairs, text_config, write_corpus, write_pairs
+
+
+@pytest.fixture
+def directory(tmp_path):
+    write_corpus(tmp_path)
+    return tmp_path
+
+
+def silent(line: str) -> None:
+    """Takes the log lines nobody asks for."""
+
+
+def decoded(prepared, split):
+    arrays = prepared.splits[split]
+    texts = []
+    for ids, offsets in (arrays[:2], arrays[2:]):
+        sentences = [ids[start:stop] for start, stop in zip(offsets, offsets[1:], strict=False)]
+        assert all(sentence[-1] == END_ID for sentence in sentences)
+        texts.append(prepared.vocabulary.decode([sentence.tolist() for sentence in sentences]))
+    return list(zip(*texts, strict=True))
+
+
+def test_every_sentence_can_be_read_back_from_disk(directory):
+    prepared = prepare(text_config(directory), silent)
+    pairs = sentence_pairs(120)
+    assert decoded(prepared, "train") == pairs[:80]
+    assert decoded(prepared, "dev") == pairs[80:100]
+    assert decoded(prepared, "test") == pairs[100:]
+
+
+def test_arrays_are_small_memory_mapped_and_read_only(directory):
+    train = prepare(text_config(directory), silent).splits["train"]
+    assert train.source_ids.dtype == np.uint16 and train.source_offsets.dtype == np.int64
+    assert isinstance(train.source_ids.base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        train.source_ids[0] = 1
+    assert train.num_pairs == 80
+    assert train.target_lengths.sum() == len(train.target_ids)
+
+
+def test_blank_pairs_are_dropped_everywhere_and_long_ones_from_train(directory):
+    long_pair = ("the cat " * 50, "die Katze " * 50)
+    odd = [("the cat", ""), (" \t", "die Katze"), ("", ""), long_pair, ("the cow", "die Kuh")]
+    write_pairs(directory, "train", [*sentence_pairs(80), *odd])
+    write_pairs(directory, "dev", odd)
+    lines = []
+    prepared = prepare(text_config(directory), lines.append)
+    assert "train: 81 pairs kept, 3 blank, 1 over 100 tokens" in lines
+    assert "dev: 2 pairs kept, 3 blank" in lines
+    assert prepared.manifest["splits"]["train"]["dropped"] == {"blank": 3, "too_long": 1}
+    assert prepared.manifest["splits"]["dev"]["dropped"] == {"blank": 3, "too_long": 0}
+    assert decoded(prepared, "dev")[1] == ("the cow", "die Kuh")
+
+
+def test_the_length_limit_counts_the_end_token_of_either_side(directory):
+    longest = max(prepare(text_config(directory), silent).splits["train"].target_lengths)
+    exact = prepare(text_config(directory, max_length=int(longest)), silent)
+    shorter = prepare(text_config(directory, max_length=int(longest) - 1), silent)
+    assert exact.splits["train"].num_pairs == 80
+    assert max(shorter.splits["train"].target_lengths) < longest
+    assert 0 < shorter.splits["train"].num_pairs < 80
+
+
+def test_the_second_call_loads_what_the_first_has_written(directory):
+    lines = []
+    first = prepare(text_config(directory), lines.append)
+    written = {file: file.stat().st_mtime_ns for file in first.directory.iterdir()}
+    second = prepare(text_config(directory), lines.append)
+    assert lines[-1] == f"prepared data loaded from {first.directory}"
+    assert second.fingerprint == first.fingerprint
+    assert {file: file.stat().st_mtime_ns for file in second.directory.iterdir()} == written
+    assert os.listdir(directory / "cache") == [first.directory.name]
+
+
+def test_the_manifest_tells_direction_counts_and_hashes(directory):
+    prepared = prepare(text_config(directory), silent)
+    manifest = json.loads((prepared.directory / "manifest.json").read_text())
+    assert manifest == prepared.manifest
+    assert manifest["direction"] == "en-de"
+    assert manifest["vocabulary_fingerprint"] == prepared.vocabulary.fingerprint
+    assert manifest["splits"]["train"]["pairs"] == 80
+    assert manifest["splits"]["train"]["source_tokens"] == len(prepared.splits["train"].source_ids)
+    assert len(manifest["inputs"]["train.en"]) == 64
+    assert manifest["config"]["vocabulary_size"] == 60
+    assert set(manifest["files"]) == set(os.listdir(prepared.directory)) - {"manifest.json"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vocabulary_size": 61},
+        {"vocabulary_kind": "char"},
+        {"max_length": 20},
+        {"source_language": "de", "target_language": "en"},
+    ],
+)
+def test_a_key_that_changes_a_token_makes_a_new_directory(directory, changes):
+    first = prepare(text_config(directory), silent)
+    second = prepare(text_config(directory, **changes), silent)
+    assert second.directory != first.directory
+    assert second.fingerprint != first.fingerprint
+
+
+@pytest.mark.parametrize("changes", [{"num_buckets": 9}, {"source_tokens_per_batch": 999}])
+def test_a_key_that_changes_no_token_keeps_the_directory(directory, changes):
+    first = prepare(text_config(directory), silent)
+    assert prepare(text_config(directory, **changes), silent).directory == first.directory
+
+
+def test_a_changed_input_makes_a_new_directory(directory):
+    first = prepare(text_config(directory), silent)
+    write_pairs(directory, "dev", sentence_pairs(120)[81:101])
+    second = prepare(text_config(directory), silent)
+    assert second.directory != first.directory
+    assert second.fingerprint != first.fingerprint
+    assert second.vocabulary.fingerprint == first.vocabulary.fingerprint
+
+
+def test_both_directions_learn_the_same_vocabulary(directory):
+    forth = prepare(text_config(directory), silent)
+    back = prepare(text_config(directory, source_language="de", target_language="en"), silent)
+    assert forth.vocabulary.fingerprint == back.vocabulary.fingerprint
+    np.testing.assert_array_equal(forth.splits["train"].source_ids, back.splits["train"].target_ids)
+
+
+@pytest.mark.parametrize("name", ["train.source_ids.bin", "dev.target_offsets.bin"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
+def test_a_damaged_file_is_refused_with_its_name(directory, name, damage):
+    file = prepare(text_config(directory), silent).directory / name
+    content = file.read_bytes()
+    if damage == "truncated":
+        file.write_bytes(content[:-2])
+    elif damage == "flipped":
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    else:
+        file.unlink()
+    with pytest.raises(ValueError, match=f"{name} .*: delete .* and prepare again"):
+        prepare(text_config(directory), silent)
+
+
+def test_a_directory_without_manifest_is_refused(directory):
+    (prepare(text_config(directory), silent).directory / "manifest.json").unlink()
+    with pytest.raises(ValueError, match="manifest.json cannot be read: delete"):
+        prepare(text_config(directory), silent)
+
+
+def test_nothing_stays_behind_when_preparing_fails(directory):
+    with pytest.raises(ValueError, match="vocabulary_size=9000 is too large"):
+        prepare(text_config(directory, vocabulary_size=9_000), silent)
+    assert os.listdir(directory / "cache") == []
+
+
+def test_a_mistake_in_the_last_split_is_told_before_anything_is_learned(directory):
+    (directory / "test.de").write_bytes(b"\xff\n")
+    lines = []
+    with pytest.raises(ValueError, match="not UTF-8"):
+        prepare(text_config(directory), lines.append)
+    assert lines == [] and not (directory / "cache").exists()
+
+
+def test_a_split_of_which_nothing_is_left_is_told(directory):
+    write_pairs(directory, "dev", [("", "x"), ("y", "")])
+    with pytest.raises(ValueError, match="nothing is left of the corpus: dev: 0 pairs kept, 2 bl"):
+        prepare(text_config(directory), silent)
+
+
+def test_a_half_written_directory_is_never_read(directory):
+    key = prepare(text_config(directory), silent).directory.name
+    for file in (directory / "cache" / key).iterdir():
+        file.unlink()
+    (directory / "cache" / key).rename(directory / "cache" / f".{key}.1.killed")
+    assert decoded(prepare(text_config(directory), silent), "dev") == sentence_pairs(120)[80:100]
+
+
+def _prepare_at(barrier, directory, results):
+    barrier.wait(60)
+    results.put(prepare(text_config(directory), silent).fingerprint)
+
+
+def test_two_processes_at_once_end_with_the_same_good_directory(directory):
+    # Not forked: JAX has started threads in this process.
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(2), context.Queue()
+    processes = [
+        context.Process(target=_prepare_at, args=(barrier, directory, results)) for _ in range(2)
+    ]
+    for process in processes:
+        process.start()
+    fingerprints = [results.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join()
+    prepared = prepare(text_config(directory), silent)
+    assert fingerprints == [prepared.fingerprint] * 2
+    assert os.listdir(directory / "cache") == [prepared.directory.name]
+
+
+def test_a_process_that_comes_second_takes_the_first_ones_directory(directory):
+    def other_process(line):
+        if line.startswith("test:"):
+            prepare(text_config(directory), silent)
+
+    prepared = prepare(text_config(directory), other_process)
+    assert decoded(prepared, "test") == sentence_pairs(120)[100:]
+    assert os.listdir(directory / "cache") == [prepared.directory.name]

@@ -1,0 +1,56 @@
+"""A small text corpus for the tests of this folder."""
+
+from pathlib import Path
+
+from t2t_jax.data.config import DataConfig
+
+_NOUNS = (("cat", "Katze"), ("duck", "Ente"), ("mouse", "Maus"), ("bee", "Biene"), ("cow", "Kuh"))
+_VERBS = (("sees", "sieht"), ("hears", "hört"), ("finds", "findet"), ("feeds", "füttert"))
+
+
+def sentence_pairs(num_pairs: int) -> list[tuple[str, str]]:
+    """Different lengths, all letters of both languages' words, no pair blank."""
+    pairs = []
+    for p in range(num_pairs):
+        (subject, subjekt), (verb, verb_de) = _NOUNS[p % 5], _VERBS[p // 5 % 4]
+        objects = [_NOUNS[(p // 20 + k) % 5] for k in range(1 + p % 4)]
+        english = " and ".join(f"the {noun}" for noun, _ in objects)
+        german = " und ".join(f"die {noun}" for _, noun in objects)
+        pairs.append((f"the {subject} {verb} {english} .", f"die {subjekt} {verb_de} {german} ."))
+    return pairs
+
+
+def write_pairs(directory: Path, stem: str, pairs: list[tuple[str, str]]) -> None:
+    for side, language in enumerate(("en", "de")):
+        text = "".join(pair[side] + "\n" for pair in pairs)
+        (directory / f"{stem}.{language}").write_bytes(text.encode("utf-8"))
+
+
+def write_corpus(directory: Path) -> None:
+    pairs = sentence_pairs(120)
+    write_pairs(directory, "train", pairs[:80])
+    write_pairs(directory, "dev", pairs[80:100])
+    write_pairs(directory, "test", pairs[100:])
+
+
+def text_config(directory: Path, **changes) -> DataConfig:
+    keys = {
+        "source": "text",
+        "directory": str(directory),
+        "source_language": "en",
+        "target_language": "de",
+        "train": "train",
+        "dev": "dev",
+        "test": "test",
+        "corpus_seed": 0,
+        "train_pairs": 1,
+        "vocabulary_kind": "bpe",
+        "vocabulary_size": 60,
+        "character_coverage": 1.0,
+        "max_length": 100,
+        "cache": str(directory / "cache"),
+        "source_tokens_per_batch": 256,
+        "target_tokens_per_batch": 256,
+        "num_buckets": 4,
+    }
+    return DataConfig(**keys | changes)
