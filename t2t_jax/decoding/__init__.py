@@ -1,0 +1,1 @@
+"""Params and source sentences to translations (paper section 6.1)."""

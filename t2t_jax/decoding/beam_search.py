@@ -1,0 +1,198 @@
+"""Beam search with a length penalty (paper section 6.1, GNMT, tensor2tensor).
+
+Comes in: a `decode_step`, its cache, the most tokens each sentence may have. Goes out: the best
+finished hypotheses of every sentence.
+
+Axes: B sentences, W beams, N = B * W rows of the cache (the beams of sentence b are rows b * W to
+b * W + W - 1), L output positions, C = 2 * W candidates.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID
+from t2t_jax.decoding.length_penalty import length_penalty as penalty
+from t2t_jax.decoding.step import DecodeStep, Hypotheses, next_log_probs
+
+
+class _State(NamedTuple):
+    """What one step hands to the next. A beam with log-probability -inf is not alive."""
+
+    position: Int[Array, ""]  # tokens every alive beam has
+    alive_ids: Int[Array, "B W L"]
+    last_ids: Int[Array, "B W"]
+    alive_log_probs: Float[Array, "B W"]  # best first
+    finished: Hypotheses
+    cache: PyTree
+
+
+class _Candidates(NamedTuple):
+    """The best continuations of each sentence's alive beams, best first."""
+
+    beams: Int[Array, "B C"]  # the beam that is continued
+    ids: Int[Array, "B C"]  # the token it is continued with
+    log_probs: Float[Array, "B C"]  # of the whole hypothesis
+
+
+def beam_search(
+    decode_step: DecodeStep,
+    cache: PyTree,
+    limits: Int[Array, " B"],
+    *,
+    beam_size: int,
+    max_length: int,
+    length_penalty: float,
+    n_best: int | None = None,
+    vocabulary_size: int | None = None,
+) -> Hypotheses:
+    """The `n_best` finished hypotheses of each sentence, by penalised log-probability.
+
+    Each step looks at the 2 W likeliest continuations of a sentence's W alive beams. Those among
+    the first W that are the end token are finished; the W likeliest others stay alive (2 W are
+    looked at so that W always can). A sentence is done when its W likeliest continuations all
+    end, or when no alive beam can come to a better score than the worst hypothesis that would be
+    given back: what is returned could not change any more.
+
+    Departs from tensor2tensor: there an end token anywhere among the 2 W finishes a hypothesis,
+    and a sentence whose W likeliest continuations all end goes on. As it is here, a beam of one is
+    greedy search whatever the length penalty. And a sentence at its limit must end, so that every
+    hypothesis is a whole sentence and its score the likelihood of one.
+
+    Args:
+      decode_step: asked for the next logits of N rows.
+      cache: as `decode_step` wants it before the first step; N rows, the same for all beams of a
+        sentence.
+      limits: most tokens each sentence may have, the end token included; 0 for a row that holds
+        no sentence, which has no hypotheses and costs no step.
+      beam_size: W.
+      max_length: L, the positions that `cache` has room for; limits above it count as it.
+      length_penalty: alpha, not negative.
+      n_best: hypotheses to give back, at most W; all W where it is not given. With fewer the
+        search may stop earlier; what it returns are the first of those W.
+      vocabulary_size: ids from here on are never generated.
+
+    Returns:
+      Hypotheses with `n_best` in the place of W, sorted best first, no two alike.
+    """
+    n_best = beam_size if n_best is None else n_best
+    limits = jnp.minimum(limits, max_length)
+    best_penalty = penalty(limits, length_penalty)[:, None]
+
+    def extend(state: _State) -> _State:
+        logits, cache = decode_step(state.cache, state.last_ids.reshape(-1), state.position)
+        must_end = jnp.repeat(state.position + 1 >= limits, beam_size)
+        log_probs = next_log_probs(logits, must_end, vocabulary_size)
+        candidates = _best_continuations(state.alive_log_probs, log_probs)
+        finished = _with_finished(state, candidates, length_penalty)
+        alive = _alive(candidates, beam_size)
+
+        # Log-probabilities only fall and the penalty only grows, so no alive beam can come to a
+        # better score than its log-probability of now over the penalty of the longest output.
+        bound = alive.log_probs / best_penalty
+        can_win = bound > finished.scores[:, -1:]
+        return _State(
+            position=state.position + 1,
+            alive_ids=_extended_ids(state, alive),
+            last_ids=alive.ids,
+            alive_log_probs=jnp.where(can_win, alive.log_probs, -jnp.inf),
+            finished=finished,
+            cache=_reordered(cache, alive.beams),
+        )
+
+    start = _start(cache, limits, beam_size, n_best, max_length)
+    return jax.lax.while_loop(_any_alive, extend, start).finished
+
+
+def _start(
+    cache: PyTree, limits: Int[Array, " B"], beam_size: int, n_best: int, max_length: int
+) -> _State:
+    """Before the first step one beam of each sentence is alive: W alike would stay alike."""
+    num_sentences = limits.shape[0]
+    is_alive = (jnp.arange(beam_size) == 0)[None] & (limits > 0)[:, None]
+    return _State(
+        position=jnp.zeros((), jnp.int32),
+        alive_ids=jnp.full((num_sentences, beam_size, max_length), PAD_ID, jnp.int32),
+        last_ids=jnp.full((num_sentences, beam_size), START_ID, jnp.int32),
+        alive_log_probs=jnp.where(is_alive, 0.0, -jnp.inf),
+        finished=Hypotheses(
+            ids=jnp.full((num_sentences, n_best, max_length), PAD_ID, jnp.int32),
+            scores=jnp.full((num_sentences, n_best), -jnp.inf),
+        ),
+        cache=cache,
+    )
+
+
+def _any_alive(state: _State) -> Bool[Array, ""]:
+    return jnp.any(state.alive_log_probs > -jnp.inf)
+
+
+def _best_continuations(
+    alive_log_probs: Float[Array, "B W"], log_probs: Float[Array, "N vocab"]
+) -> _Candidates:
+    """The 2 W likeliest of a sentence's W x vocab continuations."""
+    num_sentences, beam_size = alive_log_probs.shape
+    num_candidates = 2 * beam_size
+    # No beam gives more than 2 W of them: first its own best, then the best of all beams.
+    num_per_beam = min(num_candidates, log_probs.shape[-1])
+    per_beam, ids = jax.lax.top_k(log_probs, num_per_beam)
+    totals = alive_log_probs[:, :, None] + per_beam.reshape(num_sentences, beam_size, num_per_beam)
+    totals, places = jax.lax.top_k(totals.reshape(num_sentences, -1), num_candidates)
+    return _Candidates(
+        beams=places // num_per_beam,
+        ids=jnp.take_along_axis(ids.reshape(num_sentences, -1), places, axis=1),
+        log_probs=totals,
+    )
+
+
+def _with_finished(state: _State, candidates: _Candidates, alpha: float) -> Hypotheses:
+    """The best of what was finished before and the end tokens among the first W candidates."""
+    _, beam_size = state.alive_log_probs.shape
+    first = jax.tree.map(lambda leaf: leaf[:, :beam_size], candidates)
+    new_scores = jnp.where(
+        first.ids == END_ID, first.log_probs / penalty(state.position + 1, alpha), -jnp.inf
+    )
+    scores = jnp.concatenate([state.finished.scores, new_scores], axis=1)
+    ids = jnp.concatenate([state.finished.ids, _extended_ids(state, first)], axis=1)
+    scores, places = jax.lax.top_k(scores, state.finished.scores.shape[1])
+    ids = jnp.take_along_axis(ids, places[:, :, None], axis=1)
+    return Hypotheses(jnp.where((scores > -jnp.inf)[:, :, None], ids, PAD_ID), scores)
+
+
+def _alive(candidates: _Candidates, beam_size: int) -> _Candidates:
+    """The W likeliest candidates that do not end; none where the first W of a sentence all end."""
+    goes_on = (candidates.ids != END_ID) & (candidates.log_probs > -jnp.inf)
+    any_goes_on = jnp.any(goes_on[:, :beam_size], axis=1, keepdims=True)
+    log_probs, places = jax.lax.top_k(
+        jnp.where(goes_on & any_goes_on, candidates.log_probs, -jnp.inf), beam_size
+    )
+    return _Candidates(
+        beams=jnp.take_along_axis(candidates.beams, places, axis=1),
+        ids=jnp.take_along_axis(candidates.ids, places, axis=1),
+        log_probs=log_probs,
+    )
+
+
+def _extended_ids(state: _State, candidates: _Candidates) -> Int[Array, "B C L"]:
+    """All tokens of each candidate."""
+    ids = jnp.take_along_axis(state.alive_ids, candidates.beams[:, :, None], axis=1)
+    return ids.at[:, :, state.position].set(candidates.ids)
+
+
+def _reordered(cache: PyTree, beams: Int[Array, "B W"]) -> PyTree:
+    """The cache whose beam w of each sentence is what beam `beams[:, w]` was.
+
+    Sentence by sentence: taken from all N rows at once, a cache that is cut over devices between
+    sentences would have to be put together on each of them first.
+    """
+
+    def reordered(leaf: Array) -> Array:
+        by_sentence = leaf.reshape(*beams.shape, *leaf.shape[1:])
+        taken = jax.vmap(lambda rows, beam: rows.at[beam].get(mode="promise_in_bounds"))(
+            by_sentence, beams
+        )
+        return taken.reshape(leaf.shape)
+
+    return jax.tree.map(reordered, cache)

@@ -1,0 +1,39 @@
+"""How translations are searched for."""
+
+import dataclasses
+from typing import no_type_check
+
+from t2t_jax.config_checks import check_at_least, check_types
+
+
+@no_type_check  # of its own: tests would have the arguments checked before it can
+@dataclasses.dataclass(frozen=True)
+class DecodingConfig:
+    """A search, checked once, when it is made.
+
+    Raises:
+      ValueError: a value is not allowed, or two do not fit together.
+      TypeError: a value has the wrong type.
+    """
+
+    beam_size: int  # W; 1 is greedy search (the paper: 4)
+    length_penalty: float  # alpha (the paper: 0.6); 0 ranks by log-probability alone
+    max_extra_tokens: int  # a translation has at most this many tokens more than its source (50)
+    n_best: int  # translations given back for each sentence, at most beam_size
+    tokens_per_batch: int  # source tokens x beams, padding included
+    average_checkpoints: int  # mean of so many last checkpoints; 1 is the last one alone
+
+    def __post_init__(self) -> None:
+        check_types("decoding", self)
+        counts = ("beam_size", "n_best", "tokens_per_batch", "average_checkpoints")
+        check_at_least("decoding", self, 1, counts)
+        check_at_least("decoding", self, 0, ("max_extra_tokens",))
+        if not 0 <= self.length_penalty < float("inf"):
+            raise ValueError(
+                f"decoding.length_penalty={self.length_penalty} must be finite and not negative"
+            )
+        if self.n_best > self.beam_size:
+            raise ValueError(
+                f"decoding.n_best={self.n_best} is more than "
+                f"decoding.beam_size={self.beam_size}: a beam gives at most its own size"
+            )

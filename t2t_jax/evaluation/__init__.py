@@ -1,0 +1,1 @@
+"""Translations and losses to scores."""

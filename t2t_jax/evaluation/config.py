@@ -1,0 +1,26 @@
+"""How translations are scored."""
+
+import dataclasses
+from typing import Literal, no_type_check
+
+from t2t_jax.config_checks import check_types
+
+# Those of sacreBLEU that need neither a download nor another package.
+BleuTokenizer = Literal["13a", "intl", "char", "zh", "none"]
+
+
+@no_type_check  # of its own: tests would have the arguments checked before it can
+@dataclasses.dataclass(frozen=True)
+class EvaluationConfig:
+    """A way to score, checked once, when it is made.
+
+    Raises:
+      ValueError: a value is not allowed.
+      TypeError: a value has the wrong type.
+    """
+
+    bleu_tokenizer: BleuTokenizer  # sacreBLEU's name for it; "13a" is the one of published scores
+    bleu_lowercase: bool  # False: case counts
+
+    def __post_init__(self) -> None:
+        check_types("evaluation", self)

@@ -1,0 +1,39 @@
+import pytest
+
+from t2t_jax.decoding.config import DecodingConfig
+
+PAPER = {
+    "beam_size": 4,
+    "length_penalty": 0.6,
+    "max_extra_tokens": 50,
+    "n_best": 1,
+    "tokens_per_batch": 4096,
+    "average_checkpoints": 5,
+}
+
+
+def test_the_papers_search_is_allowed():
+    assert DecodingConfig(**PAPER).beam_size == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"beam_size": 0}, "decoding.beam_size=0 must be at least 1"),
+        ({"n_best": 5}, "n_best=5 is more than decoding.beam_size=4"),
+        ({"n_best": 0}, "n_best=0 must be at least 1"),
+        ({"length_penalty": -0.1}, "length_penalty=-0.1 must be finite and not negative"),
+        ({"length_penalty": float("nan")}, "length_penalty=nan must be finite"),
+        ({"max_extra_tokens": -1}, "max_extra_tokens=-1 must be at least 0"),
+        ({"tokens_per_batch": 0}, "tokens_per_batch=0 must be at least 1"),
+        ({"average_checkpoints": 0}, "average_checkpoints=0 must be at least 1"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_refused_in_words(changes, message):
+    with pytest.raises(ValueError, match=message):
+        DecodingConfig(**{**PAPER, **changes})
+
+
+def test_a_wrong_type_is_refused_by_name():
+    with pytest.raises(TypeError, match="beam_size"):
+        DecodingConfig(**{**PAPER, "beam_size": 4.0})

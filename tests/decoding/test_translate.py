@@ -1,0 +1,249 @@
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
+from t2t_jax.decoding.config import DecodingConfig
+from t2t_jax.decoding.translate import Translation, Translator, make_decode
+from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.transformer import Transformer
+
+MODEL = TransformerConfig(
+    vocabulary_rows=40,
+    num_encoder_layers=1,
+    num_decoder_layers=2,
+    d_model=12,
+    d_ff=16,
+    num_heads=2,
+    d_k=5,
+    d_v=3,
+    positions="sinusoidal",
+    max_positions=32,
+    norm="post",
+    norm_epsilon=1e-6,
+    activation="relu",
+    attention_biases=True,
+    feed_forward_biases=True,
+    tied_embeddings="all",
+    scale_embeddings=True,
+    dropout_rate=0.1,
+    attention_dropout_rate=0.0,
+    feed_forward_dropout_rate=0.0,
+    dtype="float32",
+)
+DECODING = DecodingConfig(
+    beam_size=3,
+    length_penalty=0.6,
+    max_extra_tokens=5,
+    n_best=3,
+    tokens_per_batch=16 * 3 * 4,
+    average_checkpoints=1,
+)
+SENTENCES = ["a", "the dog sees a cat", "", "cat", "no", " \t", "a bed in the sea", "a", "tea"]
+
+
+@functools.cache
+def _vocabulary():
+    return learn_vocabulary(SENTENCES, "char", 40, 1.0)
+
+
+@functools.cache
+def _model_and_params(config=MODEL):
+    model = Transformer(config)
+    ids = jnp.ones((1, 2), jnp.int32)
+    make = jax.jit(functools.partial(model.init, deterministic=True))
+    params = make(jax.random.key(0), ids, ids)["params"]
+    # Three times what training starts from, so that an untrained model says more than one word.
+    return model, jax.tree.map(lambda leaf: 3 * np.asarray(leaf), params)
+
+
+def _full_log_probs(source, target_ids):
+    """Log-probabilities of every target token's place, all positions at once and no cache."""
+    model, params = _model_and_params()
+    inputs = np.pad(target_ids, ((0, 0), (1, 0)), constant_values=START_ID)[:, :-1]
+    forward = jax.jit(functools.partial(model.apply, deterministic=True))
+    return np.array(jax.nn.log_softmax(forward({"params": params}, source, inputs)))
+
+
+@functools.cache
+def _decode(beam_size, vocabulary_size, n_best):
+    model, _ = _model_and_params()
+    config = dataclasses.replace(DECODING, beam_size=beam_size, n_best=n_best)
+    return jax.jit(make_decode(model, config, vocabulary_size))
+
+
+def _search(source, *, beam_size=3, vocabulary_size=40, n_best=1):
+    _, params = _model_and_params()
+    found = _decode(beam_size, vocabulary_size, n_best)(params, source)
+    return jax.tree.map(np.asarray, found)
+
+
+@functools.cache
+def _translator(model=MODEL, compile=jax.jit, **changes):
+    decoding = dataclasses.replace(DECODING, **changes)
+    return Translator(*_model_and_params(model), _vocabulary(), decoding, compile=compile)
+
+
+def _same(translations, others):
+    assert [[t.text for t in best] for best in translations] == [
+        [t.text for t in best] for best in others
+    ]
+    for best, other in zip(translations, others, strict=True):
+        np.testing.assert_allclose([t.score for t in best], [t.score for t in other], rtol=1e-4)
+
+
+def test_translations_come_in_the_order_of_the_input():
+    translate = _translator()
+    forward = translate(SENTENCES)
+    _same(translate(SENTENCES[::-1])[::-1], forward)
+    assert len({best[0].text for best in forward}) > 3
+
+
+def test_a_sentence_is_translated_as_if_it_were_alone():
+    translate = _translator()
+    together = translate(SENTENCES)
+    for place in (0, 3):
+        _same(translate(SENTENCES[place : place + 1]), together[place : place + 1])
+
+
+def test_an_empty_line_translates_to_an_empty_line_without_the_model():
+    def no_model(decode):
+        def refuse(params, source_ids):
+            raise AssertionError("the model was asked")
+
+        return refuse
+
+    translations = _translator(compile=no_model)(["", "  ", "\t\n"])
+    assert translations == [[Translation("", 0.0)]] * 3
+    assert _translator()(["cat", "", "tea"])[1] == [Translation("", 0.0)]
+    assert _translator()([]) == []
+
+
+def test_n_best_are_sorted_and_distinct():
+    for best in _translator()(["the dog sees a cat", "a"]):
+        scores = [translation.score for translation in best]
+        assert len(best) == 3
+        assert scores == sorted(scores, reverse=True)
+        assert len({translation.text for translation in best}) == 3
+
+
+def test_n_best_are_the_first_of_the_beam():
+    all_three = _translator()(SENTENCES)
+    _same(_translator(n_best=1)(SENTENCES), [best[:1] for best in all_three])
+
+
+def test_few_shapes_are_compiled_for_many_lengths():
+    shapes = set()
+
+    def spy(decode):
+        compiled = jax.jit(decode)
+
+        def spied(params, source_ids):
+            shapes.add(source_ids.shape)
+            return compiled(params, source_ids)
+
+        return spied
+
+    sentences = ["a" * length for length in range(1, 60)]
+    assert len(_translator(compile=spy, beam_size=1, n_best=1)(sentences)) == 59
+    # 192 tokens a batch with a beam of 1, lengths with the end token: 2-16, 17-32, 33-60.
+    assert shapes == {(12, 16), (6, 32), (3, 64)}
+
+
+def test_batches_cut_over_devices_are_translated_as_on_one():
+    rows = jax.sharding.PartitionSpec("data")
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("data",))
+    shapes = []
+
+    def compile(decode):
+        def spied(params, source_ids):
+            shapes.append(source_ids.shape)
+            return decode(params, source_ids)
+
+        specs = jax.sharding.PartitionSpec(), rows
+        cut = jax.shard_map(spied, mesh=mesh, in_specs=specs, out_specs=rows, check_vma=False)
+        return jax.jit(cut)
+
+    model, params = _model_and_params()
+    translate = Translator(model, params, _vocabulary(), DECODING, compile=compile, row_multiple=2)
+    sentences = ["cat", "a bed", "tea"]
+    _same(translate(sentences), _translator()(sentences))
+    translate(["a"])
+    assert shapes == [(2, 16), (1, 16)]
+
+
+def test_progress_ends_at_the_number_of_sentences():
+    seen = []
+    _translator()(SENTENCES, progress=lambda done, total: seen.append((done, total)))
+    assert seen == sorted(seen)
+    assert seen[-1] == (len(SENTENCES), len(SENTENCES))
+
+
+def test_a_sentence_longer_than_the_learned_positions_is_refused_in_words():
+    translate = _translator(dataclasses.replace(MODEL, positions="learned"))
+    with pytest.raises(ValueError, match="sentence 2 has 42 tokens .* max_positions=32"):
+        translate(["a", "c" * 40])
+
+
+def test_learned_positions_bound_the_output_as_well():
+    learned = dataclasses.replace(MODEL, positions="learned")
+    translate = _translator(learned, max_extra_tokens=20, beam_size=1, n_best=1)
+    (best,) = translate(["c" * 30])
+    assert 0 < len(best[0].text) <= 31
+
+
+def test_a_model_that_diverged_gives_an_empty_translation_of_score_minus_infinity():
+    model, params = _model_and_params()
+    params = jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), params)
+    decoding = dataclasses.replace(DECODING, beam_size=1, n_best=1)
+    translate = Translator(model, params, _vocabulary(), decoding, compile=jax.jit)
+    assert translate(["cat"]) == [[Translation("", -np.inf)]]
+
+
+def _source(*rows, length=8):
+    return np.array([[*row, *[PAD_ID] * (length - len(row))] for row in rows], np.int32)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_more_padding_of_the_source_changes_nothing(beam_size):
+    rows = [5, 6, 7, END_ID], [9, END_ID], [END_ID]
+    found = _search(_source(*rows), beam_size=beam_size)
+    padded = _search(_source(*rows, [], [], length=11), beam_size=beam_size)
+    np.testing.assert_array_equal(found.ids, padded.ids[:3, :, : found.ids.shape[2]])
+    np.testing.assert_allclose(found.scores, padded.scores[:3], rtol=1e-4)
+    np.testing.assert_array_equal(padded.scores[3:], -np.inf)
+    np.testing.assert_array_equal(padded.ids[3:], PAD_ID)
+
+
+def test_cached_greedy_decoding_is_the_argmax_of_the_full_forward_pass():
+    source = _source([5, 6, 7, 8, 11, END_ID], [9, 12, END_ID], [END_ID])
+    ids = _search(source, beam_size=1).ids[:, 0]
+    log_probs = _full_log_probs(source, ids)
+    log_probs[:, :, [PAD_ID, START_ID]] = -np.inf
+    for row, limit in enumerate([6 + 5, 3 + 5, 1 + 5]):
+        num_tokens = np.sum(ids[row] != PAD_ID)
+        num_free = min(num_tokens, limit - 1)  # in its last place a sentence has to end
+        assert num_free > 1
+        np.testing.assert_array_equal(ids[row, :num_free], log_probs[row, :num_free].argmax(-1))
+
+
+def test_beam_scores_are_the_likelihood_of_the_full_forward_pass():
+    source = _source([5, 6, 7, 8, 11, END_ID], [9, 12, END_ID], [END_ID])
+    found = _search(source, n_best=3)
+    for rank in range(3):
+        ids = found.ids[:, rank]
+        log_probs = np.take_along_axis(_full_log_probs(source, ids), ids[:, :, None], axis=2)
+        is_token = ids != PAD_ID
+        totals = np.sum(log_probs[:, :, 0] * is_token, axis=1)
+        penalties = ((5 + is_token.sum(axis=1)) / 6) ** 0.6
+        np.testing.assert_allclose(found.scores[:, rank], totals / penalties, rtol=1e-4)
+
+
+def test_only_pieces_of_the_vocabulary_are_generated():
+    source = _source([5, 6, 7, END_ID], [9, 8, END_ID])
+    assert _search(source).ids.max() >= 9
+    assert _search(source, vocabulary_size=9).ids.max() < 9

@@ -1,0 +1,65 @@
+import math
+
+import pytest
+
+from t2t_jax.evaluation.bleu import bleu
+from t2t_jax.evaluation.config import EvaluationConfig
+
+
+def test_it_is_the_corpus_bleu_counted_by_hand():
+    hypotheses = ["the cat sat on the mat", "a dog barks"]
+    references = ["the cat lay on the mat today", "a dog barks loudly"]
+    # Matches over all lines, each n-gram at most as often as in its reference:
+    # words        the cat on the mat | a dog barks            8 of 9
+    # pairs        the-cat on-the the-mat | a-dog dog-barks    5 of 7
+    # threes       on-the-mat | a-dog-barks                    2 of 5
+    # fours        none of 3; sacreBLEU's smoothing makes the first zero a half: 1 / (2 * 3)
+    precisions = [8 / 9, 5 / 7, 2 / 5, 1 / 6]
+    brevity_penalty = math.exp(1 - 11 / 9)
+    by_hand = 100 * brevity_penalty * math.prod(precisions) ** (1 / 4)
+    assert bleu(hypotheses, references).score == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_the_same_text_scores_100():
+    lines = ["Ein Hund läuft über die Wiese.", "Zwei Männer stehen vor einem Haus."]
+    assert bleu(lines, lines).score == pytest.approx(100)
+
+
+def test_case_counts_unless_lowercase():
+    hypotheses, references = ["Ein hund läuft schnell heim"], ["Ein Hund läuft schnell heim"]
+    assert bleu(hypotheses, references).score < 99
+    assert bleu(hypotheses, references, lowercase=True).score == pytest.approx(100)
+
+
+def test_the_signature_says_case_and_tokenizer():
+    lines = ["Ein Hund läuft."]
+    assert "|case:mixed|eff:no|tok:13a|smooth:exp|version:" in bleu(lines, lines).signature
+    other = bleu(lines, lines, tokenizer="char", lowercase=True).signature
+    assert "case:lc" in other and "tok:char" in other
+
+
+def test_the_number_of_lines_must_agree():
+    with pytest.raises(ValueError, match="there are 2 hypotheses and 1 references"):
+        bleu(["a", "b"], ["a"])
+
+
+def test_no_lines_are_refused_in_words():
+    with pytest.raises(ValueError, match="at least one line"):
+        bleu([], [])
+
+
+@pytest.mark.parametrize("tokenizer", ["13a", "intl", "char", "zh", "none"])
+def test_every_allowed_tokenizer_scores(tokenizer):
+    config = EvaluationConfig(bleu_tokenizer=tokenizer, bleu_lowercase=False)
+    lines = ["Ein Hund läuft über die Wiese."]
+    assert bleu(lines, lines, tokenizer=config.bleu_tokenizer).score == pytest.approx(100)
+
+
+def test_an_unknown_tokenizer_is_refused_in_words():
+    with pytest.raises(ValueError, match="evaluation.bleu_tokenizer='moses' is not one of '13a'"):
+        EvaluationConfig(bleu_tokenizer="moses", bleu_lowercase=False)
+
+
+def test_a_wrong_type_is_refused_by_name():
+    with pytest.raises(TypeError, match="bleu_lowercase"):
+        EvaluationConfig(bleu_tokenizer="13a", bleu_lowercase=1)
