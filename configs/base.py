@@ -1,0 +1,96 @@
+"""The base model of the paper on WMT14 English-German, as in Table 3 (paper sections 5 and 6).
+
+Every key there is, with its unit or the section of the paper; the other configs have the same keys.
+
+    t2t-jax train --config=configs/base.py --config.data.directory=DIR --workdir=W
+    python -m experiments.sweep table3 --base=configs/base.py --base.data.directory=DIR --workdir=W
+
+DIR holds train, newstest2013 and newstest2014 with the endings .en and .de, one sentence a line.
+
+The paper: 100,000 steps, 12 hours on 8 P100; perplexity 4.92 and BLEU 25.8 on newstest2013.
+Measured figures: see README.
+"""
+
+from ml_collections import ConfigDict
+
+
+def get_config() -> ConfigDict:
+    """The paper's base model, complete and locked."""
+    config = ConfigDict()
+    config.seed = 0  # of initial parameters, dropout and the order of the batches
+
+    config.data = data = ConfigDict()
+    data.source = "text"  # "text": files in `directory`; "embedded": the grammar's corpus
+    data.directory = ""  # of the text files; "" only where source is "embedded"
+    data.source_language = "en"  # ending of the files translated from
+    data.target_language = "de"  # ending of the files translated to
+    data.train = "train"  # file name before the ending; 4.5 million pairs (section 5.1)
+    data.dev = "newstest2013"  # Table 3 is about this set
+    data.test = "newstest2014"  # Table 2 is about this one
+    data.corpus_seed = 0  # of the embedded grammar
+    data.train_pairs = 20_000  # pairs, embedded corpus only
+    data.vocabulary_kind = "bpe"  # "bpe" | "unigram" | "word" | "char"; section 5.1: byte pairs
+    data.vocabulary_size = 37_000  # pieces, both languages share them (section 5.1)
+    data.character_coverage = 1.0  # share of the characters that get pieces
+    data.max_length = 256  # tokens, end included; longer training pairs are dropped
+    data.cache = "~/.cache/t2t_jax"  # where the vocabulary and the token ids are kept
+    data.source_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
+    data.target_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
+    data.num_buckets = 8  # batch shapes, hence compilations of the training step
+
+    config.model = model = ConfigDict()
+    model.vocabulary_rows = 40_960  # rows of the embedding; Table 3's parameters need this many
+    model.num_encoder_layers = 6  # N (section 3.1)
+    model.num_decoder_layers = 6  # N (section 3.1)
+    model.d_model = 512  # width of every sub-layer's output (section 3.1)
+    model.d_ff = 2048  # width inside the feed-forward layers (section 3.3)
+    model.num_heads = 8  # h (section 3.2.2)
+    model.d_k = 64  # of one head's queries and keys (section 3.2.2)
+    model.d_v = 64  # of one head's values (section 3.2.2)
+    # "sinusoidal" | "sinusoidal_concatenated" | "sinusoidal_tensor2tensor" | "learned" | "none"
+    model.positions = "sinusoidal"  # section 3.5
+    model.max_positions = 1_024  # rows of the table of learned positions, tokens
+    model.norm = "post"  # "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre"
+    model.norm_epsilon = 1e-6  # added to the variance; the paper does not say
+    model.activation = "relu"  # of the feed-forward layers, equation 2
+    model.attention_biases = True  # in the four projections; Table 3's parameters need them
+    model.feed_forward_biases = True  # b_1 and b_2 of equation 2
+    model.tied_embeddings = "all"  # "all" (section 3.4) | "decoder" | "none"
+    model.scale_embeddings = True  # times sqrt(d_model) (section 3.4)
+    model.dropout_rate = 0.1  # P_drop: sub-layer outputs, embeddings + positions (section 5.4)
+    model.attention_dropout_rate = 0.0  # on attention weights; not in the paper
+    model.feed_forward_dropout_rate = 0.0  # on hidden feed-forward units; not in the paper
+    model.dtype = "float32"  # of the computation; parameters, softmax and loss stay float32
+
+    config.training = training = ConfigDict()
+    training.steps = 100_000  # updates (section 5.2)
+    training.label_smoothing = 0.1  # eps_ls (section 5.4)
+    training.schedule = "paper"  # "paper": equation 3; "peak": the same shape by its peak
+    training.warmup_steps = 4_000  # updates (section 5.3)
+    training.learning_rate_scale = 1.0  # factor on equation 3, schedule "paper" only
+    training.peak_learning_rate = 7e-4  # at the end of warm-up, schedule "peak" only
+    training.adam_beta1 = 0.9  # section 5.3
+    training.adam_beta2 = 0.98  # section 5.3
+    training.adam_epsilon = 1e-9  # section 5.3
+    training.log_every_steps = 100  # updates between lines of training metrics
+    training.evaluate_every_steps = 1_000  # updates between dev perplexities
+    training.checkpoint_every_steps = 1_000  # updates; the paper: every 10 minutes (section 6.1)
+    training.keep_checkpoints = 5  # the newest so many stay on disk
+    training.patience = 0  # dev evaluations without a better one before stopping; 0: never stop
+
+    config.decoding = decoding = ConfigDict()
+    decoding.beam_size = 4  # hypotheses kept (section 6.1)
+    decoding.length_penalty = 0.6  # alpha of ((5 + n) / 6)^alpha (section 6.1)
+    decoding.max_extra_tokens = 50  # longest output = source tokens + this (section 6.1)
+    decoding.n_best = 1  # translations given per sentence
+    decoding.tokens_per_batch = 16_384  # source tokens x beams at once
+    decoding.average_checkpoints = 1  # the last n; 1: Table 3 averages none (Table 2: 5)
+
+    config.evaluation = evaluation = ConfigDict()
+    evaluation.bleu_tokenizer = "13a"  # of sacreBLEU
+    evaluation.bleu_lowercase = False  # BLEU regards case
+
+    config.devices = devices = ConfigDict()
+    devices.data = -1  # devices a batch is split over; -1: all
+
+    return config.lock()

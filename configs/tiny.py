@@ -1,0 +1,91 @@
+"""The embedded English-German corpus: minutes on a laptop, nothing is downloaded.
+
+    t2t-jax train --config=configs/tiny.py --workdir=W
+    python -m experiments.sweep quickstart --base=configs/tiny.py --workdir=W
+
+Measured figures: see README.
+"""
+
+from ml_collections import ConfigDict
+
+
+def get_config() -> ConfigDict:
+    """A small model of the embedded corpus, complete and locked."""
+    config = ConfigDict()
+    config.seed = 0  # of initial parameters, dropout and the order of the batches
+
+    config.data = data = ConfigDict()
+    data.source = "embedded"  # "text": files in `directory`; "embedded": the grammar's corpus
+    data.directory = ""  # of the text files; "" only where source is "embedded"
+    data.source_language = "en"  # "en" | "de"
+    data.target_language = "de"  # "de" | "en"
+    data.train = "train"  # file name before the ending, text files only
+    data.dev = "dev"  # file name before the ending, text files only
+    data.test = "test"  # file name before the ending, text files only
+    data.corpus_seed = 0  # of the embedded grammar
+    data.train_pairs = 20_000  # pairs, embedded corpus only
+    data.vocabulary_kind = "bpe"  # "bpe" | "unigram" | "word" | "char"
+    data.vocabulary_size = 2_000  # pieces, both languages share them
+    data.character_coverage = 1.0  # share of the characters that get pieces
+    data.max_length = 64  # tokens, end included; longer training pairs are dropped
+    data.cache = "~/.cache/t2t_jax"  # where the vocabulary and the token ids are kept
+    data.source_tokens_per_batch = 4_096  # tokens, padding included
+    data.target_tokens_per_batch = 4_096  # tokens, padding included
+    data.num_buckets = 4  # batch shapes, hence compilations of the training step
+
+    config.model = model = ConfigDict()
+    model.vocabulary_rows = 2_048  # rows of the embedding, at least vocabulary_size
+    model.num_encoder_layers = 2  # N (paper section 3.1)
+    model.num_decoder_layers = 2  # N (paper section 3.1)
+    model.d_model = 128  # width of every sub-layer's output (section 3.1)
+    model.d_ff = 512  # width inside the feed-forward layers (section 3.3)
+    model.num_heads = 4  # h (section 3.2.2)
+    model.d_k = 32  # of one head's queries and keys (section 3.2.2)
+    model.d_v = 32  # of one head's values (section 3.2.2)
+    # "sinusoidal" | "sinusoidal_concatenated" | "sinusoidal_tensor2tensor" | "learned" | "none"
+    model.positions = "sinusoidal"  # section 3.5
+    model.max_positions = 256  # rows of the table of learned positions, tokens
+    model.norm = "post"  # "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre"
+    model.norm_epsilon = 1e-6  # added to the variance; the paper does not say
+    model.activation = "relu"  # of the feed-forward layers, equation 2
+    model.attention_biases = True  # in the four projections
+    model.feed_forward_biases = True  # b_1 and b_2 of equation 2
+    model.tied_embeddings = "all"  # "all" (section 3.4) | "decoder" | "none"
+    model.scale_embeddings = True  # times sqrt(d_model) (section 3.4)
+    model.dropout_rate = 0.1  # P_drop: sub-layer outputs, embeddings + positions (section 5.4)
+    model.attention_dropout_rate = 0.0  # on attention weights; not in the paper
+    model.feed_forward_dropout_rate = 0.0  # on hidden feed-forward units; not in the paper
+    model.dtype = "float32"  # of the computation; parameters, softmax and loss stay float32
+
+    config.training = training = ConfigDict()
+    training.steps = 1_000  # updates
+    training.label_smoothing = 0.1  # eps_ls (section 5.4)
+    training.schedule = "peak"  # equation 3 would still warm up when the run ends
+    training.warmup_steps = 250  # updates
+    training.learning_rate_scale = 1.0  # factor on equation 3, schedule "paper" only
+    training.peak_learning_rate = 0.003  # at the end of warm-up, schedule "peak" only
+    training.adam_beta1 = 0.9  # section 5.3
+    training.adam_beta2 = 0.98  # section 5.3
+    training.adam_epsilon = 1e-9  # section 5.3
+    training.log_every_steps = 50  # updates between lines of training metrics
+    training.evaluate_every_steps = 100  # updates between dev perplexities
+    training.checkpoint_every_steps = 500  # updates
+    training.keep_checkpoints = 2  # the newest so many stay on disk
+    training.patience = 0  # dev evaluations without a better one before stopping; 0: never stop
+
+    config.decoding = decoding = ConfigDict()
+    decoding.beam_size = 4  # hypotheses kept (section 6.1)
+    decoding.length_penalty = 0.6  # alpha of ((5 + n) / 6)^alpha (section 6.1)
+    decoding.max_extra_tokens = 50  # longest output = source tokens + this (section 6.1)
+    decoding.n_best = 1  # translations given per sentence
+    decoding.tokens_per_batch = 8_192  # source tokens x beams at once
+    decoding.average_checkpoints = 1  # the last n; 1: the last alone
+
+    config.evaluation = evaluation = ConfigDict()
+    evaluation.bleu_tokenizer = "13a"  # of sacreBLEU
+    evaluation.bleu_lowercase = False  # BLEU regards case
+
+    config.devices = devices = ConfigDict()
+    devices.data = -1  # devices a batch is split over; -1: all
+
+    return config.lock()

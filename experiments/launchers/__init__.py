@@ -1,0 +1,1 @@
+"""Ways to run many `python -m experiments.run` commands; each yields `Event`s as they happen."""

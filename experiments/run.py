@@ -1,0 +1,177 @@
+"""One row, one seed: trains, scores, and leaves one JSON record.
+
+The form a launcher uses, with the directory that experiments.sweep has prepared:
+
+    python -m experiments.run RUN_DIRECTORY
+
+The form a person uses; it prepares W/table3/A.h=1/seed-0 itself:
+
+    python -m experiments.run table3 --row=A.h=1 --base=configs/tiny.py --seed=0 --workdir=W
+
+Any key of the base config can be overridden: --base.training.steps=200. The same command again
+continues where it stopped, and does nothing once there is a record.json.
+"""
+
+import functools
+import importlib.metadata
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from absl import app, flags, logging
+from ml_collections import ConfigDict, config_flags
+
+from experiments import record, tables
+from experiments.ablation import AnyConfig, check_config
+from experiments.record import Run
+from t2t_jax.cli.command import parse_flags
+
+_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "numpy")
+_SCORING_PACKAGES = ("sentencepiece", "sacrebleu")
+
+
+def run(directory: Path) -> dict[str, Any]:
+    """Trains and scores the run in `directory`; gives and writes its record.
+
+    Whatever is finished already is not done again. A failure leaves `failure.json` and is raised.
+
+    Raises:
+      Stopped: a signal asked for it; the training saved its state.
+    """
+    record_path = directory / record.RECORD_FILE
+    if record_path.exists():
+        return record.read_json(record_path)
+    # Here and not above: it brings jax, which --help and a mistyped flag need not wait for.
+    from t2t_jax.training.loop import Stopped
+
+    (directory / record.FAILURE_FILE).unlink(missing_ok=True)
+    try:
+        this_run = record.read_run(directory)
+        values = _train_and_score(this_run, directory)
+    except Stopped:
+        raise
+    except Exception as error:
+        sentence = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+        record.write_json(directory / record.FAILURE_FILE, {"error": sentence})
+        raise
+    record.write_json(record_path, values)
+    return values
+
+
+def _train_and_score(this_run: Run, directory: Path) -> dict[str, Any]:
+    from t2t_jax.cli import score, train
+
+    train.train(ConfigDict(this_run.config).lock(), directory)
+    training = record.read_json(directory / "training.json")
+
+    start = time.monotonic()
+    scores = {split: score.score(directory, split) for split in ("dev", "test")}
+    seconds = {"train": training["seconds"], "score": time.monotonic() - start}
+    return _record(this_run, training, scores, seconds)
+
+
+def _record(
+    this_run: Run,
+    training: dict[str, Any],
+    scores: dict[str, dict[str, Any]],
+    seconds: dict[str, float],
+) -> dict[str, Any]:
+    facts = {
+        key: training[key]
+        for key in ("data_fingerprint", "vocabulary_fingerprint", "params", "steps")
+    }
+    return (
+        {"format": record.FORMAT}
+        | this_run._asdict()
+        | {"commit": commit(), "direction": training["direction"]}
+        | facts
+        | {
+            "target_tokens": training["target_tokens"],
+            "scores": scores,
+            "seconds": seconds,
+            "hardware": training["hardware"],
+            "versions": versions(),
+        }
+    )
+
+
+def commit() -> str:
+    """The git commit of this code, "-dirty" after it where files differ from it."""
+    try:
+        head = _git("rev-parse", "HEAD")
+        dirty = "-dirty" if _git("status", "--porcelain", "--untracked-files=no") else ""
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head + dirty
+
+
+def _git(*arguments: str) -> str:
+    here = Path(__file__).resolve().parent
+    command = ["git", "-C", str(here), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers depend on."""
+    found = {"python": platform.python_version()}
+    for package in (*_PACKAGES, *_SCORING_PACKAGES):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def define_flags() -> None:
+    """The command's flags; not at import, since sweep has flags of the same names."""
+    flags.DEFINE_string("row", None, "the row's name; sweep TABLE --dry_run prints all names")
+    config_flags.DEFINE_config_file("base", None, "the base config, a file of configs/")
+    flags.DEFINE_integer("seed", None, "the run's seed (default: the base config's)")
+    flags.DEFINE_string("workdir", None, "where TABLE/ROW/seed-N goes")
+
+
+def _prepared_directory(table_name: str) -> Path:
+    values = flags.FLAGS
+    table = tables.find_table(table_name)
+    for flag in ("row", "base", "workdir"):
+        if values[flag].value is None:
+            raise ValueError(f"with the name of a table, --{flag} is needed")
+    base: AnyConfig = values.base
+    row = table.rows(base).named(values.row)
+    check_config(row.config(base), f"row {row.name}")
+    seed = base.seed if values.seed is None else values.seed
+    this_run = record.make_run(table, row, base, seed)
+    directory = Path(values.workdir) / this_run.directory
+    record.write_run(directory, this_run)
+    return directory
+
+
+def main(argv: list[str]) -> None:
+    """Reads the flags and runs."""
+    logging.set_verbosity(logging.WARNING)  # the libraries tell a lot
+    if len(argv) != 2:
+        sys.exit("run: one argument is needed, a run directory or a table; see --help")
+    try:
+        is_directory = (Path(argv[1]) / record.RUN_FILE).exists()
+        directory = Path(argv[1]) if is_directory else _prepared_directory(argv[1])
+    except (KeyError, TypeError, ValueError) as error:
+        sys.exit(f"run: {error.args[0]}")
+    except OSError as error:
+        sys.exit(f"run: {error}")
+
+    from t2t_jax.training.loop import Stopped
+
+    try:
+        values = run(directory)
+    except Stopped as stop:
+        print(f"run: {stop}", file=sys.stderr)
+        sys.exit(130)
+    print(f"{directory / record.RECORD_FILE}: {record.score_text(values)}")
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(main, flags_parser=functools.partial(parse_flags, "run"))

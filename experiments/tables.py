@@ -1,0 +1,17 @@
+"""The tables there are, by the name typed on the command line."""
+
+from experiments import quickstart, table3
+from experiments.ablation import Table
+
+TABLES: dict[str, Table] = {table.name: table for table in (table3.TABLE, quickstart.TABLE)}
+
+
+def find_table(name: str) -> Table:
+    """The table of this name.
+
+    Raises:
+      ValueError: there is none.
+    """
+    if name not in TABLES:
+        raise ValueError(f"no table is called {name!r}; there are {', '.join(TABLES)}")
+    return TABLES[name]

@@ -1,0 +1,165 @@
+"""One run, with stand-ins for the verbs that train and score."""
+
+import json
+import subprocess
+import sys
+import types
+
+import pytest
+
+from configs import tiny
+from experiments import quickstart, record, run
+from experiments.ablation import flat
+from t2t_jax.training.loop import Stopped
+
+TRAINING = {
+    "steps": 12,
+    "target_tokens": 3456,
+    "seconds": 7.5,
+    "params": 1000,
+    "data_fingerprint": "d",
+    "vocabulary_fingerprint": "v",
+    "direction": "en-de",
+    "hardware": "paper and pencil",
+}
+
+
+@pytest.fixture
+def verbs(monkeypatch):
+    """Stand-ins for train and score that note how they were called."""
+    calls = []
+
+    def train(config, workdir):
+        calls.append(("train", config))
+        record.write_json(workdir / "training.json", TRAINING)
+
+    def score(workdir, split):
+        calls.append(("score", split))
+        return {"perplexity": 1.5, "tokens": 10, "bleu": 90.0, "bleu_signature": "s"}
+
+    cli = types.ModuleType("t2t_jax.cli")
+    cli.train = types.SimpleNamespace(train=train)
+    cli.score = types.SimpleNamespace(score=score)
+    monkeypatch.setitem(sys.modules, "t2t_jax.cli", cli)
+    return types.SimpleNamespace(calls=calls, cli=cli)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    config = tiny.get_config()
+    row = quickstart.TABLE.rows(config).named("one_head")
+    prepared = record.make_run(quickstart.TABLE, row, config, seed=3)
+    record.write_run(tmp_path / prepared.directory, prepared)
+    return tmp_path / prepared.directory
+
+
+def test_the_record_says_all_that_a_table_needs(verbs, directory):
+    run.run(directory)
+    values = json.loads((directory / "record.json").read_text())
+    assert values["format"] == 1
+    assert (values["table"], values["row"], values["seed"]) == ("quickstart", "one_head", 3)
+    assert values["config"]["model"]["num_heads"] == 1
+    assert values["scores"]["dev"]["perplexity"] == 1.5
+    assert values["scores"]["test"]["bleu"] == 90.0
+    assert values["seconds"]["train"] == 7.5 and values["seconds"]["score"] >= 0
+    for key in set(TRAINING) - {"seconds"}:
+        assert values[key] == TRAINING[key]
+    assert {"commit", "versions", "changes", "base"} <= values.keys()
+    assert {"python", "jax", "sacrebleu"} <= values["versions"].keys()
+
+
+def test_training_gets_the_rows_locked_config_with_the_seed(verbs, directory):
+    run.run(directory)
+    [(_, config)] = [call for call in verbs.calls if call[0] == "train"]
+    assert config.is_locked
+    expected = quickstart.TABLE.rows(tiny.get_config()).named("one_head").config(tiny.get_config())
+    assert flat(config) == flat(expected) | {"seed": 3}
+    assert [call for call in verbs.calls if call[0] == "score"] == [
+        ("score", "dev"),
+        ("score", "test"),
+    ]
+
+
+def test_a_finished_run_calls_no_verb(verbs, directory):
+    first = run.run(directory)
+    verbs.calls.clear()
+    assert run.run(directory) == first
+    assert verbs.calls == []
+
+
+def test_a_failure_leaves_its_last_line_and_the_next_success_removes_it(verbs, directory):
+    def broken(config, workdir):
+        error = ValueError("the corpus is empty\nand more of it")
+        error.add_note("a library explains its traceback")
+        raise error
+
+    working = verbs.cli.train.train
+    verbs.cli.train.train = broken
+    with pytest.raises(ValueError, match="the corpus is empty"):
+        run.run(directory)
+    failure = json.loads((directory / "failure.json").read_text())
+    assert failure == {"error": "ValueError: the corpus is empty"}
+    assert not (directory / "record.json").exists()
+
+    verbs.cli.train.train = working
+    run.run(directory)
+    assert not (directory / "failure.json").exists()
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, Stopped])
+def test_an_interrupted_run_is_no_failure(verbs, directory, stop):
+    def interrupted(config, workdir):
+        raise stop
+
+    verbs.cli.train.train = interrupted
+    with pytest.raises(stop):
+        run.run(directory)
+    assert not (directory / "failure.json").exists()
+
+
+def test_a_directory_without_a_run_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"holds no run\.json"):
+        record.read_run(tmp_path)
+    (tmp_path / "run.json").write_text('{"table": "t"}')
+    with pytest.raises(ValueError, match="lacks row, changes, seed, config, base"):
+        record.read_run(tmp_path)
+
+
+def test_writing_json_replaces_the_whole_file_and_leaves_no_other(tmp_path):
+    path = tmp_path / "record.json"
+    record.write_json(path, {"a": 1})
+    record.write_json(path, {"b": "ä"})
+    assert json.loads(path.read_text(encoding="utf-8")) == {"b": "ä"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_differences_name_changed_added_and_removed_keys():
+    old = {"seed": 0, "model": {"d_k": 1, "gone": 2}}
+    new = {"seed": 0, "model": {"d_k": 3, "fresh": 4}}
+    assert record.config_differences(old, new) == [
+        ("model.d_k", 1, 3),
+        ("model.gone", 2, None),
+        ("model.fresh", None, 4),
+    ]
+
+
+def test_outside_a_git_checkout_the_commit_is_unknown(monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "__file__", str(tmp_path / "run.py"))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert run.commit() == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["table3", "--row=A.h=1", "--workdir=w"], "--base is needed"),
+        (["table3", "--row=X", "--base=configs/tiny.py", "--workdir=w"], "no row is called 'X'"),
+        (["table9"], "no table is called 'table9'"),
+        ([], "one argument is needed"),
+    ],
+)
+def test_a_mistyped_command_ends_in_a_sentence(arguments, sentence):
+    command = [sys.executable, "-m", "experiments.run", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.startswith("run: ") and sentence in done.stderr
