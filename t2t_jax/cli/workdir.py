@@ -92,7 +92,7 @@ def load_trained(workdir: Path, config: ConfigDict) -> Trained:
     model = Transformer(sections.model)
     ids = jax.ShapeDtypeStruct((1, 1), jnp.int32)
     shapes = jax.eval_shape(
-        lambda key: model.init(key, ids, ids, deterministic=True), jax.random.key(0)
+        lambda key, ids: model.init(key, ids, ids, deterministic=True), jax.random.key(0), ids
     )["params"]
     devices = make_devices(sections.devices.data)
     directory = workdir / "checkpoints"
