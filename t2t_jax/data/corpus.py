@@ -14,8 +14,6 @@ from t2t_jax.data.config import DataConfig
 
 # Enough for a score that tells two models apart, little enough to decode in seconds.
 _EMBEDDED_EVALUATION_PAIRS = 1_000
-# What the embedded sentences depend on, besides the seed.
-_GRAMMAR_FILES = ("grammar.py", "lexicon.py")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HASH_CHUNK_BYTES = 1 << 20
 
@@ -68,8 +66,9 @@ def content_hashes(config: DataConfig) -> dict[str, str]:
       ValueError: a file is missing.
     """
     if config.source == "embedded":
-        files = [Path(__file__).with_name(name) for name in _GRAMMAR_FILES]
-        return {file.name: file_sha256(file) for file in files if file.exists()}
+        here = Path(__file__).parent
+        files = [here / "grammar.py", *sorted((here / "embedded").glob("*.py"))]
+        return {file.name: file_sha256(file) for file in files}
     return {
         f"{split}.{language}": file_sha256(file)
         for split in split_names(config)

@@ -15,25 +15,25 @@ _MASKED_SCORE = jnp.finfo(jnp.float32).min
 
 
 def attention_weights(
-    query: Float[Array, "B T H K"],
-    key: Float[Array, "B S H K"],
+    query: Float[Array, "B H T K"],
+    key: Float[Array, "B H S K"],
     mask: Bool[Array, "#B #T S"],
 ) -> Float[Array, "B H T S"]:
     """softmax(Q K^T / sqrt(d_k)) in float32; `mask` is True where a query may look."""
     d_k = query.shape[-1]
-    scores = jnp.einsum("BTHK,BSHK->BHTS", query, key, preferred_element_type=jnp.float32)
+    scores = jnp.einsum("BHTK,BHSK->BHTS", query, key, preferred_element_type=jnp.float32)
     return jax.nn.softmax(jnp.where(mask[:, None], scores / d_k**0.5, _MASKED_SCORE))
 
 
 def scaled_dot_product_attention(
-    query: Float[Array, "B T H K"],
-    key: Float[Array, "B S H K"],
-    value: Float[Array, "B S H V"],
+    query: Float[Array, "B H T K"],
+    key: Float[Array, "B H S K"],
+    value: Float[Array, "B H S V"],
     mask: Bool[Array, "#B #T S"],
-) -> Float[Array, "B T H V"]:
+) -> Float[Array, "B H T V"]:
     """softmax(Q K^T / sqrt(d_k)) V, paper equation 1."""
     weights = attention_weights(query, key, mask).astype(value.dtype)
-    return jnp.einsum("BHTS,BSHV->BTHV", weights, value)
+    return jnp.einsum("BHTS,BHSV->BHTV", weights, value)
 
 
 class MultiHeadAttention(nn.Module):
@@ -69,23 +69,23 @@ class MultiHeadAttention(nn.Module):
 
     def project_memory(
         self, memory: Float[Array, "B S D"]
-    ) -> tuple[Float[Array, "B S H K"], Float[Array, "B S H V"]]:
+    ) -> tuple[Float[Array, "B H S K"], Float[Array, "B H S V"]]:
         """Keys and values of the positions to be looked at."""
-        return self.key(memory), self.value(memory)
+        return _heads_first(self.key(memory)), _heads_first(self.value(memory))
 
     def attend(
         self,
         x: Float[Array, "B T D"],
-        key: Float[Array, "B S H K"],
-        value: Float[Array, "B S H V"],
+        key: Float[Array, "B H S K"],
+        value: Float[Array, "B H S V"],
         mask: Bool[Array, "#B #T S"],
         *,
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
         """What every position of `x` gathers from the keys and values that `mask` allows."""
-        weights = attention_weights(self.query(x), key, mask).astype(value.dtype)
+        weights = attention_weights(_heads_first(self.query(x)), key, mask).astype(value.dtype)
         weights = self.dropout(weights, deterministic=deterministic)
-        return self.output(jnp.einsum("BHTS,BSHV->BTHV", weights, value))
+        return self.output(jnp.einsum("BHTS,BHSV->BTHV", weights, value))
 
     def __call__(
         self,
@@ -97,3 +97,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Array, "B T D"]:
         """Self-attention where `memory` is `x`, encoder-decoder attention where it is not."""
         return self.attend(x, *self.project_memory(memory), mask, deterministic=deterministic)
+
+
+def _heads_first(x: Float[Array, "B S H K"]) -> Float[Array, "B H S K"]:
+    """Each head's positions side by side: a step of cached decoding then moves no memory."""
+    return x.transpose(0, 2, 1, 3)

@@ -19,8 +19,8 @@ from t2t_jax.model.feed_forward import FeedForward
 class KeysAndValues(NamedTuple):
     """What one attention may look at."""
 
-    key: Float[Array, "B S H K"]
-    value: Float[Array, "B S H V"]
+    key: Float[Array, "B H S K"]
+    value: Float[Array, "B H S V"]
 
 
 class AddAndNorm(nn.Module):
@@ -122,11 +122,11 @@ class DecoderLayer(nn.Module):
         seen = self.self_attention_residual.before(x)
         new = self.self_attention.project_memory(seen)
         written = jax.tree.map(
-            lambda kept, row: jax.lax.dynamic_update_slice_in_dim(kept, row, position, axis=1),
+            lambda kept, row: jax.lax.dynamic_update_slice_in_dim(kept, row, position, axis=2),
             written,
             KeysAndValues(*new),
         )
-        self_mask = (jnp.arange(written.key.shape[1]) <= position)[None, None]
+        self_mask = (jnp.arange(written.key.shape[2]) <= position)[None, None]
         update = self.self_attention.attend(seen, *written, self_mask, deterministic=True)
         x = self.self_attention_residual.after(x, update, deterministic=True)
 

@@ -92,7 +92,7 @@ class Transformer(nn.Module):
     def empty_cache(self, num_rows: int, max_length: int) -> list[KeysAndValues]:
         """Room for the keys and values of `max_length` target positions in each decoder layer."""
         config = self.config
-        shape = (num_rows, max_length, config.num_heads)
+        shape = (num_rows, config.num_heads, max_length)
         return [
             KeysAndValues(
                 jnp.zeros((*shape, config.d_k), config.dtype),

@@ -30,18 +30,18 @@ def everything_visible(num_queries, num_keys):
 @pytest.mark.parametrize("case", EXAMPLES["softmax"]["cases"], ids=str)
 def test_softmax_gives_the_printed_numbers(case):
     scores = jnp.asarray(case["x"], jnp.float32)
-    key = scores[None, :, None, None]  # one query of 1 over these keys, d_k = 1
+    key = scores[None, None, :, None]  # one query of 1 over these keys, d_k = 1
     weights = attention_weights(jnp.ones((1, 1, 1, 1)), key, everything_visible(1, 3))
     np.testing.assert_allclose(weights[0, 0, 0], case["expected"], atol=case["atol"])
 
 
 def unscaled_self_attention(embeddings):
     """softmax(X X^T) X: the scaling is undone, since these examples print none."""
-    x = jnp.asarray(embeddings, jnp.float32)[None, :, None, :]  # one head
+    x = jnp.asarray(embeddings, jnp.float32)[None, None]  # one head
     query = x * x.shape[-1] ** 0.5
-    mask = everything_visible(x.shape[1], x.shape[1])
+    mask = everything_visible(x.shape[2], x.shape[2])
     weights = attention_weights(query, x, mask)[0, 0]
-    context = scaled_dot_product_attention(query, x, x, mask)[0, :, 0]
+    context = scaled_dot_product_attention(query, x, x, mask)[0, 0]
     return np.asarray(weights), np.asarray(context)
 
 
@@ -94,30 +94,30 @@ def test_multi_head_attention_gives_the_printed_weights():
     example, _, params = printed_multi_head_attention()
     x = jnp.asarray(example["embeddings"], jnp.float32)[None]
     query, key = (
-        jnp.einsum("BTD,DHK->BTHK", x, params[name]["kernel"]) for name in ("query", "key")
+        jnp.einsum("BTD,DHK->BHTK", x, params[name]["kernel"]) for name in ("query", "key")
     )
     weights = attention_weights(query, key, everything_visible(6, 6))
     np.testing.assert_allclose(weights[0], example["expected_weights"], atol=example["atol"])
 
 
 def test_equals_a_loop_over_sentences_heads_and_queries():
-    query, key, value = arrays((B, T, H, K), (B, S, H, K), (B, S, H, V))
+    query, key, value = arrays((B, H, T, K), (B, H, S, K), (B, H, S, V))
     mask = np.random.default_rng(1).random((B, T, S)) < 0.6
     mask[:, :, 0] = True  # every query may look somewhere
-    expected = np.zeros((B, T, H, V), np.float32)
+    expected = np.zeros((B, H, T, V), np.float32)
     for b in range(B):
         for h in range(H):
             for t in range(T):
                 visible = np.flatnonzero(mask[b, t])
-                scores = key[b, visible, h] @ query[b, t, h] / np.sqrt(K)
+                scores = key[b, h, visible] @ query[b, h, t] / np.sqrt(K)
                 weights = np.exp(scores) / np.exp(scores).sum()
-                expected[b, t, h] = weights @ value[b, visible, h]
+                expected[b, h, t] = weights @ value[b, h, visible]
     actual = scaled_dot_product_attention(*map(jnp.asarray, (query, key, value, mask)))
     np.testing.assert_allclose(actual, expected, atol=1e-6)
 
 
 def test_a_query_that_may_look_nowhere_stays_finite():
-    query, key, value = map(jnp.asarray, arrays((B, T, H, K), (B, S, H, K), (B, S, H, V)))
+    query, key, value = map(jnp.asarray, arrays((B, H, T, K), (B, H, S, K), (B, H, S, V)))
     nothing = jnp.zeros((B, T, S), bool)
 
     def total(query):
@@ -128,10 +128,10 @@ def test_a_query_that_may_look_nowhere_stays_finite():
 
 
 def test_keys_hidden_by_the_mask_change_nothing():
-    query, key, value = map(jnp.asarray, arrays((B, T, H, K), (B, S, H, K), (B, S, H, V)))
+    query, key, value = map(jnp.asarray, arrays((B, H, T, K), (B, H, S, K), (B, H, S, V)))
     mask = jnp.arange(S)[None, None] < 3
     expected = scaled_dot_product_attention(query, key, value, mask)
-    changed = scaled_dot_product_attention(query, key.at[:, 3:].set(9.0), value, mask)
+    changed = scaled_dot_product_attention(query, key.at[:, :, 3:].set(9.0), value, mask)
     np.testing.assert_array_equal(changed, expected)
 
 
@@ -144,5 +144,5 @@ def test_number_of_weights_is_the_papers_formula():
 
 
 def test_bfloat16_softmax_is_taken_in_float32():
-    query, key = (jnp.asarray(a, jnp.bfloat16) for a in arrays((B, T, H, K), (B, S, H, K)))
+    query, key = (jnp.asarray(a, jnp.bfloat16) for a in arrays((B, H, T, K), (B, H, S, K)))
     assert attention_weights(query, key, everything_visible(T, S)).dtype == jnp.float32
