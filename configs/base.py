@@ -65,10 +65,11 @@ def get_config() -> ConfigDict:
     config.training = training = ConfigDict()
     training.steps = 100_000  # updates (section 5.2)
     training.label_smoothing = 0.1  # eps_ls (section 5.4)
-    training.schedule = "paper"  # "paper": equation 3; "peak": the same shape by its peak
+    training.loss_chunk_tokens = 0  # target tokens whose logits are held at once; 0: all
+    training.schedule = "paper"  # "paper": equation 3; "peak": the same by its peak; "linear"
     training.warmup_steps = 4_000  # updates (section 5.3)
     training.learning_rate_scale = 1.0  # factor on equation 3, schedule "paper" only
-    training.peak_learning_rate = 7e-4  # at the end of warm-up, schedule "peak" only
+    training.peak_learning_rate = 7e-4  # at the end of warm-up, schedules "peak" and "linear"
     training.adam_beta1 = 0.9  # section 5.3
     training.adam_beta2 = 0.98  # section 5.3
     training.adam_epsilon = 1e-9  # section 5.3
@@ -89,6 +90,7 @@ def get_config() -> ConfigDict:
     config.evaluation = evaluation = ConfigDict()
     evaluation.bleu_tokenizer = "13a"  # of sacreBLEU
     evaluation.bleu_lowercase = False  # BLEU regards case
+    evaluation.bleu_on_dev = True  # newstest2013, which Table 3 reports
 
     config.devices = devices = ConfigDict()
     devices.data = -1  # devices a batch is split over; -1: all

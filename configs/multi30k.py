@@ -33,9 +33,9 @@ def get_config() -> ConfigDict:
     data.character_coverage = 1.0  # share of the characters that get pieces
     data.max_length = 256  # tokens, end included; longer training pairs are dropped
     data.cache = "~/.cache/t2t_jax"  # where the vocabulary and the token ids are kept
-    data.source_tokens_per_batch = 8_192  # tokens, padding included
-    data.target_tokens_per_batch = 8_192  # tokens, padding included
-    data.num_buckets = 6  # batch shapes, hence compilations of the training step
+    data.source_tokens_per_batch = 4_096  # tokens, padding included
+    data.target_tokens_per_batch = 4_096  # tokens, padding included
+    data.num_buckets = 8  # batch shapes, hence compilations of the training step
 
     config.model = model = ConfigDict()
     model.vocabulary_rows = 10_000  # rows of the embedding, at least vocabulary_size
@@ -64,16 +64,17 @@ def get_config() -> ConfigDict:
     config.training = training = ConfigDict()
     training.steps = 8_000  # updates at most
     training.label_smoothing = 0.1  # eps_ls (section 5.4)
+    training.loss_chunk_tokens = 512  # target tokens whose logits are held at once; 0: all
     training.schedule = "peak"  # equation 3 would peak at 0.002 here
     training.warmup_steps = 2_000  # updates
     training.learning_rate_scale = 1.0  # factor on equation 3, schedule "paper" only
-    training.peak_learning_rate = 0.005  # at the end of warm-up, schedule "peak" only
+    training.peak_learning_rate = 0.005  # at the end of warm-up, schedules "peak" and "linear"
     training.adam_beta1 = 0.9  # section 5.3
     training.adam_beta2 = 0.98  # section 5.3
     training.adam_epsilon = 1e-9  # section 5.3
     training.log_every_steps = 50  # updates between lines of training metrics
-    training.evaluate_every_steps = 50  # updates; about an epoch, as published
-    training.checkpoint_every_steps = 50  # updates; about an epoch, as published
+    training.evaluate_every_steps = 130  # updates; an epoch, as published
+    training.checkpoint_every_steps = 130  # updates; an epoch, as published
     training.keep_checkpoints = 10  # the newest so many stay on disk
     training.patience = 10  # dev evaluations without a better one before stopping; 0: never stop
 
@@ -88,6 +89,7 @@ def get_config() -> ConfigDict:
     config.evaluation = evaluation = ConfigDict()
     evaluation.bleu_tokenizer = "13a"  # of sacreBLEU
     evaluation.bleu_lowercase = False  # BLEU regards case
+    evaluation.bleu_on_dev = False  # translating test is enough
 
     config.devices = devices = ConfigDict()
     devices.data = -1  # devices a batch is split over; -1: all

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ml_collections import ConfigDict
 
+from t2t_jax.json_files import flat_dict
+
 # A ConfigDict that is read by attribute. ml_collections types each value as a union of all that a
 # config may hold, of which a type checker then knows no attribute.
 AnyConfig: TypeAlias = Any
@@ -157,16 +159,7 @@ class Table(NamedTuple):
 
 def flat(config: ConfigDict) -> dict[str, Any]:
     """Dotted key -> value."""
-    return {
-        f"{name}.{key}" if name else key: value
-        for name, section in [("", config), *_sections(config)]
-        for key, value in section.items()
-        if not isinstance(value, ConfigDict)
-    }
-
-
-def _sections(config: ConfigDict) -> list[tuple[str, ConfigDict]]:
-    return [(name, value) for name, value in config.items() if isinstance(value, ConfigDict)]
+    return flat_dict(as_dict(config))
 
 
 def as_dict(config: ConfigDict) -> dict[str, Any]:

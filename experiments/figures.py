@@ -3,7 +3,6 @@
 In: summaries, and the metrics.jsonl of their runs. Out: a PNG file.
 """
 
-import json
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from experiments.summary import Leaf, TableSummary
+from t2t_jax.training.metrics_file import read_metrics
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -74,24 +74,13 @@ def curve(label: str, runs: Iterable[dict[int, float]]) -> Curve:
 
 
 def _dev(directory: Path) -> dict[int, float]:
-    """Step -> dev perplexity of a run; of a step written twice, by a resumed run, the later."""
-    path = directory / METRICS_FILE
-    points: dict[int, float] = {}
-    if not path.exists():
-        return points
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue  # a killed run may have left half a line
-        if values.get("split") != "dev":
-            continue
-        perplexity = values.get("perplexity")
-        if perplexity is None and "loss" in values:
-            perplexity = math.exp(min(values["loss"], 700.0))
-        if perplexity is not None and math.isfinite(perplexity):
-            points[int(values["step"])] = float(perplexity)
-    return points
+    """Step -> dev perplexity of a run."""
+    entries = read_metrics(directory / METRICS_FILE)
+    return {
+        entry["step"]: entry["perplexity"]
+        for entry in entries
+        if entry["split"] == "dev" and math.isfinite(entry["perplexity"])
+    }
 
 
 def learning_curves(drawn: Sequence[Panel], path: Path) -> None:

@@ -6,7 +6,7 @@ is short for
 
     python -m experiments.sweep quickstart --base=configs/tiny.py --samples=5 --workdir=W
 
-and every flag of experiments.sweep can follow.
+with a run on every core, and every flag of experiments.sweep can follow.
 """
 
 import functools
@@ -15,6 +15,7 @@ import sys
 from absl import app, flags
 
 from experiments.ablation import AnyConfig, LeftOut, Row, Table
+from experiments.launchers import local
 from t2t_jax.cli.command import parse_flags
 
 
@@ -43,7 +44,9 @@ def main() -> None:
     # Here, since sweep knows this table.
     from experiments import sweep
 
-    defaults = ["--base=configs/tiny.py", "--samples=5"]
+    # So small a model does not gain from a second core.
+    parallel = local.default_parallel(cores_per_run=1)
+    defaults = ["--base=configs/tiny.py", "--samples=5", f"--parallel={parallel}"]
     # In sys.argv itself: ml_collections reads the overrides of single keys there.
     sys.argv[1:] = [TABLE.name, *defaults, *sys.argv[1:]]
     sweep.define_flags()

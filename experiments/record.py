@@ -5,14 +5,13 @@ W/TABLE/ROW/seed-N/run.json      what is to be done, written before it starts
                    failure.json  why it did not come out
 """
 
-import json
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
 from experiments.ablation import Row, Table, as_dict
+from t2t_jax.json_files import flat_dict, read_json, write_json
 
 FORMAT = 1
 
@@ -101,40 +100,6 @@ def config_differences(old: dict, new: dict) -> list[tuple[str, Any, Any]]:
         for key in keys
         if old_flat.get(key) != new_flat.get(key)
     ]
-
-
-def flat_dict(config: dict[str, Any]) -> dict[str, Any]:
-    """Dotted key -> value of a config read from JSON."""
-    flat = {}
-    for key, value in config.items():
-        if isinstance(value, dict):
-            flat |= {f"{key}.{inner}": inner_value for inner, inner_value in value.items()}
-        else:
-            flat[key] = value
-    return flat
-
-
-def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Writes the whole file or nothing: a killed run leaves no half record."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
-
-    Raises:
-      ValueError: it is not a JSON object.
-    """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} holds no JSON object")
-    return values
 
 
 def score_text(values: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ import platform
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,11 @@ def _train_and_score(this_run: Run, directory: Path) -> dict[str, Any]:
     training = record.read_json(directory / "training.json")
 
     start = time.monotonic()
-    scores = {split: score.score(directory, split) for split in ("dev", "test")}
+    bleu_on_dev = this_run.config["evaluation"]["bleu_on_dev"]
+    scores = {
+        "dev": score.score(directory, "dev", translates=bleu_on_dev),
+        "test": score.score(directory, "test"),
+    }
     seconds = {"train": training["seconds"], "score": time.monotonic() - start}
     return _record(this_run, training, scores, seconds)
 
@@ -169,6 +174,9 @@ def main(argv: list[str]) -> None:
     except Stopped as stop:
         print(f"run: {stop}", file=sys.stderr)
         sys.exit(130)
+    except (ValueError, TypeError, OSError, FloatingPointError) as error:
+        traceback.print_exc()  # into the log of the run; a person finds the reason in the last line
+        sys.exit(f"run: {error}")
     print(f"{directory / record.RECORD_FILE}: {record.score_text(values)}")
 
 

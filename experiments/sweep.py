@@ -220,6 +220,8 @@ def run_table(
     # The runs choose their device themselves; this process only counts and must not hold one.
     import jax
 
+    from t2t_jax.cli.prepare import prepare
+
     jax.config.update("jax_platforms", "cpu")
 
     rows = table.rows(base).select(patterns)
@@ -231,11 +233,9 @@ def run_table(
     for name, reason in rows.left_out:
         print(f"left out: {name}: {reason}")
 
-    from t2t_jax.data.config import DataConfig
-    from t2t_jax.data.corpus import check_corpus
-
-    check_corpus(DataConfig(**as_dict(base)["data"]))
     directories = prepare_runs(table, rows, base, num_seeds, Path(workdir))
+    # Once, before any run: they share what it makes, and a wrong corpus is told here.
+    prepare(base)
     num_parallel = local.default_parallel() if parallel is None else parallel
     try:
         with _terminated_like_interrupted():

@@ -165,8 +165,8 @@ def _inner_width(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOu
 
 
 def _dropout(base: AnyConfig, factor: int, paper: Score) -> Row | LeftOut:
-    """Group (D): no dropout, or twice as much."""
-    rate = _product(factor, base.model.dropout_rate)
+    """Group (D): no dropout, or twice as much; twice nothing is taken as the paper's 0.1."""
+    rate = _product(factor, base.model.dropout_rate or 0.05)
     name = f"D.dropout={rate:g}"
     if rate > _HIGHEST_DROPOUT:
         return LeftOut(name, _too_much_dropout(factor, base.model.dropout_rate))

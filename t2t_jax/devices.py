@@ -5,7 +5,7 @@ along its first axis; everything else lies on each of them.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -33,13 +33,32 @@ class Devices(NamedTuple):
         """Lays a copy on every device."""
         return jax.device_put(tree, self._replicated)
 
+    def replicated_shapes(self, tree: PyTree) -> PyTree[jax.ShapeDtypeStruct]:
+        """The shapes of `tree`, as they are once they lie on every device."""
+        return jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=self._replicated),
+            tree,
+        )
+
     def compile_train_step(self, train_step: Callable) -> Callable:
         """`(state, batch) -> (state, metrics)`, the old state's memory given to the new one."""
         return jax.jit(train_step, donate_argnums=0, out_shardings=self._replicated)
 
-    def compile(self, function: Callable, **jit_options: Any) -> Callable:
-        """Any other function of replicated trees and batches."""
-        return jax.jit(function, **jit_options)
+    def compile(self, function: Callable) -> Callable:
+        """Any other function; what it gives lies on every device."""
+        return jax.jit(function, out_shardings=self._replicated)
+
+    def compile_by_row(self, function: Callable) -> Callable:
+        """`(tree, batch) -> batch` where no row needs another: each device does its own rows."""
+        rows = PartitionSpec(DATA)
+        by_device = jax.shard_map(
+            function,
+            mesh=self.mesh,
+            in_specs=(PartitionSpec(), rows),
+            out_specs=rows,
+            check_vma=False,
+        )
+        return jax.jit(by_device)
 
     def describe(self) -> str:
         """The hardware in words, for logs and records."""

@@ -11,7 +11,7 @@ def parse_flags(name: str, argv: list[str]) -> list[str]:
         return app.parse_flags_with_usage(argv)
     except (AttributeError, KeyError) as error:
         sys.exit(f"{name}: {_unknown_key(error)}")
-    except (OSError, TypeError, ValueError) as error:
+    except (ImportError, OSError, TypeError, ValueError) as error:
         sys.exit(f"{name}: {error}")
 
 

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
+import jax
 from absl import app, flags, logging
 
 from t2t_jax.cli import prepare, score, train, translate
@@ -57,6 +58,13 @@ def _run(name: str, verb_main: Callable[[], None], argv: list[str]) -> None:
     except Stopped as stop:
         print(f"t2t-jax {name}: {stop}", file=sys.stderr)
         sys.exit(130)
+    except jax.errors.JaxRuntimeError as error:
+        if flags.FLAGS.debug or "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        sys.exit(
+            f"t2t-jax {name}: the device has not enough memory: lower data.*_tokens_per_batch, or "
+            "decoding.tokens_per_batch"
+        )
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         if flags.FLAGS.debug:
             traceback.print_exc()

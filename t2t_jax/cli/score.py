@@ -5,6 +5,7 @@
 Prints the scores as JSON, and leaves them in W/scores, the translations in W/translations.
 """
 
+import dataclasses
 import json
 import sys
 import time
@@ -21,15 +22,20 @@ from t2t_jax.cli.translate import translate_with
 from t2t_jax.cli.workdir_flags import define_workdir_flags
 from t2t_jax.data.corpus import read_pairs
 from t2t_jax.evaluation.bleu import bleu
-from t2t_jax.evaluation.perplexity import perplexity
+from t2t_jax.json_files import write_json
+from t2t_jax.training.loss import perplexity
 
 
-def score(workdir: Path, split: str, config: ConfigDict | None = None) -> dict[str, Any]:
+def score(
+    workdir: Path, split: str, config: ConfigDict | None = None, *, translates: bool = True
+) -> dict[str, Any]:
     """Perplexity per token (unsmoothed) and BLEU (percent) on `split`, which are also written.
 
+    Without `translates` there is no BLEU, which is most of the work.
+
     Raises:
-      ValueError: there is no trained model, no such split, or the corpus is not the one that the
-        model was trained on.
+      ValueError: there is no trained model, no such split, or the corpus does not give the
+        vocabulary that the model was trained with.
     """
     started = time.monotonic()
     config = config or run_directory.read_config(workdir)
@@ -46,37 +52,43 @@ def score(workdir: Path, split: str, config: ConfigDict | None = None) -> dict[s
     evaluate = make_evaluate(sections, trained.devices, trained.model, prepared.splits[split])
     total = evaluate(trained.params)
 
+    scores = {
+        "split": split,
+        "direction": f"{sections.data.source_language}-{sections.data.target_language}",
+        "step": trained.step,
+        "perplexity": perplexity(total),
+        "accuracy": float(total.correct / total.tokens),
+        "tokens": int(total.tokens),
+        "vocabulary_fingerprint": trained.vocabulary.fingerprint,
+        "data_fingerprint": prepared.fingerprint,
+    }
+    if translates:
+        scores |= _bleu_scores(trained, split, workdir / "translations" / f"{split}.txt")
+        scores["decoding"] = dataclasses.asdict(trained.sections.decoding)
+    scores["seconds"] = time.monotonic() - started
+    write_json(workdir / "scores" / f"{split}.json", scores)
+    return scores
+
+
+def _bleu_scores(
+    trained: run_directory.Trained, split: str, translations_path: Path
+) -> dict[str, Any]:
+    sections = trained.sections
     sources, references = map(list, zip(*read_pairs(sections.data, split), strict=True))
     translations = [best[0].text for best in translate_with(trained, sources)]
+    translations_path.parent.mkdir(parents=True, exist_ok=True)
+    translations_path.write_text("".join(line + "\n" for line in translations), encoding="utf-8")
     result = bleu(
         translations,
         references,
         tokenizer=sections.evaluation.bleu_tokenizer,
         lowercase=sections.evaluation.bleu_lowercase,
     )
-    scores = {
-        "split": split,
-        "direction": f"{sections.data.source_language}-{sections.data.target_language}",
-        "step": trained.step,
-        "perplexity": perplexity(float(total.negative_log_likelihood), float(total.tokens)),
-        "accuracy": float(total.correct / total.tokens),
-        "tokens": int(total.tokens),
+    return {
         "bleu": result.score,
         "bleu_signature": result.signature,
         "sentences": len(sources),
-        "vocabulary_fingerprint": trained.vocabulary.fingerprint,
-        "data_fingerprint": prepared.fingerprint,
-        "decoding": json.loads(config.decoding.to_json()),
-        "seconds": time.monotonic() - started,
     }
-    _write_lines(workdir / "translations" / f"{split}.txt", translations)
-    run_directory.write_json(workdir / "scores" / f"{split}.json", scores)
-    return scores
-
-
-def _write_lines(path: Path, lines: list[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
 def define_flags(arguments: list[str]) -> None:
@@ -87,6 +99,6 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
-    scores = score(Path(flags.FLAGS.workdir), flags.FLAGS.split, flags.FLAGS.config)
+    scores = score(Path(flags.FLAGS.workdir).expanduser(), flags.FLAGS.split, flags.FLAGS.config)
     json.dump(scores, sys.stdout, indent=2)
     print()

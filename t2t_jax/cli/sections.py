@@ -1,7 +1,8 @@
 """Where a ConfigDict becomes the frozen dataclasses that the rest of the code takes."""
 
-import dataclasses
-from typing import NamedTuple
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from ml_collections import ConfigDict
 
@@ -10,6 +11,8 @@ from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.evaluation.config import EvaluationConfig
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.training.config import TrainingConfig
+
+Section = TypeVar("Section")
 
 
 class DevicesConfig(NamedTuple):
@@ -41,19 +44,30 @@ def read_sections(config: ConfigDict) -> Sections:
     if set(config) != expected:
         wrong = ", ".join(sorted(set(config) ^ expected))
         raise ValueError(f"the config must have the sections {sorted(expected)}; see {wrong}")
+    values: dict[str, Any] = config.to_dict()
     sections = Sections(
-        seed=config.seed,
-        data=_section(config, "data", DataConfig),
-        model=_section(config, "model", TransformerConfig),
-        training=_section(config, "training", TrainingConfig),
-        decoding=_section(config, "decoding", DecodingConfig),
-        evaluation=_section(config, "evaluation", EvaluationConfig),
-        devices=_section(config, "devices", DevicesConfig),
+        seed=values["seed"],
+        data=_section(values["data"], "data", DataConfig),
+        model=_section(values["model"], "model", TransformerConfig),
+        training=_section(values["training"], "training", TrainingConfig),
+        decoding=_section(values["decoding"], "decoding", DecodingConfig),
+        evaluation=_section(values["evaluation"], "evaluation", EvaluationConfig),
+        devices=_section(values["devices"], "devices", DevicesConfig),
     )
+    if type(sections.seed) is not int or not 0 <= sections.seed < 2**31:
+        raise ValueError(f"seed={sections.seed!r} must be a whole number from 0 to 2^31 - 1")
+    training = sections.training
+    num_checkpoints = -(-training.steps // training.checkpoint_every_steps)
+    if num_checkpoints < sections.decoding.average_checkpoints:
+        raise ValueError(
+            f"decoding.average_checkpoints={sections.decoding.average_checkpoints}, but "
+            f"training.steps={training.steps} with training.checkpoint_every_steps="
+            f"{training.checkpoint_every_steps} leaves only {num_checkpoints}"
+        )
     if sections.training.keep_checkpoints < sections.decoding.average_checkpoints:
         raise ValueError(
-            f"decoding.average_checkpoints={sections.decoding.average_checkpoints} needs at least "
-            f"as many as training.keep_checkpoints={sections.training.keep_checkpoints}"
+            f"decoding.average_checkpoints={sections.decoding.average_checkpoints} is more than "
+            f"training.keep_checkpoints={sections.training.keep_checkpoints}, the number kept"
         )
     return sections
 
@@ -67,12 +81,8 @@ def check_vocabulary_fits(model: TransformerConfig, vocabulary_size: int) -> Non
         )
 
 
-def _section(config: ConfigDict, name: str, section_class):
-    values = dict(config[name])
-    if dataclasses.is_dataclass(section_class):
-        known = {field.name for field in dataclasses.fields(section_class)}
-    else:
-        known = set(section_class._fields)
+def _section(values: dict[str, Any], name: str, section_class: Callable[..., Section]) -> Section:
+    known = set(inspect.signature(section_class).parameters)
     if unknown := sorted(set(values) - known):
         raise ValueError(f"config.{name} has no key {', '.join(unknown)}")
     if missing := sorted(known - set(values)):

@@ -19,12 +19,13 @@ from t2t_jax.cli.prepare import prepare
 from t2t_jax.cli.sections import Sections, read_sections
 from t2t_jax.data.batches import BucketedBatches
 from t2t_jax.data.feed import feed
-from t2t_jax.data.prepared import PreparedSplit
+from t2t_jax.data.prepared import Prepared, PreparedSplit
 from t2t_jax.devices import Devices, make_devices
+from t2t_jax.json_files import write_json
 from t2t_jax.model.transformer import Transformer, num_parameters
 from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
-from t2t_jax.training.loss import make_loss_fn
+from t2t_jax.training.loss import LossFn, make_loss_fn, sum_of
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.schedule import learning_rate
 from t2t_jax.training.step import make_eval_step, make_train_state, make_train_step
@@ -41,17 +42,20 @@ def train(config: ConfigDict, workdir: Path) -> None:
     if sections.model.num_decoder_layers < 1:
         raise ValueError("model.num_decoder_layers=0: a decoder needs at least 1 layer to attend")
     prepared = prepare(config)
+    devices = make_devices(sections.devices.data)
+    _check_lengths(prepared, sections, devices)
+    batches = _batches(prepared.splits["train"], sections, devices, shuffle=True)
+    run_directory.check_vocabulary(workdir, prepared.vocabulary)
     run_directory.write_config(workdir, config)
     prepared.vocabulary.save(workdir / "vocabulary.model")
 
-    devices = make_devices(sections.devices.data)
     model = Transformer(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
-    loss_fn = make_loss_fn(model, sections.training.label_smoothing)
-    initial = devices.compile(lambda seed: make_train_state(model, optimizer, seed))(sections.seed)
-    state = devices.put_replicated(initial)
-    batches = _batches(prepared.splits["train"], sections, devices, shuffle=True)
-    _log_start(sections, devices, batches)
+    make_state = devices.compile(lambda seed: make_train_state(model, optimizer, seed))
+    state = make_state(sections.seed)
+    train_step = make_train_step(_loss_fn(model, sections), optimizer)
+    num_params = num_parameters(sections.model)
+    _log_start(num_params, devices, batches)
 
     with Checkpoints(
         workdir / "checkpoints",
@@ -61,10 +65,13 @@ def train(config: ConfigDict, workdir: Path) -> None:
         state = checkpoints.restore_last(state) or state
         if int(state.step) > 0:
             _log(f"continuing after step {int(state.step)}")
+        is_done = int(state.step) >= sections.training.steps
+        if is_done and (workdir / "training.json").exists():
+            return
         summary = loop.train(
             state,
             sections.training,
-            train_step=devices.compile_train_step(make_train_step(loss_fn, optimizer)),
+            train_step=devices.compile_train_step(train_step),
             feed=lambda start, stop: feed(batches, start, stop, devices.put_batch),
             evaluate=make_evaluate(sections, devices, model, prepared.splits["dev"]),
             learning_rate=lambda step: float(
@@ -74,14 +81,14 @@ def train(config: ConfigDict, workdir: Path) -> None:
             workdir=workdir,
         )
     facts = summary._asdict() | {
-        "params": num_parameters(sections.model),
+        "params": num_params,
         "data_fingerprint": prepared.fingerprint,
         "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
         "direction": f"{sections.data.source_language}-{sections.data.target_language}",
         "hardware": devices.describe(),
         "non_padding_share": batches.non_padding_share,
     }
-    run_directory.write_json(workdir / "training.json", facts)
+    write_json(workdir / "training.json", facts)
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
     _log(f"trained {summary.steps:,} steps in {summary.seconds:,.0f} s{early}")
 
@@ -90,15 +97,19 @@ def make_evaluate(
     sections: Sections, devices: Devices, model: Transformer, split: PreparedSplit
 ) -> loop.Evaluate:
     """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each."""
-    loss_fn = make_loss_fn(model, sections.training.label_smoothing)
-    eval_step = devices.compile(make_eval_step(loss_fn))
+    eval_step = devices.compile(make_eval_step(_loss_fn(model, sections)))
     batches = _batches(split, sections, devices, shuffle=False)
 
     def evaluate(params):
         fed = feed(batches, 0, batches.batches_per_epoch, devices.put_batch)
-        return loop.sum_of([eval_step(params, batch) for batch in fed])
+        return sum_of([eval_step(params, batch) for batch in fed])
 
     return evaluate
+
+
+def _loss_fn(model: Transformer, sections: Sections) -> LossFn:
+    training = sections.training
+    return make_loss_fn(model, training.label_smoothing, training.loss_chunk_tokens)
 
 
 def _batches(
@@ -115,9 +126,24 @@ def _batches(
     )
 
 
-def _log_start(sections: Sections, devices: Devices, batches: BucketedBatches) -> None:
-    millions = num_parameters(sections.model) / 1e6
-    _log(f"{millions:.2f} million parameters on {devices.describe()}")
+def _check_lengths(prepared: Prepared, sections: Sections, devices: Devices) -> None:
+    """Finds a sentence of any split that could not be trained on or scored, before anything is.
+
+    Raises:
+      ValueError: it has more tokens than there are learned positions, or than fit in a batch.
+    """
+    for name, split in prepared.splits.items():
+        _batches(split, sections, devices, shuffle=False)
+        longest = max(split.source_lengths.max(), split.target_lengths.max())
+        if sections.model.positions == "learned" and longest > sections.model.max_positions:
+            raise ValueError(
+                f"model.max_positions={sections.model.max_positions} is less than the {longest} "
+                f"tokens of a sentence of {name}; learned positions need as many"
+            )
+
+
+def _log_start(num_params: int, devices: Devices, batches: BucketedBatches) -> None:
+    _log(f"{num_params / 1e6:.2f} million parameters on {devices.describe()}")
     shapes = ", ".join(f"{rows} x ({source} + {target})" for rows, source, target in batches.shapes)
     _log(
         f"an epoch is {batches.batches_per_epoch} batches, {batches.non_padding_share:.1%} of them "
@@ -138,4 +164,4 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
-    train(flags.FLAGS.config, Path(flags.FLAGS.workdir))
+    train(flags.FLAGS.config, Path(flags.FLAGS.workdir).expanduser())

@@ -7,6 +7,7 @@ Lines stay in their order; an empty line gives an empty line. With --config.deco
 1, each translation is a line of its own: number of the sentence, score, translation, tabs between.
 """
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +42,8 @@ def translate_with(
         trained.params,
         trained.vocabulary,
         trained.sections.decoding,
-        compile=trained.devices.compile,
+        compile=trained.devices.compile_by_row,
+        row_multiple=trained.devices.num_data,
     )
     with Progress("translate", len(sentences)) as progress:
         return translator(sentences, lambda done, _: progress.update(done, "sentences"))
@@ -54,6 +56,7 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
+    output = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True)
     data = sys.stdin.buffer.read()
     try:
         lines = data.decode("utf-8").split("\n")
@@ -61,10 +64,10 @@ def main() -> None:
         number = data[: error.start].count(b"\n") + 1
         raise ValueError(f"line {number} of the input is not UTF-8") from error
     sentences = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
-    workdir = Path(flags.FLAGS.workdir)
+    workdir = Path(flags.FLAGS.workdir).expanduser()
     for number, translations in enumerate(translate(workdir, sentences, flags.FLAGS.config), 1):
         if flags.FLAGS.config.decoding.n_best == 1:
-            print(translations[0].text)
+            print(translations[0].text, file=output)
             continue
         for translation in translations:
-            print(number, f"{translation.score:.4f}", translation.text, sep="\t")
+            print(number, f"{translation.score:.4f}", translation.text, sep="\t", file=output)

@@ -5,9 +5,8 @@ translations/SPLIT.txt  scores/SPLIT.json
 """
 
 import json
-import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,17 +16,18 @@ from ml_collections import ConfigDict
 from t2t_jax.cli.sections import Sections, read_sections
 from t2t_jax.data.vocabulary import Vocabulary
 from t2t_jax.devices import Devices, make_devices
+from t2t_jax.json_files import flat_dict, read_json, write_json
 from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.checkpoint import Checkpoints
 
 # Keys that may change when a run is taken up again: they do not change what has been learned.
 _MAY_CHANGE = (
-    "training.steps",
     "training.log_every_steps",
     "training.evaluate_every_steps",
     "training.checkpoint_every_steps",
     "training.keep_checkpoints",
     "training.patience",
+    "training.loss_chunk_tokens",
     "data.directory",
     "data.cache",
     "decoding.",
@@ -47,6 +47,16 @@ class Trained(NamedTuple):
     step: int  # of the last checkpoint
 
 
+def check_vocabulary(workdir: Path, vocabulary: Vocabulary) -> None:
+    """Raises ValueError if the run in `workdir` was trained with another vocabulary."""
+    path = workdir / "vocabulary.model"
+    if path.exists() and (before := Vocabulary.load(path).fingerprint) != vocabulary.fingerprint:
+        raise ValueError(
+            f"{workdir} was trained with the vocabulary {before}, but the corpus now gives "
+            f"{vocabulary.fingerprint}: use another --workdir, or the corpus as it was"
+        )
+
+
 def write_config(workdir: Path, config: ConfigDict) -> None:
     """Writes `config.json`, or checks that what is there belongs to the same run.
 
@@ -54,19 +64,23 @@ def write_config(workdir: Path, config: ConfigDict) -> None:
       ValueError: the directory holds a run with another config; says which keys differ.
     """
     path = workdir / "config.json"
+    values = json.loads(config.to_json())
     if path.exists():
-        before, now = _flat(read_config(workdir)), _flat(config)
+        before, now = flat_dict(read_json(path)), flat_dict(values)
+        may_change = _MAY_CHANGE
+        if values["training"]["schedule"] != "linear":  # whose every rate depends on the last step
+            may_change += ("training.steps",)
         changed = [
             f"{key} was {before.get(key)!r}, now it is {now.get(key)!r}"
             for key in sorted(before.keys() | now.keys())
-            if before.get(key) != now.get(key) and not key.startswith(_MAY_CHANGE)
+            if before.get(key) != now.get(key) and not key.startswith(may_change)
         ]
         if changed:
             raise ValueError(
                 f"{workdir} holds a run with another config: {'; '.join(changed)}. "
                 "Use another --workdir, or the same config"
             )
-    write_json(path, json.loads(config.to_json()))
+    write_json(path, values)
 
 
 def read_config(workdir: Path) -> ConfigDict:
@@ -78,7 +92,7 @@ def read_config(workdir: Path) -> ConfigDict:
     path = workdir / "config.json"
     if not path.exists():
         raise ValueError(f"{workdir} holds no run: t2t-jax train writes {path.name} there")
-    return ConfigDict(json.loads(path.read_text())).lock()
+    return ConfigDict(read_json(path)).lock()
 
 
 def load_trained(workdir: Path, config: ConfigDict) -> Trained:
@@ -90,17 +104,17 @@ def load_trained(workdir: Path, config: ConfigDict) -> Trained:
     sections = read_sections(config)
     vocabulary = Vocabulary.load(workdir / "vocabulary.model")
     model = Transformer(sections.model)
+    devices = make_devices(sections.devices.data)
     ids = jax.ShapeDtypeStruct((1, 1), jnp.int32)
     shapes = jax.eval_shape(
         lambda key, ids: model.init(key, ids, ids, deterministic=True), jax.random.key(0), ids
     )["params"]
-    devices = make_devices(sections.devices.data)
     directory = workdir / "checkpoints"
     if not directory.exists():
         raise ValueError(f"{workdir} holds no checkpoint: train first")
     with Checkpoints(directory, identity=identity(vocabulary)) as checkpoints:
         average = sections.decoding.average_checkpoints
-        params = checkpoints.restore_params(shapes, average=average)
+        params = checkpoints.restore_params(devices.replicated_shapes(shapes), average=average)
         step = checkpoints.steps[-1]
     return Trained(sections, vocabulary, model, devices.put_replicated(params), devices, step)
 
@@ -108,21 +122,3 @@ def load_trained(workdir: Path, config: ConfigDict) -> Trained:
 def identity(vocabulary: Vocabulary) -> dict[str, str]:
     """What a checkpoint is stamped with."""
     return {"vocabulary_fingerprint": vocabulary.fingerprint}
-
-
-def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Writes the whole file or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
-    os.replace(partial, path)
-
-
-def _flat(config: ConfigDict) -> dict[str, Any]:
-    flat = {}
-    for name, value in config.items():
-        if isinstance(value, ConfigDict):
-            flat |= {f"{name}.{key}": inner for key, inner in value.items()}
-        else:
-            flat[name] = value
-    return flat

@@ -20,7 +20,7 @@ def define_workdir_flags(arguments: list[str], module_name: str) -> None:
     flags.mark_flag_as_required("workdir")
     workdir = _value(arguments, "workdir")
     if workdir is not None:
-        config_flags.DEFINE_config_dict("config", read_config(Path(workdir)))
+        config_flags.DEFINE_config_dict("config", read_config(Path(workdir).expanduser()))
 
 
 def _value(arguments: list[str], name: str) -> str | None:

@@ -103,6 +103,8 @@ def prepare(config: DataConfig, log: Callable[[str], None]) -> Prepared:
     directory = Path(config.cache).expanduser() / _cache_key(settings, inputs)
     if directory.exists():
         prepared = _load(directory)
+        for split, entry in prepared.manifest["splits"].items():
+            log(_split_line(split, entry, config.max_length if split == "train" else None))
         log(f"prepared data loaded from {directory}")
     else:
         check_corpus(config)

@@ -151,7 +151,7 @@ class Translator:
             self._vocabulary.decode(np.asarray(hypotheses.ids).reshape(-1, max_length).tolist())
         )
         translations = []
-        for scores in np.asarray(hypotheses.scores)[:, : self._config.n_best].tolist():
+        for scores in np.asarray(hypotheses.scores).tolist():
             row = [Translation(next(texts), score) for score in scores]
             found = [translation for translation in row if translation.score > -np.inf]
             translations.append(found or [Translation("", -np.inf)])

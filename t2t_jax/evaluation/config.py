@@ -21,6 +21,7 @@ class EvaluationConfig:
 
     bleu_tokenizer: BleuTokenizer  # sacreBLEU's name for it; "13a" is the one of published scores
     bleu_lowercase: bool  # False: case counts
+    bleu_on_dev: bool  # whether an experiment translates dev too, which the paper's Table 3 reports
 
     def __post_init__(self) -> None:
         check_types("evaluation", self)

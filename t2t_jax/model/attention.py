@@ -4,11 +4,16 @@ Axes: B batch, T query positions, S key positions, H heads,
 D d_model, K d_k, V d_v.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float
+
+from t2t_jax.model.linear import flat_dot_general
 
 # Lowest finite score, not -inf: the row of a query that may look nowhere stays finite.
 _MASKED_SCORE = jnp.finfo(jnp.float32).min
@@ -30,9 +35,11 @@ def scaled_dot_product_attention(
     key: Float[Array, "B H S K"],
     value: Float[Array, "B H S V"],
     mask: Bool[Array, "#B #T S"],
+    *,
+    dropout: Callable[[Array], Array] = lambda weights: weights,
 ) -> Float[Array, "B H T V"]:
-    """softmax(Q K^T / sqrt(d_k)) V, paper equation 1."""
-    weights = attention_weights(query, key, mask).astype(value.dtype)
+    """softmax(Q K^T / sqrt(d_k)) V, paper equation 1; `dropout` is of the weights."""
+    weights = dropout(attention_weights(query, key, mask).astype(value.dtype))
     return jnp.einsum("BHTS,BHSV->BHTV", weights, value)
 
 
@@ -52,12 +59,13 @@ class MultiHeadAttention(nn.Module):
     dtype: DTypeLike = jnp.float32
 
     def setup(self) -> None:
-        def projection(features, axis=-1):
+        def projection(features: int | tuple[int, int], axis: int | tuple[int, int] = -1):
             return nn.DenseGeneral(
                 features,
                 axis=axis,
                 use_bias=self.use_bias,
                 kernel_init=nn.initializers.xavier_uniform(),
+                dot_general=flat_dot_general,
                 dtype=self.dtype,
             )
 
@@ -83,9 +91,14 @@ class MultiHeadAttention(nn.Module):
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
         """What every position of `x` gathers from the keys and values that `mask` allows."""
-        weights = attention_weights(_heads_first(self.query(x)), key, mask).astype(value.dtype)
-        weights = self.dropout(weights, deterministic=deterministic)
-        return self.output(jnp.einsum("BHTS,BHSV->BTHV", weights, value))
+        heads = scaled_dot_product_attention(
+            _heads_first(self.query(x)),
+            key,
+            value,
+            mask,
+            dropout=partial(self.dropout, deterministic=deterministic),
+        )
+        return self.output(heads.transpose(0, 2, 1, 3))
 
     def __call__(
         self,

@@ -10,6 +10,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from t2t_jax.model.config import Activation
+from t2t_jax.model.linear import flat_dot_general
 
 _ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "swish": jax.nn.swish}
 
@@ -31,6 +32,7 @@ class FeedForward(nn.Module):
                 features,
                 use_bias=self.use_bias,
                 kernel_init=nn.initializers.xavier_uniform(),
+                dot_general=flat_dot_general,
                 dtype=self.dtype,
                 name=name,
             )

@@ -6,7 +6,7 @@ Axes: B batch, T query positions, S key positions.
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-PAD_ID = 0
+PAD_ID = 0  # that of the data room, which this one does not import; a test keeps them equal
 
 
 def is_token(ids: Int[Array, "B S"]) -> Bool[Array, "B S"]:

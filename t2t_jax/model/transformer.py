@@ -60,11 +60,20 @@ class Transformer(nn.Module):
         *,
         deterministic: bool,
     ) -> Float[Array, "B T vocab"]:
-        """Logits of the token after each of `target_inputs`, which open with the start token.
+        """Logits of the token after each of `target_inputs`, which open with the start token."""
+        x = self._decode(target_inputs, memory, source_is_token, deterministic=deterministic)
+        return self._output_embedding.logits(x)
 
-        A position looks at no later one. Targets are padded on the right, where the causal mask
-        hides the padding from every token.
-        """
+    def _decode(
+        self,
+        target_inputs: Int[Array, "B T"],
+        memory: Float[Array, "B S D"],
+        source_is_token: Bool[Array, "B S"],
+        *,
+        deterministic: bool,
+    ) -> Float[Array, "B T D"]:
+        """A position looks at no later one. Targets are padded on the right, where the causal mask
+        hides the padding from every token."""
         positions = self.target_positions(jnp.arange(target_inputs.shape[1]))
         vectors = self.embedding(target_inputs)
         x = self._embed(vectors, positions, deterministic=deterministic)
@@ -72,7 +81,7 @@ class Transformer(nn.Module):
         cross_mask = padding_mask(source_is_token)
         for layer in self.decoder_layers:
             x = layer(x, memory, self_mask, cross_mask, deterministic=deterministic)
-        return self._logits(x)
+        return self._normalised(x)
 
     def __call__(
         self,
@@ -84,6 +93,19 @@ class Transformer(nn.Module):
         """Logits of the token that follows each of `target_inputs`."""
         memory = self.encode(source_ids, deterministic=deterministic)
         return self.decode(target_inputs, memory, is_token(source_ids), deterministic=deterministic)
+
+    def features(
+        self,
+        source_ids: Int[Array, "B S"],
+        target_inputs: Int[Array, "B T"],
+        *,
+        deterministic: bool,
+    ) -> tuple[Float[Array, "B T D"], Float[Array, "vocab D"]]:
+        """The two factors of the logits, for a loss that does not want them all at once."""
+        memory = self.encode(source_ids, deterministic=deterministic)
+        is_source = is_token(source_ids)
+        x = self._decode(target_inputs, memory, is_source, deterministic=deterministic)
+        return x, self._output_embedding.table
 
     def project_memory(self, memory: Float[Array, "B S D"]) -> list[KeysAndValues]:
         """Each decoder layer's keys and values of the source, made once for all steps."""
@@ -122,7 +144,7 @@ class Transformer(nn.Module):
         ):
             x, written = layer.step(x, written, source, cross_mask, position)
             new_cache.append(written)
-        return self._logits(x)[:, 0], new_cache
+        return self._output_embedding.logits(self._normalised(x))[:, 0], new_cache
 
     def _embed(
         self,
@@ -134,11 +156,12 @@ class Transformer(nn.Module):
         x = vectors + positions.astype(vectors.dtype)[None]
         return self.dropout(x, deterministic=deterministic)
 
-    def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T vocab"]:
-        if self.config.norm == "pre":
-            x = self.decoder_norm(x)
-        tied = self.config.tied_embeddings != "none"
-        return (self.embedding if tied else self.output_embedding).logits(x)
+    def _normalised(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+        return self.decoder_norm(x) if self.config.norm == "pre" else x
+
+    @property
+    def _output_embedding(self) -> Embedding:
+        return self.output_embedding if self.config.tied_embeddings == "none" else self.embedding
 
 
 def num_parameters(config: TransformerConfig) -> int:

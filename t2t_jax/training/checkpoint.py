@@ -5,6 +5,7 @@ from pathlib import Path
 from types import TracebackType
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 from jaxtyping import PyTree
@@ -108,13 +109,19 @@ class Checkpoints:
 
     def _restore(self, step: int, **templates: PyTree) -> Mapping[str, PyTree]:
         arguments = {name: ocp.args.StandardRestore(tree) for name, tree in templates.items()}
+        misfit = ValueError(
+            f"the checkpoint {self._directory / str(step)} does not fit this model: its config "
+            "has changed since, or it was written by another version"
+        )
         try:
-            return self._manager.restore(step, args=ocp.args.Composite(**arguments))
+            restored = self._manager.restore(step, args=ocp.args.Composite(**arguments))
         except (ValueError, KeyError) as error:
-            raise ValueError(
-                f"the checkpoint {self._directory / str(step)} does not fit this model: its config "
-                "has changed since, or it was written by another version"
-            ) from error
+            raise misfit from error
+        # Orbax gives back arrays as they lie on disk, even where the template asks for others.
+        for name, template in templates.items():
+            if jax.tree.map(jnp.shape, restored[name]) != jax.tree.map(jnp.shape, template):
+                raise misfit
+        return restored
 
     def _check_identity(self, step: int) -> None:
         restored = self._manager.restore(

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
-import numpy as np
 from jaxtyping import PyTree
 
 from t2t_jax.data.batches import Batch
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import TrainingConfig
-from t2t_jax.training.loss import Metrics
+from t2t_jax.training.loss import Metrics, perplexity, sum_of
 from t2t_jax.training.metrics_file import MetricsFile
 from t2t_jax.training.progress import Progress
 from t2t_jax.training.step import TrainState, TrainStep
@@ -53,22 +51,26 @@ def train(
     Raises:
       Stopped: on SIGTERM or SIGINT, after a checkpoint was written.
       FloatingPointError: the loss is not a number any more.
+      ValueError: the run has more steps already than `config` wants.
     """
-    metrics_file = MetricsFile(workdir, int(state.step))
-    clock = _Clock(metrics_file.entries)
-    window = _Window()
     step = int(state.step)
+    if step > config.steps:
+        raise ValueError(f"the run has {step} steps already, training.steps={config.steps} is less")
     with (
+        MetricsFile(workdir, step) as metrics_file,
         _stop_requests() as stop_requested,
         Progress("train", config.steps, step) as progress,
     ):
+        clock = _Clock(metrics_file.entries)
+        window = _Window()
         batches = feed(step, config.steps)
         while step < config.steps and not _out_of_patience(metrics_file.entries, config.patience):
             state, metrics = train_step(state, next(batches))
             step += 1
             window.add(metrics)
             is_last = step == config.steps
-            saves = step % config.checkpoint_every_steps == 0 or is_last or stop_requested.is_set()
+            stops = stop_requested.is_set() and not is_last
+            saves = step % config.checkpoint_every_steps == 0 or is_last or stops
             evaluates = step % config.evaluate_every_steps == 0 or is_last
             if step % config.log_every_steps == 0 or evaluates or saves:
                 entry = window.close(step, learning_rate(step), clock)
@@ -82,11 +84,10 @@ def train(
                 window.restart()
             if saves:
                 checkpoints.save(state)
-            if stop_requested.is_set() and not is_last:
-                metrics_file.close()
+                window.restart()
+            if stops:
                 raise Stopped(f"stopped after step {step}; the same command goes on from there")
         checkpoints.save(state)
-    metrics_file.close()
     return Summary(step, clock.target_tokens, clock.seconds, step < config.steps)
 
 
@@ -127,7 +128,7 @@ class _Window:
             "split": "train",
             "step": step,
             "loss": float(total.loss) / tokens,  # nats per token, label-smoothed
-            "perplexity": _perplexity(total),
+            "perplexity": perplexity(total),
             "accuracy": float(total.correct) / tokens,
             "learning_rate": learning_rate,
             "target_tokens_per_second": tokens / (time.monotonic() - self._started),
@@ -139,25 +140,15 @@ class _Window:
         return entry
 
 
-def sum_of(metrics: list[Metrics]) -> Metrics:
-    """The sums of all, in float64."""
-    fetched = jax.device_get(metrics)
-    return Metrics(*(np.sum(column, dtype=np.float64) for column in zip(*fetched, strict=True)))
-
-
 def _dev_entry(step: int, total: Metrics, clock: _Clock) -> dict:
     return {
         "split": "dev",
         "step": step,
         "loss": float(total.loss / total.tokens),
-        "perplexity": _perplexity(total),
+        "perplexity": perplexity(total),
         "accuracy": float(total.correct / total.tokens),
         "seconds": clock.seconds,
     }
-
-
-def _perplexity(total: Metrics) -> float:
-    return math.exp(min(700.0, float(total.negative_log_likelihood / total.tokens)))
 
 
 def _train_text(entry: dict) -> str:

@@ -1,30 +1,57 @@
 """Label-smoothed cross-entropy in float32, as sums over target tokens (paper section 5.4).
 
-Axes: B batch, T target positions.
+Axes: B batch, T target positions, D d_model.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from t2t_jax.data.batches import Batch
 from t2t_jax.data.vocabulary import PAD_ID, START_ID
 
+Sum = Float[Array, ""] | np.floating  # on devices, and once fetched
+
 
 class Metrics(NamedTuple):
     """Sums over target tokens: they add up over devices and batches before any division."""
 
-    loss: Float[Array, ""]  # nats, label-smoothed: what is minimised
-    negative_log_likelihood: Float[Array, ""]  # nats, unsmoothed: what perplexity is made of
-    correct: Float[Array, ""]  # tokens whose highest logit is the right one
-    tokens: Float[Array, ""]
+    loss: Sum  # nats, label-smoothed: what is minimised
+    negative_log_likelihood: Sum  # nats, unsmoothed: what perplexity is made of
+    correct: Sum  # tokens whose highest logit is the right one
+    tokens: Sum
 
 
-LossFn = Callable[[PyTree, Batch, Key[Array, ""] | None], tuple[Float[Array, ""], Metrics]]
+def sum_of(metrics: Sequence[Metrics]) -> Metrics:
+    """All added up, in float64 on the host, where no small loss is lost beside a large one."""
+    columns = zip(*jax.device_get(metrics), strict=True)
+    return Metrics(*(np.sum(column, dtype=np.float64) for column in columns))
+
+
+def perplexity(total: Metrics) -> float:
+    """exp of the unsmoothed negative log-likelihood per token; inf where no float can hold it.
+
+    Raises:
+      ValueError: there are no tokens.
+    """
+    if total.tokens <= 0:
+        raise ValueError("perplexity needs at least one token, but there are none")
+    try:
+        return math.exp(float(total.negative_log_likelihood) / float(total.tokens))
+    except OverflowError:
+        return math.inf
+
+
+_NOTHING = Metrics(*np.zeros(4, np.float32))
+
+LossFn = Callable[[PyTree, Batch, Key[Array, ""] | None], tuple[Sum, Metrics]]
 
 
 def shift_right(target_ids: Int[Array, "B T"]) -> Int[Array, "B T"]:
@@ -60,21 +87,105 @@ def cross_entropy(
     )
 
 
-def make_loss_fn(model: nn.Module, label_smoothing: float) -> LossFn:
-    """Builds `loss_fn(params, batch, dropout_key)`: the summed loss, and all sums.
+@partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+def chunked_cross_entropy(
+    x: Float[Array, "B T D"],
+    table: Float[Array, "vocab D"],
+    target_ids: Int[Array, "B T"],
+    label_smoothing: float,
+    tokens_per_chunk: int,
+) -> Metrics:
+    """`cross_entropy` of the logits x table^T, of which only a chunk is ever held.
 
-    Without a key nothing is dropped.
+    The gradient with respect to `x` and `table` is made along with the loss, chunk by chunk, so
+    that no logits are kept for it nor computed again. Only `loss` has a gradient.
     """
 
-    def loss_fn(params, batch, dropout_key):
-        logits = model.apply(
-            {"params": params},
-            batch.source_ids,
-            shift_right(batch.target_ids),
-            deterministic=dropout_key is None,
-            rngs={} if dropout_key is None else {"dropout": dropout_key},
-        )
-        metrics = cross_entropy(logits, batch.target_ids, label_smoothing)
+    def add_chunk(total, chunk):
+        x, target_ids = chunk
+        metrics = cross_entropy(_logits(x, table), target_ids, label_smoothing)
+        return jax.tree.map(jnp.add, total, metrics), None
+
+    return jax.lax.scan(add_chunk, _NOTHING, _chunks(x, target_ids, tokens_per_chunk))[0]
+
+
+def _chunked_forward(x, table, target_ids, label_smoothing, tokens_per_chunk):
+    def loss(logits, target_ids):
+        metrics = cross_entropy(logits, target_ids, label_smoothing)
+        return metrics.loss, metrics
+
+    def add_chunk(carry, chunk):
+        total, table_grad = carry
+        x, target_ids = chunk
+        logits_grad, metrics = jax.grad(loss, has_aux=True)(_logits(x, table), target_ids)
+        logits_grad = logits_grad.astype(x.dtype)
+        table_grad += jnp.einsum("BTV,BTD->VD", logits_grad, x, preferred_element_type=jnp.float32)
+        x_grad = jnp.einsum("BTV,VD->BTD", logits_grad, table.astype(x.dtype))
+        return (jax.tree.map(jnp.add, total, metrics), table_grad), x_grad
+
+    start = (_NOTHING, jnp.zeros(table.shape, jnp.float32))
+    chunks = _chunks(x, target_ids, tokens_per_chunk)
+    (total, table_grad), x_grads = jax.lax.scan(add_chunk, start, chunks)
+    x_grad = jnp.moveaxis(x_grads, 0, 1).reshape(x.shape[0], -1, x.shape[2])[:, : x.shape[1]]
+    return total, (x_grad, table_grad.astype(table.dtype))
+
+
+def _chunked_backward(label_smoothing, tokens_per_chunk, grads, cotangent):
+    x_grad, table_grad = grads
+    scale = cotangent.loss
+    return x_grad * scale.astype(x_grad.dtype), table_grad * scale, None
+
+
+chunked_cross_entropy.defvjp(_chunked_forward, _chunked_backward)
+
+
+def _logits(x: Float[Array, "B T D"], table: Float[Array, "vocab D"]) -> Float[Array, "B T vocab"]:
+    return jnp.einsum("BTD,VD->BTV", x, table.astype(x.dtype), preferred_element_type=jnp.float32)
+
+
+def _chunks(
+    x: Float[Array, "B T D"], target_ids: Int[Array, "B T"], tokens_per_chunk: int
+) -> tuple[Float[Array, "chunks B t D"], Int[Array, "chunks B t"]]:
+    """Slices along T, not B: the rows of a batch lie on different devices."""
+    rows, length, _ = x.shape
+    wanted = -(-rows * length // tokens_per_chunk)
+    slice_length = -(-length // wanted)
+    num_slices = -(-length // slice_length)
+    padding = (0, num_slices * slice_length - length)
+    x = jnp.pad(x, ((0, 0), padding, (0, 0))).reshape(rows, num_slices, slice_length, -1)
+    target_ids = jnp.pad(target_ids, ((0, 0), padding)).reshape(rows, num_slices, slice_length)
+    return jnp.moveaxis(x, 1, 0), jnp.moveaxis(target_ids, 1, 0)
+
+
+def make_loss_fn(model: nn.Module, label_smoothing: float, tokens_per_chunk: int = 0) -> LossFn:
+    """Builds `loss_fn(params, batch, dropout_key)`: the summed loss, and all sums.
+
+    Without a key nothing is dropped. With `tokens_per_chunk` the logits of about so many target
+    tokens are held at once, else those of the whole batch; the result is the same.
+    """
+
+    def loss_fn(
+        params: PyTree, batch: Batch, dropout_key: Key[Array, ""] | None
+    ) -> tuple[Sum, Metrics]:
+        target_ids = jnp.asarray(batch.target_ids)
+
+        def apply(method: Callable | None) -> Any:
+            return model.apply(
+                {"params": params},
+                batch.source_ids,
+                shift_right(target_ids),
+                deterministic=dropout_key is None,
+                rngs={} if dropout_key is None else {"dropout": dropout_key},
+                method=method,
+            )
+
+        if tokens_per_chunk == 0:
+            metrics = cross_entropy(apply(None), target_ids, label_smoothing)
+        else:
+            x, table = apply(model.features)
+            metrics: Any = chunked_cross_entropy(
+                x, table, target_ids, label_smoothing, tokens_per_chunk
+            )
         return metrics.loss, metrics
 
     return loss_fn

@@ -21,9 +21,10 @@ class MetricsFile:
         path = workdir / "metrics.jsonl"
         self.entries = [entry for entry in read_metrics(path) if entry["step"] <= step]
         temporary = path.with_suffix(".part")
-        temporary.write_text("".join(json.dumps(entry) + "\n" for entry in self.entries))
+        lines = "".join(json.dumps(entry) + "\n" for entry in self.entries)
+        temporary.write_text(lines, encoding="utf-8")
         os.replace(temporary, path)
-        self._file = path.open("a")
+        self._file = path.open("a", encoding="utf-8")
         self._tensorboard = tensorboardX.SummaryWriter(
             str(workdir / "tensorboard"), purge_step=step + 1, flush_secs=10
         )
@@ -36,7 +37,10 @@ class MetricsFile:
             if name not in ("split", "step"):
                 self._tensorboard.add_scalar(f"{entry['split']}/{name}", value, int(entry["step"]))
 
-    def close(self) -> None:
+    def __enter__(self) -> "MetricsFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._file.close()
         self._tensorboard.close()
 
@@ -48,5 +52,5 @@ def read_metrics(path: Path) -> list[dict]:
     """
     if not path.exists():
         return []
-    lines = path.read_text().split("\n")
+    lines = path.read_text(encoding="utf-8").split("\n")
     return [json.loads(line) for line in lines[:-1] if line]

@@ -30,13 +30,13 @@ _INITIALISATION, _DROPOUT = 0, 1
 
 
 def make_train_state(
-    model: nn.Module, optimizer: optax.GradientTransformation, seed: int
+    model: nn.Module, optimizer: optax.GradientTransformation, seed: int | Int[Array, ""]
 ) -> TrainState:
     """The state before the first step: parameters drawn from `seed`, nothing learned."""
     ids = jnp.zeros((1, 1), jnp.int32)
     params = model.init(_key(seed, _INITIALISATION, 0), ids, ids, deterministic=True)["params"]
     return TrainState(
-        seed=jnp.asarray(seed, jnp.uint32),
+        seed=jnp.asarray(seed, jnp.int32),
         step=jnp.asarray(0, jnp.int32),
         params=params,
         opt_state=optimizer.init(params),

@@ -50,16 +50,16 @@ def test_no_lines_are_refused_in_words():
 
 @pytest.mark.parametrize("tokenizer", ["13a", "intl", "char", "zh", "none"])
 def test_every_allowed_tokenizer_scores(tokenizer):
-    config = EvaluationConfig(bleu_tokenizer=tokenizer, bleu_lowercase=False)
+    config = EvaluationConfig(bleu_tokenizer=tokenizer, bleu_lowercase=False, bleu_on_dev=False)
     lines = ["Ein Hund läuft über die Wiese."]
     assert bleu(lines, lines, tokenizer=config.bleu_tokenizer).score == pytest.approx(100)
 
 
 def test_an_unknown_tokenizer_is_refused_in_words():
     with pytest.raises(ValueError, match="evaluation.bleu_tokenizer='moses' is not one of '13a'"):
-        EvaluationConfig(bleu_tokenizer="moses", bleu_lowercase=False)
+        EvaluationConfig(bleu_tokenizer="moses", bleu_lowercase=False, bleu_on_dev=False)
 
 
 def test_a_wrong_type_is_refused_by_name():
     with pytest.raises(TypeError, match="bleu_lowercase"):
-        EvaluationConfig(bleu_tokenizer="13a", bleu_lowercase=1)
+        EvaluationConfig(bleu_tokenizer="13a", bleu_lowercase=1, bleu_on_dev=False)

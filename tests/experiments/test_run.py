@@ -33,8 +33,8 @@ def verbs(monkeypatch):
         calls.append(("train", config))
         record.write_json(workdir / "training.json", TRAINING)
 
-    def score(workdir, split):
-        calls.append(("score", split))
+    def score(workdir, split, translates=True):
+        calls.append(("score", split, translates))
         return {"perplexity": 1.5, "tokens": 10, "bleu": 90.0, "bleu_signature": "s"}
 
     cli = types.ModuleType("t2t_jax.cli")
@@ -75,8 +75,8 @@ def test_training_gets_the_rows_locked_config_with_the_seed(verbs, directory):
     expected = quickstart.TABLE.rows(tiny.get_config()).named("one_head").config(tiny.get_config())
     assert flat(config) == flat(expected) | {"seed": 3}
     assert [call for call in verbs.calls if call[0] == "score"] == [
-        ("score", "dev"),
-        ("score", "test"),
+        ("score", "dev", False),
+        ("score", "test", True),
     ]
 
 

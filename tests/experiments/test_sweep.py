@@ -44,6 +44,11 @@ scores = {"dev": {"perplexity": 1.234}, "test": {"bleu": 91.26}}
 """
 
 
+@pytest.fixture(autouse=True)
+def no_corpus(monkeypatch):
+    monkeypatch.setattr("t2t_jax.cli.prepare.prepare", lambda config: None)
+
+
 @pytest.fixture
 def launch(tmp_path):
     script = tmp_path / "stand_in.py"

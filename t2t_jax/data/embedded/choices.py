@@ -13,8 +13,8 @@ Draw = Callable[[], float]
 
 
 def pick(draw: Draw, words: Sequence[T]) -> T:
-    """One of `words`, the n-th with a probability near 1 / sqrt(n), as a few words are frequent."""
-    return words[int(len(words) * draw() ** 2)]
+    """One of `words`, the n-th with a probability near n^-3/4: a few words are frequent."""
+    return words[int(len(words) * draw() ** 4)]
 
 
 def any_of(draw: Draw, items: Sequence[T]) -> T:

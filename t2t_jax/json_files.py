@@ -1,0 +1,40 @@
+"""JSON files that are there whole or not at all, in UTF-8 wherever they are read."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Writes the whole file or nothing: a killed process leaves no half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+      ValueError: it is not a JSON object.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds no JSON object")
+    return values
+
+
+def flat_dict(values: dict[str, Any]) -> dict[str, Any]:
+    """Dotted key -> value of nested objects, such as a config."""
+    flat = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= {f"{key}.{inner}": leaf for inner, leaf in flat_dict(value).items()}
+        else:
+            flat[key] = value
+    return flat

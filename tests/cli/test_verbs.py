@@ -1,0 +1,182 @@
+"""The verbs as a person uses them: from the embedded corpus, or files, to scores."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs import tiny
+from t2t_jax.cli import score, train, translate
+from t2t_jax.cli.sections import read_sections
+from t2t_jax.cli.workdir import read_config
+from t2t_jax.training.metrics_file import read_metrics
+
+REPOSITORY = Path(__file__).parents[2]
+OVERRIDES = {
+    "data.train_pairs": 300,
+    "data.vocabulary_size": 200,
+    "data.num_buckets": 2,
+    "model.vocabulary_rows": 256,
+    "model.num_encoder_layers": 1,
+    "model.num_decoder_layers": 1,
+    "model.d_model": 16,
+    "model.d_ff": 16,
+    "model.num_heads": 2,
+    "model.d_k": 8,
+    "model.d_v": 8,
+    "training.steps": 8,
+    "training.warmup_steps": 2,
+    "training.log_every_steps": 4,
+    "training.evaluate_every_steps": 4,
+    "training.checkpoint_every_steps": 4,
+    "decoding.beam_size": 2,
+    "decoding.max_extra_tokens": 3,
+    "decoding.tokens_per_batch": 100_000,
+    "devices.data": 1,
+}
+
+
+def smallest_config(cache, **changes):
+    config = tiny.get_config()
+    config.update_from_flattened_dict(OVERRIDES | {"data.cache": str(cache)} | changes)
+    return config
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def trained(cache, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("run") / "w"
+    train.train(smallest_config(cache), workdir)
+    return workdir
+
+
+def command(*arguments, text=None):
+    return subprocess.run(
+        [sys.executable, "-m", "t2t_jax.cli.main", *arguments],
+        cwd=REPOSITORY,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_training_leaves_what_the_other_verbs_need(trained):
+    names = {path.name for path in trained.iterdir()}
+    assert names == {
+        "config.json",
+        "vocabulary.model",
+        "checkpoints",
+        "metrics.jsonl",
+        "tensorboard",
+        "training.json",
+    }
+    facts = json.loads((trained / "training.json").read_text())
+    assert facts["steps"] == 8
+    assert facts["direction"] == "en-de"
+    assert 0.3 < facts["non_padding_share"] <= 1
+
+
+def test_training_again_repeats_nothing(trained, cache):
+    before = read_metrics(trained / "metrics.jsonl")
+    train.train(smallest_config(cache), trained)
+    assert read_metrics(trained / "metrics.jsonl") == before
+
+
+def test_another_config_in_the_same_directory_is_refused(trained, cache):
+    with pytest.raises(ValueError, match=r"model\.d_ff was 16, now it is 32"):
+        train.train(smallest_config(cache, **{"model.d_ff": 32}), trained)
+
+
+def test_scores_are_written_with_what_makes_them_comparable(trained):
+    scores = score.score(trained, "test")
+    assert json.loads((trained / "scores" / "test.json").read_text()) == scores
+    assert 1 < scores["perplexity"] < 1000
+    assert 0 <= scores["bleu"] <= 100
+    assert "tok:13a" in scores["bleu_signature"]
+    assert scores["direction"] == "en-de"
+    assert scores["sentences"] == 1000
+    translations = (trained / "translations" / "test.txt").read_text().split("\n")
+    assert len(translations) == 1001
+
+
+def test_an_unknown_split_is_told(trained):
+    with pytest.raises(ValueError, match="split 'valid' is none of train, dev, test, long"):
+        score.score(trained, "valid")
+
+
+def test_translations_come_in_order_and_empty_lines_stay_empty(trained):
+    one, empty, again = translate.translate(trained, ["The dog sleeps.", "", "The dog sleeps."])
+    assert empty[0].text == ""
+    assert one == again
+
+
+def test_a_vocabulary_that_does_not_fit_is_told_before_training(cache, tmp_path):
+    config = smallest_config(cache, **{"model.vocabulary_rows": 199})
+    with pytest.raises(ValueError, match=r"vocabulary_rows=199 is less than the 200 pieces"):
+        train.train(config, tmp_path)
+
+
+def test_averaging_more_checkpoints_than_are_kept_is_told(cache):
+    config = smallest_config(cache, **{"decoding.average_checkpoints": 5})
+    with pytest.raises(ValueError, match=r"decoding\.average_checkpoints=5 is more than"):
+        read_sections(config)
+
+
+def test_a_stored_config_reads_back_as_it_was(trained, cache):
+    assert read_config(trained).to_dict() == smallest_config(cache).to_dict()
+
+
+def test_the_translate_command_reads_lines_and_writes_lines(trained):
+    done = command("translate", f"--workdir={trained}", text="The dog sleeps.\r\n\nA cat.")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.split("\n")
+    assert len(lines) == 4
+    assert lines[1] == lines[3] == ""
+
+
+def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
+    done = command(
+        "translate", f"--workdir={trained}", "--config.decoding.n_best=2", text="A dog sleeps.\n"
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [row[0] for row in rows] == ["1", "1"]
+    assert float(rows[0][1]) >= float(rows[1][1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fly"], "'fly' is no verb; there are prepare, train, translate, score"),
+        (["train", "--config=configs/tiny.py"], "--workdir"),
+        (["train", "--config=configs/none.py", "--workdir=w"], "configs/none.py"),
+        (
+            ["prepare", "--config=configs/tiny.py", "--config.model.nheads=3"],
+            "the config has no key 'nheads'",
+        ),
+        (["prepare", "--config=configs/tiny.py", "--config.model.d_ff=many"], "d_ff"),
+        (["prepare", "--config=configs/tiny.py", "extra"], "'extra' is no flag"),
+        (
+            ["prepare", "--config=configs/multi30k.py", "--config.data.directory=/nowhere"],
+            "/nowhere",
+        ),
+        (["score", "--workdir=/nowhere"], "/nowhere holds no run"),
+    ],
+)
+def test_a_mistake_ends_in_a_sentence_and_not_in_a_traceback(arguments, sentence):
+    done = command(*arguments)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["train", "--help"]])
+def test_help_explains(arguments):
+    assert "t2t-jax train" in command(*arguments).stdout

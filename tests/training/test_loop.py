@@ -1,0 +1,219 @@
+"""The loop: stopping and resuming, early stopping, and what it leaves behind."""
+
+import json
+import os
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t2t_jax.data.batches import Batch
+from t2t_jax.model.transformer import Transformer
+from t2t_jax.training.checkpoint import Checkpoints
+from t2t_jax.training.loop import Stopped, train
+from t2t_jax.training.loss import Metrics, make_loss_fn, sum_of
+from t2t_jax.training.metrics_file import MetricsFile, read_metrics
+from t2t_jax.training.optimizer import make_optimizer
+from t2t_jax.training.step import make_eval_step, make_train_state, make_train_step
+from tests.model.configs import small
+from tests.training.configs import short
+
+IDENTITY = {"vocabulary_fingerprint": "0123"}
+
+
+def batch(i):
+    """Batch i, a function of its number."""
+    return Batch(*np.random.default_rng(i).integers(4, 11, (2, 4, 5)).astype(np.int32))
+
+
+class Run:
+    """A small model, compiled once, that can be trained again and again."""
+
+    def __init__(self):
+        model = Transformer(small(dropout_rate=0.1))
+        optimizer = make_optimizer(short(), 12)
+        loss_fn = make_loss_fn(model, 0.1)
+        self.initial = jax.device_get(jax.jit(lambda: make_train_state(model, optimizer, 3))())
+        self.train_step = jax.jit(make_train_step(loss_fn, optimizer))
+        self.eval_step = jax.jit(make_eval_step(loss_fn))
+
+    def train(self, workdir, *, feed=None, evaluate=None, **changes):
+        config = short(**changes)
+        with Checkpoints(
+            workdir / "checkpoints", identity=IDENTITY, keep=config.keep_checkpoints
+        ) as checkpoints:
+            state = checkpoints.restore_last(self.initial) or self.initial
+            summary = train(
+                jax.tree.map(jnp.asarray, state),
+                config,
+                train_step=self.train_step,
+                feed=feed or (lambda start, stop: map(batch, range(start, stop))),
+                evaluate=evaluate or (lambda params: sum_of([self.eval_step(params, batch(99))])),
+                learning_rate=lambda step: 0.001 * step,
+                checkpoints=checkpoints,
+                workdir=workdir,
+            )
+            return summary, checkpoints.restore_last(self.initial)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return Run()
+
+
+def interrupting(after):
+    """A feed in which a person presses Ctrl-C while batch `after` is being read."""
+
+    def feed(start, stop):
+        for i in range(start, stop):
+            if i == after:
+                os.kill(os.getpid(), signal.SIGINT)
+            yield batch(i)
+
+    return feed
+
+
+@pytest.mark.parametrize("after", [1, 4])
+def test_a_run_that_was_stopped_and_resumed_equals_one_that_never_was(run, tmp_path, after):
+    expected_summary, expected = run.train(tmp_path / "never")
+    with pytest.raises(Stopped, match=f"stopped after step {after + 1}; the same command goes on"):
+        run.train(tmp_path / "stopped", feed=interrupting(after))
+    summary, state = run.train(tmp_path / "stopped")
+    jax.tree.map(np.testing.assert_array_equal, state, expected)  # bit for bit
+    assert summary.target_tokens == expected_summary.target_tokens == 6 * 20
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(run, tmp_path):
+    def dying(start, stop):
+        yield from map(batch, range(start, min(stop, 5)))
+        raise OSError("the disk is gone")
+
+    _, expected = run.train(tmp_path / "never")
+    with pytest.raises(OSError, match="the disk is gone"):
+        run.train(tmp_path / "killed", feed=dying, log_every_steps=1)
+    _, state = run.train(tmp_path / "killed", log_every_steps=1)
+    jax.tree.map(np.testing.assert_array_equal, state, expected)
+    entries = read_metrics(tmp_path / "killed" / "metrics.jsonl")
+    steps = [entry["step"] for entry in entries if entry["split"] == "train"]
+    assert steps == [1, 2, 3, 4, 5, 6]  # step 5 was made twice, and stands there once
+
+
+def test_a_finished_run_is_not_done_again(run, tmp_path):
+    run.train(tmp_path)
+
+    def no_feed(start, stop):
+        assert start == stop
+        return iter([])
+
+    summary, _ = run.train(tmp_path, feed=no_feed)
+    assert summary.steps == 6
+
+
+def test_more_steps_continue_a_finished_run(run, tmp_path):
+    _, expected = run.train(tmp_path / "at_once", steps=8)
+    run.train(tmp_path / "in_two", steps=6)
+    _, state = run.train(tmp_path / "in_two", steps=8)
+    jax.tree.map(np.testing.assert_array_equal, state, expected)
+
+
+def dev_perplexities(*values):
+    """An `evaluate` that gives these in turn."""
+    remaining = iter(values)
+
+    def evaluate(params):
+        nll = np.log(next(remaining))
+        return Metrics(*map(np.float64, (nll, nll, 1.0, 1.0)))
+
+    return evaluate
+
+
+def test_training_stops_when_dev_perplexity_no_longer_improves(run, tmp_path):
+    evaluate = dev_perplexities(9.0, 5.0, 6.0, 5.5, 1.0)
+    summary, _ = run.train(tmp_path, evaluate=evaluate, evaluate_every_steps=1, patience=2)
+    assert (summary.steps, summary.stopped_early) == (4, True)
+
+
+def test_patience_is_remembered_over_a_restart(run, tmp_path):
+    evaluate = dev_perplexities(5.0, 6.0)
+    with pytest.raises(Stopped):
+        run.train(
+            tmp_path,
+            evaluate=evaluate,
+            feed=interrupting(1),
+            evaluate_every_steps=1,
+            patience=2,
+        )
+    evaluate = dev_perplexities(7.0, 1.0)
+    summary, _ = run.train(tmp_path, evaluate=evaluate, evaluate_every_steps=1, patience=2)
+    assert summary.steps == 3
+
+
+def test_a_lost_loss_ends_the_run_in_words(run, tmp_path):
+    spoiled = run.initial._replace(
+        params=jax.tree.map(lambda leaf: leaf * np.nan, run.initial.params)
+    )
+    healthy, run.initial = run.initial, spoiled
+    try:
+        with pytest.raises(FloatingPointError, match="the training loss is nan at step 2"):
+            run.train(tmp_path)
+    finally:
+        run.initial = healthy
+
+
+def test_log_entries_hold_sums_divided_last(run, tmp_path):
+    run.train(tmp_path)
+    entries = read_metrics(tmp_path / "metrics.jsonl")
+    train_entries = [entry for entry in entries if entry["split"] == "train"]
+    assert [entry["target_tokens"] for entry in train_entries] == [40, 60, 80, 120]
+    assert all(entry["target_tokens_per_second"] > 0 for entry in train_entries)
+    assert [entry["step"] for entry in entries if entry["split"] == "dev"] == [3, 6]
+    assert list((tmp_path / "tensorboard").iterdir())
+
+
+def test_only_the_last_checkpoints_are_kept_and_their_mean_is_exact(run, tmp_path):
+    saved = []
+    with Checkpoints(tmp_path / "c", identity=IDENTITY, keep=2) as checkpoints:
+        state = jax.tree.map(jnp.asarray, run.initial)
+        for i in range(4):
+            state, _ = run.train_step(state, batch(i))
+            checkpoints.save(state)
+            saved.append(jax.device_get(state.params))
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        assert checkpoints.steps == [3, 4]
+        mean = checkpoints.restore_params(run.initial.params, average=2)
+        with pytest.raises(ValueError, match=r"holds 2 checkpoints, .* needs 3"):
+            checkpoints.restore_params(run.initial.params, average=3)
+    expected = jax.tree.map(lambda a, b: (a.astype(np.float64) + b) / 2, saved[2], saved[3])
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), mean, expected)
+
+
+def test_a_checkpoint_of_another_vocabulary_is_refused(run, tmp_path):
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        checkpoints.save(run.initial)
+    other = {"vocabulary_fingerprint": "4567"}
+    with Checkpoints(tmp_path / "c", identity=other) as checkpoints:
+        for restore in (
+            lambda: checkpoints.restore_last(run.initial),
+            lambda: checkpoints.restore_params(run.initial.params),
+        ):
+            with pytest.raises(ValueError, match="vocabulary_fingerprint 0123, here it is 4567"):
+                restore()
+
+
+def test_a_checkpoint_of_another_model_is_refused(run, tmp_path):
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        checkpoints.save(run.initial)
+        wider = jax.tree.map(lambda leaf: np.zeros((*leaf.shape, 2)), run.initial.params)
+        with pytest.raises(ValueError, match="does not fit this model"):
+            checkpoints.restore_params(wider)
+
+
+def test_a_line_cut_by_a_kill_is_left_out(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(json.dumps({"split": "train", "step": 2}) + '\n{"split": "tra')
+    assert read_metrics(path) == [{"split": "train", "step": 2}]
+    with MetricsFile(tmp_path, step=2) as metrics_file:
+        metrics_file.write({"split": "train", "step": 3})
+    assert [entry["step"] for entry in read_metrics(path)] == [2, 3]

@@ -1,0 +1,134 @@
+"""The loss against a loop over tokens, and the chunked loss against the whole one."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t2t_jax.data.batches import Batch
+from t2t_jax.model.transformer import Transformer
+from t2t_jax.training.loss import (
+    Metrics,
+    chunked_cross_entropy,
+    cross_entropy,
+    make_loss_fn,
+    perplexity,
+    shift_right,
+    sum_of,
+)
+from tests.model.configs import random_variables, small
+
+B, T, D, VOCAB = 3, 5, 4, 7
+RNG = np.random.default_rng(0)
+LOGITS = RNG.normal(size=(B, T, VOCAB)).astype(np.float32)
+TARGET_IDS = np.array([[4, 5, 2, 0, 0], [6, 3, 5, 4, 2], [0, 0, 0, 0, 0]], np.int32)
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.1, 0.4])
+def test_loss_equals_a_loop_over_tokens_and_rows(eps):
+    loss = likelihood = correct = 0.0
+    for b in range(B):
+        for t in range(T):
+            right = TARGET_IDS[b, t]
+            if right == 0:
+                continue
+            probabilities = np.exp(LOGITS[b, t]) / np.exp(LOGITS[b, t]).sum()
+            for row in range(VOCAB):
+                wanted = 1 - eps if row == right else eps / (VOCAB - 1)
+                loss -= wanted * np.log(probabilities[row])
+            likelihood -= np.log(probabilities[right])
+            correct += probabilities.argmax() == right
+    metrics = cross_entropy(jnp.asarray(LOGITS), jnp.asarray(TARGET_IDS), eps)
+    assert metrics.loss == pytest.approx(loss, rel=1e-5)
+    assert metrics.negative_log_likelihood == pytest.approx(likelihood, rel=1e-5)
+    assert metrics.correct == correct
+    assert metrics.tokens == 8
+
+
+def test_gradient_is_probabilities_minus_smoothed_targets():
+    eps = 0.1
+    gradient = jax.grad(lambda x: cross_entropy(x, jnp.asarray(TARGET_IDS), eps).loss)(
+        jnp.asarray(LOGITS)
+    )
+    probabilities = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)
+    wanted = np.full((B, T, VOCAB), eps / (VOCAB - 1))
+    np.put_along_axis(wanted, TARGET_IDS[..., None], 1 - eps, axis=-1)
+    expected = (probabilities - wanted) * (TARGET_IDS != 0)[..., None]
+    np.testing.assert_allclose(gradient, expected, atol=1e-6)
+
+
+def test_huge_logits_stay_finite():
+    logits = jnp.asarray(LOGITS) * 1e4
+    assert np.isfinite(cross_entropy(logits, jnp.asarray(TARGET_IDS), 0.1).loss)
+
+
+@pytest.mark.parametrize("tokens_per_chunk", [1, 3, 4, 7, 15, 100])
+def test_chunked_loss_and_gradients_equal_those_of_the_whole(tokens_per_chunk):
+    x = jnp.asarray(RNG.normal(size=(B, T, D)), jnp.float32)
+    table = jnp.asarray(RNG.normal(size=(VOCAB, D)), jnp.float32)
+    target_ids = jnp.asarray(TARGET_IDS)
+
+    def whole(x, table):
+        metrics = cross_entropy(jnp.einsum("BTD,VD->BTV", x, table), target_ids, 0.1)
+        return 3 * metrics.loss, metrics
+
+    def chunked(x, table):
+        metrics = chunked_cross_entropy(x, table, target_ids, 0.1, tokens_per_chunk)
+        return 3 * metrics.loss, metrics
+
+    expected, expected_metrics = jax.grad(whole, (0, 1), has_aux=True)(x, table)
+    actual, metrics = jax.jit(jax.grad(chunked, (0, 1), has_aux=True))(x, table)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), actual, expected)
+    np.testing.assert_allclose(metrics, expected_metrics, rtol=1e-5)
+    np.testing.assert_allclose(chunked(x, table)[1], expected_metrics, rtol=1e-5)
+
+
+def test_chunked_loss_never_holds_all_logits():
+    x, table = jnp.zeros((8, 16, D)), jnp.zeros((VOCAB, D))
+    target_ids = jnp.ones((8, 16), jnp.int32)
+
+    def loss(x, table):
+        return chunked_cross_entropy(x, table, target_ids, 0.1, 16).loss
+
+    jaxpr = str(jax.make_jaxpr(jax.grad(loss, (0, 1)))(x, table))
+    assert f"f32[8,2,{VOCAB}]" in jaxpr  # a chunk: 2 of 16 positions
+    assert f"f32[8,16,{VOCAB}]" not in jaxpr
+
+
+def test_shift_right_opens_with_the_start_token_and_drops_the_last():
+    np.testing.assert_array_equal(
+        shift_right(jnp.asarray([[5, 6, 2, 0], [4, 7, 8, 2]])), [[1, 5, 6, 2], [1, 4, 7, 8]]
+    )
+
+
+@pytest.mark.parametrize("changes", [{}, {"tied_embeddings": "none", "norm": "pre"}], ids=str)
+def test_model_loss_is_the_same_in_chunks(changes):
+    model = Transformer(small(**changes))
+    params = random_variables(model)["params"]
+    batch = Batch(jnp.asarray(TARGET_IDS[:, :4]), jnp.asarray(TARGET_IDS))
+    expected = jax.jit(lambda: make_loss_fn(model, 0.1)(params, batch, None))()
+    actual = jax.jit(lambda: make_loss_fn(model, 0.1, tokens_per_chunk=6)(params, batch, None))()
+    np.testing.assert_allclose(actual[1], expected[1], rtol=1e-5)
+
+
+def metrics_of(negative_log_likelihood, tokens):
+    values = (0.0, negative_log_likelihood, 0.0, tokens)
+    return Metrics(*(jnp.asarray(value, jnp.float32) for value in values))
+
+
+def test_a_uniform_guess_among_5_has_perplexity_5():
+    assert perplexity(metrics_of(12 * math.log(5), 12)) == pytest.approx(5)
+
+
+def test_perplexity_of_a_hopeless_model_is_infinite_and_of_no_tokens_refused():
+    assert perplexity(metrics_of(1e9, 10)) == math.inf
+    with pytest.raises(ValueError, match="at least one token"):
+        perplexity(metrics_of(0, 0))
+
+
+def test_small_losses_are_not_lost_beside_large_ones():
+    total = sum_of([metrics_of(2.0**25, 1), *[metrics_of(1, 1)] * 10])
+    assert total.negative_log_likelihood == 2.0**25 + 10
+    assert total.tokens == 11

@@ -1,0 +1,128 @@
+"""One update: the same on one device and on many, and a function of (seed, step)."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t2t_jax.data.batches import Batch
+from t2t_jax.devices import make_devices
+from t2t_jax.model.transformer import Transformer
+from t2t_jax.training.loss import make_loss_fn
+from t2t_jax.training.optimizer import make_optimizer
+from t2t_jax.training.step import make_eval_step, make_train_state, make_train_step
+from tests.model.configs import small
+from tests.training.configs import short
+
+
+def unequal_batch(rows=8, length=6):
+    """Rows of 1 to `length` tokens, so that each device holds another number of them."""
+    rng = np.random.default_rng(0)
+    ids = rng.integers(4, 11, (2, rows, length)).astype(np.int32)
+    lengths = 1 + np.arange(rows) * length // rows
+    ids[:, np.arange(length)[None] >= lengths[:, None]] = 0
+    return Batch(*ids)
+
+
+@functools.cache
+def parts(dropout_rate=0.0, chunk=0):
+    # Without biases: softmax does not change when one is added to all keys, so the gradient of the
+    # keys' bias is rounding noise, which Adam blows up to updates of full size.
+    model = Transformer(small(dropout_rate=dropout_rate, attention_biases=False))
+    optimizer = make_optimizer(short(), 12)
+    loss_fn = make_loss_fn(model, 0.1, chunk)
+    state = jax.jit(lambda seed: make_train_state(model, optimizer, seed))(7)
+    return jax.device_get(state), make_train_step(loss_fn, optimizer), make_eval_step(loss_fn)
+
+
+def trained(num_devices, steps=3, dropout_rate=0.0, chunk=0):
+    state, train_step, _ = parts(dropout_rate, chunk)
+    devices = make_devices(num_devices)
+    state = devices.put_replicated(state)
+    step = devices.compile_train_step(train_step)
+    losses = []
+    for _ in range(steps):
+        state, metrics = step(state, devices.put_batch(unequal_batch()))
+        losses.append(float(metrics.loss))
+    return jax.device_get(state), losses
+
+
+def assert_same(one, other):
+    (state, losses), (other_state, other_losses) = one, other
+    np.testing.assert_allclose(losses, other_losses, rtol=1e-5)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
+        state.params,
+        other_state.params,
+    )
+
+
+@pytest.mark.parametrize("chunk", [0, 8])
+def test_four_devices_with_unequal_token_counts_make_the_update_of_one(chunk):
+    assert_same(trained(1), trained(4, chunk=chunk))
+
+
+def test_dropout_does_not_depend_on_the_number_of_devices():
+    assert_same(trained(1, dropout_rate=0.3), trained(4, dropout_rate=0.3))
+
+
+def test_dropout_differs_from_step_to_step_and_from_seed_to_seed():
+    state, train_step, _ = parts(dropout_rate=0.5)
+    step = jax.jit(train_step)
+    batch = unequal_batch()
+
+    def loss(**changes):
+        return float(step(state._replace(**changes), batch)[1].loss)
+
+    assert loss() == loss()
+    assert loss() != loss(step=jnp.asarray(1))
+    assert loss() != loss(seed=jnp.asarray(8, jnp.int32))
+
+
+def test_pmap_over_devices_makes_the_same_update():
+    state, train_step, _ = parts()
+    model = Transformer(small(attention_biases=False))
+    per_device = make_train_step(
+        make_loss_fn(model, 0.1), make_optimizer(short(), 12), axis_name="data"
+    )
+    batch = unequal_batch()
+    expected, metrics = jax.jit(train_step)(state, batch)
+    split = jax.tree.map(lambda ids: ids.reshape(4, 2, -1), batch)
+    stacked = jax.tree.map(lambda leaf: np.stack([leaf] * 4), state)
+    actual, actual_metrics = jax.pmap(per_device, axis_name="data")(stacked, split)
+    assert float(actual_metrics.loss[0]) == pytest.approx(float(metrics.loss), rel=1e-5)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a[3], b, rtol=1e-4, atol=1e-5),
+        jax.device_get(actual.params),
+        jax.device_get(expected.params),
+    )
+
+
+def test_rows_of_padding_change_nothing():
+    state, train_step, eval_step = parts()
+    batch = unequal_batch()
+    padded = Batch(*(np.pad(ids, ((0, 3), (0, 0))) for ids in batch))
+    evaluate = jax.jit(eval_step)
+    expected, actual = evaluate(state.params, batch), evaluate(state.params, padded)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
+
+
+def test_loss_falls_when_a_batch_is_seen_again_and_again():
+    _, losses = trained(1, steps=15)
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_initial_parameters_are_a_function_of_the_seed():
+    model, optimizer = Transformer(small()), make_optimizer(short(), 12)
+    make = jax.jit(lambda seed: make_train_state(model, optimizer, seed).params)
+    first, again, other = (jax.tree.leaves(make(seed)) for seed in (0, 0, 1))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("wanted", [0, -2, 9])
+def test_more_devices_than_there_are_is_told(wanted):
+    with pytest.raises(ValueError, match=rf"devices\.data={wanted}: 8 are here"):
+        make_devices(wanted)
