@@ -124,8 +124,14 @@ def test_a_vocabulary_that_does_not_fit_is_told_before_training(cache, tmp_path)
 
 
 def test_averaging_more_checkpoints_than_are_kept_is_told(cache):
-    config = smallest_config(cache, **{"decoding.average_checkpoints": 5})
+    changes = {"decoding.average_checkpoints": 5, "training.checkpoint_every_steps": 1}
     with pytest.raises(ValueError, match=r"decoding\.average_checkpoints=5 is more than"):
+        read_sections(smallest_config(cache, **changes))
+
+
+def test_averaging_more_checkpoints_than_a_run_leaves_is_told(cache):
+    config = smallest_config(cache, **{"decoding.average_checkpoints": 3})
+    with pytest.raises(ValueError, match=r"average_checkpoints=3, but .* leaves only 2"):
         read_sections(config)
 
 
