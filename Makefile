@@ -28,7 +28,7 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
-	JAX_PLATFORMS=cpu $(BIN)/pytest
+	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=auto --maxprocesses=4
 
 format: $(VENV)/installed-test
 	$(BIN)/ruff format .
