@@ -122,8 +122,8 @@ def test_a_failed_run_is_tried_again(tmp_path, launch):
 def test_a_changed_config_is_refused_and_says_what_differs(tmp_path):
     directories = _prepared(tmp_path, "base")
     changed = tiny.get_config()
-    changed.training.steps = 77
-    with pytest.raises(ValueError, match=r"base/seed-0.*training\.steps is \d+ there, 77 now"):
+    changed.training.steps = 777
+    with pytest.raises(ValueError, match=r"base/seed-0.*training\.steps is \d+ there, 777 now"):
         sweep.prepare_runs(TABLE, ROWS, changed, 1, tmp_path / "work")
     assert (
         json.loads((directories[0] / "run.json").read_text())["config"]["training"]["steps"] != 77
