@@ -16,7 +16,7 @@ _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 60.0
 
 # On Linux, memory in large pages: a training step on the CPU is a tenth faster (docs/LOG.md).
-_FASTER_ALLOCATION = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+FASTER_ALLOCATION = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 # What the drivers of GPUs and TPUs put there. Asking jax would take the accelerator's memory.
 _ACCELERATOR_FILES = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/accel*", "/dev/vfio/[0-9]*")
@@ -98,7 +98,7 @@ def _start(directory: Path, command: Sequence[str], slot: int, cores: set[int]) 
             stdout=log,
             stderr=subprocess.STDOUT,
             process_group=0,  # a Ctrl-C in the terminal reaches them through us alone, and once
-            env={**_FASTER_ALLOCATION, **os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**FASTER_ALLOCATION, **os.environ, "PYTHONUNBUFFERED": "1"},
         )
     # From here and not in a preexec_fn, which is unsafe where jax has started threads: at this
     # moment the child is one thread, and its later threads inherit the cores.

@@ -60,7 +60,8 @@ def train(config: ConfigDict, workdir: Path) -> None:
     with Checkpoints(
         workdir / "checkpoints",
         identity=run_directory.identity(prepared.vocabulary),
-        keep=sections.training.keep_checkpoints,
+        # And one that a stopped run saves out of turn.
+        keep=sections.training.keep_checkpoints + 1,
     ) as checkpoints:
         state = checkpoints.restore_last(state) or state
         if int(state.step) > 0:

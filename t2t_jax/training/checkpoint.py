@@ -72,6 +72,11 @@ class Checkpoints:
             ),
         )
 
+    def delete(self, step: int) -> None:
+        """Removes the checkpoint of `step`, if there is one."""
+        if step in self._manager.all_steps():
+            self._manager.delete(step)
+
     def restore_last(self, template: TrainState) -> TrainState | None:
         """The last checkpoint, laid out over devices as `template` is; None if there is none.
 

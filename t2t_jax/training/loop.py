@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 from jaxtyping import PyTree
 
 from t2t_jax.data.batches import Batch
@@ -17,6 +18,9 @@ from t2t_jax.training.loss import Metrics, perplexity, sum_of
 from t2t_jax.training.metrics_file import MetricsFile
 from t2t_jax.training.progress import Progress
 from t2t_jax.training.step import TrainState, TrainStep
+
+# What the log says once the first step is compiled and done.
+FIRST_STEP = "first step after"
 
 Feed = Callable[[int, int], Iterator[Batch]]  # batches from a step, up to one
 Evaluate = Callable[[PyTree], Metrics]  # of the dev split
@@ -62,12 +66,16 @@ def train(
         Progress("train", config.steps, step) as progress,
     ):
         clock = _Clock(metrics_file.entries)
+        first, seconds_before = step, clock.seconds
         window = _Window()
         batches = feed(step, config.steps)
         while step < config.steps and not _out_of_patience(metrics_file.entries, config.patience):
             state, metrics = train_step(state, next(batches))
             step += 1
             window.add(metrics)
+            if step == first + 1:
+                jax.block_until_ready(metrics)
+                progress.log(f"{FIRST_STEP} {clock.seconds - seconds_before:.1f} s in the loop")
             is_last = step == config.steps
             stops = stop_requested.is_set() and not is_last
             saves = step % config.checkpoint_every_steps == 0 or is_last or stops
@@ -85,6 +93,10 @@ def train(
             if saves:
                 checkpoints.save(state)
                 window.restart()
+                if first % config.checkpoint_every_steps != 0:
+                    # It was saved out of turn, when the run was stopped, and is no longer needed:
+                    # what is averaged at the end is then the same as if it had not been.
+                    checkpoints.delete(first)
             if stops:
                 raise Stopped(f"stopped after step {step}; the same command goes on from there")
         checkpoints.save(state)

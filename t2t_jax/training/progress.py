@@ -35,6 +35,7 @@ class Progress:
                 rich.progress.TextColumn("{task.fields[text]}"),
                 rich.progress.TimeRemainingColumn(),
                 console=rich.console.Console(stderr=True),
+                speed_estimate_period=600,  # seconds; some updates are minutes apart
             )
             self._task = self._bar.add_task(name, total=total, completed=start, text="")
 

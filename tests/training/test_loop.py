@@ -82,6 +82,11 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_never_was(run, tmp_p
         run.train(tmp_path / "stopped", feed=interrupting(after))
     summary, state = run.train(tmp_path / "stopped")
     jax.tree.map(np.testing.assert_array_equal, state, expected)  # bit for bit
+    kept = [
+        sorted(path.name for path in (tmp_path / name / "checkpoints").glob("[0-9]*"))
+        for name in ("never", "stopped")
+    ]
+    assert kept[0] == kept[1]
     assert summary.target_tokens == expected_summary.target_tokens == 6 * 20
 
 
