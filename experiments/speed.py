@@ -37,23 +37,22 @@ def measure(arguments: list[str], workdir: Path, num_windows: int) -> dict[str, 
     command = [sys.executable, "-m", "t2t_jax.cli.main"]
     subprocess.run([*command, "prepare", *arguments], check=True)
     started = time.monotonic()
-    process = subprocess.Popen(
+    first_step = last_line = None
+    with subprocess.Popen(
         [*command, "train", *arguments, f"--workdir={workdir}"],
         stderr=subprocess.PIPE,
         text=True,
         env={**FASTER_ALLOCATION, **os.environ},
-    )
-    assert process.stderr is not None
-    first_step = last_line = None
-    for line in process.stderr:
-        last_line = line.strip()
-        if FIRST_STEP in line:
-            first_step = time.monotonic() - started
-        if len(_rates(workdir)) >= num_windows:
-            process.send_signal(signal.SIGINT)
-            break
-    process.stderr.read()
-    process.wait()
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            last_line = line.strip()
+            if FIRST_STEP in line:
+                first_step = time.monotonic() - started
+            if len(_rates(workdir)) >= num_windows:
+                process.send_signal(signal.SIGINT)
+                break
+        process.stderr.read()  # until it has saved and ended
     rates = _rates(workdir)
     if first_step is None or len(rates) < num_windows:
         raise ValueError(f"training ended after {len(rates)} log windows: {last_line}")

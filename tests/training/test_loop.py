@@ -42,7 +42,7 @@ class Run:
     def train(self, workdir, *, feed=None, evaluate=None, **changes):
         config = short(**changes)
         with Checkpoints(
-            workdir / "checkpoints", identity=IDENTITY, keep=config.keep_checkpoints
+            workdir / "checkpoints", identity=IDENTITY, keep=config.keep_checkpoints + 1
         ) as checkpoints:
             state = checkpoints.restore_last(self.initial) or self.initial
             summary = train(
@@ -82,12 +82,23 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_never_was(run, tmp_p
         run.train(tmp_path / "stopped", feed=interrupting(after))
     summary, state = run.train(tmp_path / "stopped")
     jax.tree.map(np.testing.assert_array_equal, state, expected)  # bit for bit
-    kept = [
-        sorted(path.name for path in (tmp_path / name / "checkpoints").glob("[0-9]*"))
-        for name in ("never", "stopped")
-    ]
-    assert kept[0] == kept[1]
+    with (
+        Checkpoints(tmp_path / "never" / "checkpoints", identity=IDENTITY) as never,
+        Checkpoints(tmp_path / "stopped" / "checkpoints", identity=IDENTITY) as stopped,
+    ):
+        assert never.steps[-2:] == stopped.steps[-2:]  # the same are averaged
     assert summary.target_tokens == expected_summary.target_tokens == 6 * 20
+
+
+def test_a_signal_while_dev_is_evaluated_loses_no_step(run, tmp_path):
+    def interrupted(params):
+        os.kill(os.getpid(), signal.SIGINT)
+        return Metrics(*map(np.float64, (1.0, 1.0, 1.0, 1.0)))
+
+    with pytest.raises(Stopped, match="stopped after step 4"):
+        run.train(tmp_path, evaluate=interrupted, checkpoint_every_steps=6)
+    with Checkpoints(tmp_path / "checkpoints", identity=IDENTITY) as checkpoints:
+        assert checkpoints.steps == [4]
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(run, tmp_path):
