@@ -9,32 +9,10 @@ import pytest
 from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.decoding.translate import Translation, Translator, make_decode
-from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.transformer import Transformer
+from tests.model.configs import small
 
-MODEL = TransformerConfig(
-    vocabulary_rows=40,
-    num_encoder_layers=1,
-    num_decoder_layers=2,
-    d_model=12,
-    d_ff=16,
-    num_heads=2,
-    d_k=5,
-    d_v=3,
-    positions="sinusoidal",
-    max_positions=32,
-    norm="post",
-    norm_epsilon=1e-6,
-    activation="relu",
-    attention_biases=True,
-    feed_forward_biases=True,
-    tied_embeddings="all",
-    scale_embeddings=True,
-    dropout_rate=0.1,
-    attention_dropout_rate=0.0,
-    feed_forward_dropout_rate=0.0,
-    dtype="float32",
-)
+MODEL = small(vocabulary_rows=40, d_ff=16, num_heads=2, max_positions=32, dropout_rate=0.1)
 DECODING = DecodingConfig(
     beam_size=3,
     length_penalty=0.6,
