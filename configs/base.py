@@ -20,6 +20,8 @@ def get_config() -> ConfigDict:
     config.seed = 0  # of initial parameters, dropout and the order of the batches
 
     config.data = data = ConfigDict()
+    # "translation" | "language_modelling" | "masked_language_modelling" | "classification"
+    data.task = "translation"  # what is learned of the corpus
     data.source = "text"  # "text": files in `directory`; "embedded": the grammar's corpus
     data.directory = ""  # of the text files; "" only where source is "embedded"
     data.source_language = "en"  # ending of the files translated from
@@ -37,8 +39,10 @@ def get_config() -> ConfigDict:
     data.source_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
     data.target_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
     data.num_buckets = 8  # batch shapes, hence compilations of the training step
+    data.mask_rate = 0.15  # masked_language_modelling: share of the tokens to be guessed
 
     config.model = model = ConfigDict()
+    model.family = "encoder_decoder"  # | "decoder_only" | "encoder_only" | "recurrent"
     model.vocabulary_rows = 40_960  # rows of the embedding; Table 3's parameters need this many
     model.num_encoder_layers = 6  # N (section 3.1)
     model.num_decoder_layers = 6  # N (section 3.1)
@@ -47,16 +51,31 @@ def get_config() -> ConfigDict:
     model.num_heads = 8  # h (section 3.2.2)
     model.d_k = 64  # of one head's queries and keys (section 3.2.2)
     model.d_v = 64  # of one head's values (section 3.2.2)
-    # "sinusoidal" | "sinusoidal_concatenated" | "sinusoidal_tensor2tensor" | "learned" | "none"
+    model.num_self_attentions = 1  # self-attention sub-layers in each layer (section 3.1)
+    # "sinusoidal" | "sinusoidal_concatenated" | "sinusoidal_tensor2tensor" | "learned" | "rotary"
+    # | "relative" | "alibi" | "none"
     model.positions = "sinusoidal"  # section 3.5
+    model.first_position = 0  # where the sinusoids begin
+    model.relative_buckets = 32  # of positions "relative" (T5)
+    model.relative_max_distance = 128  # tokens, of positions "relative"
     model.max_positions = 1_024  # rows of the table of learned positions, tokens
     model.norm = "post"  # "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre"
     model.norm_epsilon = 1e-6  # added to the variance; the paper does not say
     model.activation = "relu"  # of the feed-forward layers, equation 2
+    model.attention_init = "fused"  # "fused": Glorot of query, key, value as one; "separate"
     model.attention_biases = True  # in the four projections; Table 3's parameters need them
     model.feed_forward_biases = True  # b_1 and b_2 of equation 2
     model.tied_embeddings = "all"  # "all" (section 3.4) | "decoder" | "none"
+    model.embedding_init = "inverse_sqrt_d_model"  # standard deviation; "unit": 1
     model.scale_embeddings = True  # times sqrt(d_model) (section 3.4)
+    model.embedding_norm = False  # layer norm of embeddings + positions, as in BERT
+    model.scale_logits = False  # over sqrt(d_model)
+    model.output_bias = False  # one number for each logit
+    model.pooling = "none"  # encoder_only: "none" predicts masked tokens; "cls" | "mean" | "query"
+    model.pooler_activation = "tanh"  # of the layer after pooling: "tanh" | "relu" | "none"
+    model.num_classes = 2  # encoder_only with pooling
+    model.recurrent_cell = "lstm"  # recurrent: "tanh" | "gru" | "lstm"
+    model.recurrent_attention = True  # recurrent: the decoder attends to the source
     model.dropout_rate = 0.1  # P_drop: sub-layer outputs, embeddings + positions (section 5.4)
     model.attention_dropout_rate = 0.0  # on attention weights; not in the paper
     model.feed_forward_dropout_rate = 0.0  # on hidden feed-forward units; not in the paper
@@ -65,6 +84,7 @@ def get_config() -> ConfigDict:
     config.training = training = ConfigDict()
     training.steps = 100_000  # updates (section 5.2)
     training.label_smoothing = 0.1  # eps_ls (section 5.4)
+    training.label_smoothing_mass = "others"  # eps / (V - 1); "all": eps / V; "others_but_padding"
     training.loss_chunk_tokens = 0  # target tokens whose logits are held at once; 0: all
     training.schedule = "paper"  # "paper": equation 3; "peak": the same by its peak; "linear"
     training.warmup_steps = 4_000  # updates (section 5.3)
@@ -82,7 +102,9 @@ def get_config() -> ConfigDict:
     config.decoding = decoding = ConfigDict()
     decoding.beam_size = 4  # hypotheses kept (section 6.1)
     decoding.length_penalty = 0.6  # alpha of ((5 + n) / 6)^alpha (section 6.1)
+    decoding.length_penalty_formula = "gnmt"  # ((5 + n) / 6)^alpha; "power": n^alpha
     decoding.max_extra_tokens = 50  # longest output = source tokens + this (section 6.1)
+    decoding.max_tokens = 0  # longest output whatever the source; 0: source + max_extra_tokens
     decoding.n_best = 1  # translations given per sentence
     decoding.tokens_per_batch = 16_384  # source tokens x beams at once
     decoding.average_checkpoints = 1  # the last n; 1: Table 3 averages none (Table 2: 5)

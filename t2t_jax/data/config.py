@@ -3,8 +3,9 @@
 import dataclasses
 from typing import Literal, no_type_check
 
-from t2t_jax.config_checks import check_at_least, check_types
+from t2t_jax.config_checks import check_at_least, check_rates, check_types
 
+Task = Literal["translation", "language_modelling", "masked_language_modelling", "classification"]
 Source = Literal["embedded", "text"]
 VocabularyKind = Literal["bpe", "unigram", "word", "char"]
 # SentencePiece accepts no other range.
@@ -21,6 +22,7 @@ class DataConfig:
       TypeError: a value has the wrong type.
     """
 
+    task: Task  # what the model is to learn of the corpus, hence what a batch holds
     source: Source  # "embedded" (our own grammar) or "text" (files)
     directory: str  # text: holds {train,dev,test}.{source_language,target_language}[.gz]
     source_language: str
@@ -38,6 +40,7 @@ class DataConfig:
     source_tokens_per_batch: int  # padding included
     target_tokens_per_batch: int  # padding included
     num_buckets: int  # at most so many batch shapes, hence compilations
+    mask_rate: float  # masked_language_modelling: share of the tokens to be guessed
 
     def __post_init__(self) -> None:
         check_types("data", self)
@@ -69,6 +72,7 @@ class DataConfig:
         check_at_least("data", self, 0, ("corpus_seed",))
         budgets = ("source_tokens_per_batch", "target_tokens_per_batch")
         check_at_least("data", self, 1, ("train_pairs", "num_buckets", *budgets))
+        check_rates("data", self, ("mask_rate",))
         check_at_least("data", self, 2, ("max_length",))  # one token and the end of the sentence
         check_at_least("data", self, 5, ("vocabulary_size",))  # four reserved, one to write with
         low, high = _COVERAGE_RANGE

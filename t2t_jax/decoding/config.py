@@ -1,9 +1,11 @@
 """How translations are searched for."""
 
 import dataclasses
-from typing import no_type_check
+from typing import Literal, no_type_check
 
 from t2t_jax.config_checks import check_at_least, check_types
+
+LengthPenaltyFormula = Literal["gnmt", "power"]
 
 
 @no_type_check  # of its own: tests would have the arguments checked before it can
@@ -18,7 +20,9 @@ class DecodingConfig:
 
     beam_size: int  # W; 1 is greedy search (the paper: 4)
     length_penalty: float  # alpha (the paper: 0.6); 0 ranks by log-probability alone
+    length_penalty_formula: LengthPenaltyFormula  # see length_penalty.py
     max_extra_tokens: int  # a translation has at most this many tokens more than its source (50)
+    max_tokens: int  # most tokens whatever the source, its end included; 0: max_extra_tokens rules
     n_best: int  # translations given back for each sentence, at most beam_size
     tokens_per_batch: int  # source tokens x beams, padding included
     average_checkpoints: int  # mean of so many last checkpoints; 1 is the last one alone
@@ -27,7 +31,7 @@ class DecodingConfig:
         check_types("decoding", self)
         counts = ("beam_size", "n_best", "tokens_per_batch", "average_checkpoints")
         check_at_least("decoding", self, 1, counts)
-        check_at_least("decoding", self, 0, ("max_extra_tokens",))
+        check_at_least("decoding", self, 0, ("max_extra_tokens", "max_tokens"))
         if not 0 <= self.length_penalty < float("inf"):
             raise ValueError(
                 f"decoding.length_penalty={self.length_penalty} must be finite and not negative"

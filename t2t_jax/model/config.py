@@ -5,11 +5,24 @@ from typing import Literal, no_type_check
 
 from t2t_jax.config_checks import check_above_zero, check_at_least, check_rates, check_types
 
+Family = Literal["encoder_decoder", "decoder_only", "encoder_only", "recurrent"]
 Positions = Literal[
-    "sinusoidal", "sinusoidal_concatenated", "sinusoidal_tensor2tensor", "learned", "none"
+    "sinusoidal",
+    "sinusoidal_concatenated",
+    "sinusoidal_tensor2tensor",
+    "learned",
+    "rotary",
+    "relative",
+    "alibi",
+    "none",
 ]
 Norm = Literal["post", "pre"]
-Activation = Literal["relu", "gelu", "swish"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "swish"]
+AttentionInit = Literal["fused", "separate"]
+EmbeddingInit = Literal["inverse_sqrt_d_model", "unit"]
+Pooling = Literal["none", "cls", "mean", "query"]
+PoolerActivation = Literal["tanh", "relu", "none"]
+RecurrentCell = Literal["tanh", "gru", "lstm"]
 TiedEmbeddings = Literal["all", "decoder", "none"]
 Dtype = Literal["float32", "bfloat16"]
 
@@ -17,13 +30,14 @@ Dtype = Literal["float32", "bfloat16"]
 @no_type_check  # of its own: tests would have the arguments checked before it can
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
-    """An encoder-decoder, checked once, when it is made.
+    """One model of any family, checked once, when it is made.
 
     Raises:
       ValueError: a value is not allowed, or two do not fit together.
       TypeError: a value has the wrong type.
     """
 
+    family: Family
     vocabulary_rows: int  # rows of the embedding, at least as many as the vocabulary has pieces
     num_encoder_layers: int  # N, encoder
     num_decoder_layers: int  # N, decoder
@@ -32,15 +46,29 @@ class TransformerConfig:
     num_heads: int  # h
     d_k: int  # per head; the paper's is d_model / h
     d_v: int  # per head
+    num_self_attentions: int  # self-attention sub-layers in a layer; the paper's is 1
     positions: Positions
+    first_position: int  # the sinusoids of the first token; the paper's is 0
+    relative_buckets: int  # positions="relative": distances that are told apart
+    relative_max_distance: int  # positions="relative": from here on distances are one bucket
     max_positions: int  # rows of the table of learned positions
     norm: Norm  # layer norm after the residual sum (the paper), or before the sub-layer
     norm_epsilon: float
     activation: Activation
+    attention_init: AttentionInit  # Glorot of query, key and value as one matrix, or as three
     attention_biases: bool
     feed_forward_biases: bool
     tied_embeddings: TiedEmbeddings  # "all": source, target and output; "decoder": the last two
+    embedding_init: EmbeddingInit  # standard deviation 1/sqrt(d_model), or 1
     scale_embeddings: bool  # times sqrt(d_model), section 3.4
+    embedding_norm: bool  # layer norm of embeddings + positions (BERT)
+    scale_logits: bool  # over sqrt(d_model)
+    output_bias: bool  # one number for each logit (Marian, BERT)
+    pooling: Pooling  # encoder_only: what a class is read from; "none" predicts masked tokens
+    pooler_activation: PoolerActivation  # of the dense layer after pooling; "none": no such layer
+    num_classes: int  # encoder_only with pooling
+    recurrent_cell: RecurrentCell  # family="recurrent"
+    recurrent_attention: bool  # family="recurrent": the decoder attends to the source
     dropout_rate: float  # P_drop: sub-layer outputs, and sums of embeddings and positions
     attention_dropout_rate: float  # on attention weights; the paper has none
     feed_forward_dropout_rate: float  # inside the feed-forward layer; the paper has none
@@ -50,7 +78,10 @@ class TransformerConfig:
         check_types("model", self)
         sizes = ("vocabulary_rows", "d_model", "d_ff", "num_heads", "d_k", "d_v")
         check_at_least("model", self, 1, sizes)
-        check_at_least("model", self, 0, ("num_encoder_layers", "num_decoder_layers"))
+        sizes = ("num_self_attentions", "relative_max_distance", "num_classes")
+        check_at_least("model", self, 1, sizes)
+        counts = ("num_encoder_layers", "num_decoder_layers", "first_position")
+        check_at_least("model", self, 0, counts)
         rates = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
         check_rates("model", self, rates)
         check_above_zero("model", self, ("norm_epsilon",))

@@ -5,6 +5,7 @@ from typing import Literal, no_type_check
 
 from t2t_jax.config_checks import check_above_zero, check_at_least, check_rates, check_types
 
+LabelSmoothingMass = Literal["others", "all", "others_but_padding"]
 Schedule = Literal["paper", "peak", "linear"]
 
 
@@ -20,6 +21,7 @@ class TrainingConfig:
 
     steps: int
     label_smoothing: float  # eps_ls
+    label_smoothing_mass: LabelSmoothingMass  # where eps goes, see loss.py
     loss_chunk_tokens: int  # target tokens whose logits are held at once; 0: those of the batch
     schedule: Schedule  # see schedule.py
     warmup_steps: int

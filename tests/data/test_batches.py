@@ -288,6 +288,7 @@ def test_hundreds_of_different_lengths_are_rounded_up():
 @pytest.mark.skipif(not MULTI30K.is_dir(), reason="no Multi30k beside the repository")
 def test_multi30k_is_batched_with_little_padding(tmp_path):
     config = DataConfig(
+        task="translation",
         source="text",
         directory=str(MULTI30K),
         source_language="en",
@@ -305,6 +306,7 @@ def test_multi30k_is_batched_with_little_padding(tmp_path):
         source_tokens_per_batch=4_096,
         target_tokens_per_batch=4_096,
         num_buckets=12,
+        mask_rate=0.15,
     )
     train = prepare(config, lambda line: None).splits["train"]
     batches = BucketedBatches(

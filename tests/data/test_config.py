@@ -7,6 +7,7 @@ import pytest
 from t2t_jax.data.config import DataConfig
 
 EMBEDDED = {
+    "task": "translation",
     "source": "embedded",
     "directory": "",
     "source_language": "en",
@@ -24,6 +25,7 @@ EMBEDDED = {
     "source_tokens_per_batch": 512,
     "target_tokens_per_batch": 512,
     "num_buckets": 4,
+    "mask_rate": 0.15,
 }
 
 

@@ -35,6 +35,7 @@ def write_corpus(directory: Path) -> None:
 
 def text_config(directory: Path, **changes) -> DataConfig:
     keys = {
+        "task": "translation",
         "source": "text",
         "directory": str(directory),
         "source_language": "en",
@@ -52,5 +53,6 @@ def text_config(directory: Path, **changes) -> DataConfig:
         "source_tokens_per_batch": 256,
         "target_tokens_per_batch": 256,
         "num_buckets": 4,
+        "mask_rate": 0.15,
     }
     return DataConfig(**keys | changes)

@@ -5,6 +5,8 @@ from t2t_jax.decoding.config import DecodingConfig
 PAPER = {
     "beam_size": 4,
     "length_penalty": 0.6,
+    "length_penalty_formula": "gnmt",
+    "max_tokens": 0,
     "max_extra_tokens": 50,
     "n_best": 1,
     "tokens_per_batch": 4096,

@@ -16,6 +16,8 @@ MODEL = small(vocabulary_rows=40, d_ff=16, num_heads=2, max_positions=32, dropou
 DECODING = DecodingConfig(
     beam_size=3,
     length_penalty=0.6,
+    length_penalty_formula="gnmt",
+    max_tokens=0,
     max_extra_tokens=5,
     n_best=3,
     tokens_per_batch=16 * 3 * 4,

@@ -6,6 +6,7 @@ from t2t_jax.training.config import TrainingConfig
 
 SHORT = TrainingConfig(
     steps=6,
+    label_smoothing_mass="others",
     label_smoothing=0.1,
     loss_chunk_tokens=0,
     schedule="paper",
