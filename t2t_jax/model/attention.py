@@ -4,16 +4,15 @@ Axes: B batch, T query positions, S key positions, H heads,
 D d_model, K d_k, V d_v.
 """
 
-from collections.abc import Callable
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float
 
+from t2t_jax.model.config import AttentionInit
 from t2t_jax.model.linear import flat_dot_general
+from t2t_jax.model.relative_positions import rotate
 
 # Lowest finite score, not -inf: the row of a query that may look nowhere stays finite.
 _MASKED_SCORE = jnp.finfo(jnp.float32).min
@@ -23,11 +22,15 @@ def attention_weights(
     query: Float[Array, "B H T K"],
     key: Float[Array, "B H S K"],
     mask: Bool[Array, "#B #T S"],
+    bias: Float[Array, "#B H T S"] | None = None,
 ) -> Float[Array, "B H T S"]:
-    """softmax(Q K^T / sqrt(d_k)) in float32; `mask` is True where a query may look."""
+    """softmax(Q K^T / sqrt(d_k) + bias) in float32; `mask` is True where a query may look."""
     d_k = query.shape[-1]
     scores = jnp.einsum("BHTK,BHSK->BHTS", query, key, preferred_element_type=jnp.float32)
-    return jax.nn.softmax(jnp.where(mask[:, None], scores / d_k**0.5, _MASKED_SCORE))
+    scores = scores / d_k**0.5
+    if bias is not None:
+        scores = scores + bias
+    return jax.nn.softmax(jnp.where(mask[:, None], scores, _MASKED_SCORE))
 
 
 def scaled_dot_product_attention(
@@ -35,19 +38,23 @@ def scaled_dot_product_attention(
     key: Float[Array, "B H S K"],
     value: Float[Array, "B H S V"],
     mask: Bool[Array, "#B #T S"],
-    *,
-    dropout: Callable[[Array], Array] = lambda weights: weights,
 ) -> Float[Array, "B H T V"]:
-    """softmax(Q K^T / sqrt(d_k)) V, paper equation 1; `dropout` is of the weights."""
-    weights = dropout(attention_weights(query, key, mask).astype(value.dtype))
-    return jnp.einsum("BHTS,BHSV->BHTV", weights, value)
+    """softmax(Q K^T / sqrt(d_k)) V, paper equation 1."""
+    return weighted_sum(attention_weights(query, key, mask), value)
+
+
+def weighted_sum(
+    weights: Float[Array, "B H T S"], value: Float[Array, "B H S V"]
+) -> Float[Array, "B H T V"]:
+    """The values, each as much as its weight says."""
+    return jnp.einsum("BHTS,BHSV->BHTV", weights.astype(value.dtype), value)
 
 
 class MultiHeadAttention(nn.Module):
     """Attention in `num_heads` learned subspaces (paper section 3.2.2).
 
     Keys and values are made by `project_memory` and read by `attend`, so that the decoder
-    can keep them from one step to the next; training calls both at once.
+    can keep them from one step to the next.
     """
 
     num_heads: int
@@ -55,31 +62,39 @@ class MultiHeadAttention(nn.Module):
     d_k: int
     d_v: int
     use_bias: bool = True
+    kernel_init: AttentionInit = "separate"
     dropout_rate: float = 0.0  # of the attention weights
     dtype: DTypeLike = jnp.float32
 
     def setup(self) -> None:
-        def projection(features: int | tuple[int, int], axis: int | tuple[int, int] = -1):
+        def projection(
+            features: int | tuple[int, int],
+            kernel_init: nn.initializers.Initializer,
+            axis: int | tuple[int, int] = -1,
+        ):
             return nn.DenseGeneral(
                 features,
                 axis=axis,
                 use_bias=self.use_bias,
-                kernel_init=nn.initializers.xavier_uniform(),
+                kernel_init=kernel_init,
                 dot_general=flat_dot_general,
                 dtype=self.dtype,
             )
 
-        self.query = projection((self.num_heads, self.d_k))
-        self.key = projection((self.num_heads, self.d_k))
-        self.value = projection((self.num_heads, self.d_v))
-        self.output = projection(self.d_model, axis=(-2, -1))
+        glorot = nn.initializers.xavier_uniform()
+        fan_out = self.num_heads * (2 * self.d_k + self.d_v)
+        into_heads = _glorot(self.d_model, fan_out) if self.kernel_init == "fused" else glorot
+        self.query = projection((self.num_heads, self.d_k), into_heads)
+        self.key = projection((self.num_heads, self.d_k), into_heads)
+        self.value = projection((self.num_heads, self.d_v), into_heads)
+        self.output = projection(self.d_model, glorot, axis=(-2, -1))
         self.dropout = nn.Dropout(self.dropout_rate)
 
     def project_memory(
-        self, memory: Float[Array, "B S D"]
+        self, memory: Float[Array, "B S D"], angles: Float[Array, "#B S half_K"] | None = None
     ) -> tuple[Float[Array, "B H S K"], Float[Array, "B H S V"]]:
-        """Keys and values of the positions to be looked at."""
-        return _heads_first(self.key(memory)), _heads_first(self.value(memory))
+        """Keys, turned by their `angles`, and values of the positions to be looked at."""
+        return _turned(_heads_first(self.key(memory)), angles), _heads_first(self.value(memory))
 
     def attend(
         self,
@@ -88,16 +103,19 @@ class MultiHeadAttention(nn.Module):
         value: Float[Array, "B H S V"],
         mask: Bool[Array, "#B #T S"],
         *,
+        bias: Float[Array, "#B H T S"] | None = None,
+        angles: Float[Array, "#B T half_K"] | None = None,
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        """What every position of `x` gathers from the keys and values that `mask` allows."""
-        heads = scaled_dot_product_attention(
-            _heads_first(self.query(x)),
-            key,
-            value,
-            mask,
-            dropout=partial(self.dropout, deterministic=deterministic),
-        )
+        """What every position of `x` gathers from the keys and values that `mask` allows.
+
+        A `bias` is added to the scores; queries are turned by their `angles`.
+        """
+        query = _turned(_heads_first(self.query(x)), angles)
+        weights = attention_weights(query, key, mask, bias)
+        self.sow("intermediates", "weights", weights)
+        weights = self.dropout(weights.astype(value.dtype), deterministic=deterministic)
+        heads = weighted_sum(weights, value)
         return self.output(heads.transpose(0, 2, 1, 3))
 
     def __call__(
@@ -115,3 +133,19 @@ class MultiHeadAttention(nn.Module):
 def _heads_first(x: Float[Array, "B S H K"]) -> Float[Array, "B H S K"]:
     """Each head's positions side by side: a step of cached decoding then moves no memory."""
     return x.transpose(0, 2, 1, 3)
+
+
+def _turned(
+    x: Float[Array, "B H S K"], angles: Float[Array, "#B S half_K"] | None
+) -> Float[Array, "B H S K"]:
+    return x if angles is None else rotate(x, angles)
+
+
+def _glorot(fan_in: int, fan_out: int) -> nn.initializers.Initializer:
+    """Uniform with variance 2 / (fan_in + fan_out), whatever part of the matrix is drawn."""
+    limit = (6 / (fan_in + fan_out)) ** 0.5
+
+    def init(key, shape, dtype=jnp.float32):
+        return jax.random.uniform(key, shape, dtype, -limit, limit)
+
+    return init

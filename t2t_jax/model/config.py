@@ -86,6 +86,8 @@ class TransformerConfig:
         check_rates("model", self, rates)
         check_above_zero("model", self, ("norm_epsilon",))
         self._check_positions()
+        if self.family == "recurrent":
+            self._check_recurrence()
 
     def _check_positions(self) -> None:
         if self.positions.startswith("sinusoidal") and self.d_model % 2:
@@ -99,3 +101,30 @@ class TransformerConfig:
             )
         if self.positions == "learned":
             check_at_least("model", self, 1, ("max_positions",))
+        if self.positions == "rotary" and self.d_k % 2:
+            raise ValueError(
+                f"model.d_k={self.d_k} is odd; rotary positions turn pairs and need an even one"
+            )
+        if self.positions == "relative":
+            self._check_buckets()
+
+    def _check_recurrence(self) -> None:
+        check_at_least("model", self, 1, ("num_encoder_layers", "num_decoder_layers"))
+        if self.d_model % 2:
+            raise ValueError(
+                f"model.d_model={self.d_model} is odd; family='recurrent' has half of it for "
+                "either direction of the encoder"
+            )
+
+    def _check_buckets(self) -> None:
+        buckets, furthest = self.relative_buckets, self.relative_max_distance
+        if buckets < 4 or buckets % 2:
+            raise ValueError(
+                f"model.relative_buckets={buckets} must be even and at least 4: an encoder has "
+                "half of them for either side, near and far"
+            )
+        if furthest <= buckets // 2:
+            raise ValueError(
+                f"model.relative_max_distance={furthest} must be above {buckets // 2}, the "
+                f"distances that half of model.relative_buckets={buckets} tell apart"
+            )

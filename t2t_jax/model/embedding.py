@@ -8,6 +8,8 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
+from t2t_jax.model.config import EmbeddingInit, TransformerConfig
+
 
 class Embedding(nn.Module):
     """A table of vectors that is read by id, and multiplied by to give logits."""
@@ -15,21 +17,74 @@ class Embedding(nn.Module):
     num_rows: int
     d_model: int
     scale: bool  # vectors times sqrt(d_model)
+    table_init: EmbeddingInit = "inverse_sqrt_d_model"
     dtype: DTypeLike = jnp.float32
 
     def setup(self) -> None:
         # N(0, 1/d): logits start near N(0, 1), and so do the scaled vectors.
-        self.table = self.param(
-            "table", nn.initializers.normal(self.d_model**-0.5), (self.num_rows, self.d_model)
-        )
+        deviation = 1.0 if self.table_init == "unit" else self.d_model**-0.5
+        shape = (self.num_rows, self.d_model)
+        self.table = self.param("table", nn.initializers.normal(deviation), shape)
 
     def __call__(self, ids: Int[Array, "B T"]) -> Float[Array, "B T D"]:
         """The vectors of `ids`."""
         vectors = jnp.take(self.table, ids, axis=0).astype(self.dtype)
         return vectors * jnp.asarray(self.d_model**0.5 if self.scale else 1, self.dtype)
 
-    def logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T vocab"]:
-        """How well each row of the table fits `x`, in float32."""
-        return jnp.einsum(
-            "BTD,VD->BTV", x, self.table.astype(x.dtype), preferred_element_type=jnp.float32
-        )
+
+class Output(nn.Module):
+    """How well each row of a table fits a vector: the logits, in float32."""
+
+    embedding: Embedding  # whose table it is
+    scale: bool = False  # over sqrt(d_model)
+    use_bias: bool = False  # one number for each logit
+
+    def setup(self) -> None:
+        if self.use_bias:
+            zeros = nn.initializers.zeros_init()
+            self.bias = self.param("bias", zeros, (self.embedding.num_rows,))
+
+    def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T vocab"]:
+        """x table^T, scaled, plus the bias."""
+        logits = table_logits(self._scaled(x), self.embedding.table)
+        return logits + self.bias[None, None] if self.use_bias else logits
+
+    def factors(
+        self, x: Float[Array, "B T D"]
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
+        """Two factors whose `table_logits` these are, for a loss that wants them in parts.
+
+        A bias is one more column of the table, and a column of ones beside `x`: E = D + 1.
+        """
+        x, table = self._scaled(x), self.embedding.table
+        if not self.use_bias:
+            return x, table
+        ones = jnp.ones((*x.shape[:2], 1), x.dtype)
+        bias = self.bias[:, None]
+        return jnp.concatenate([x, ones], axis=-1), jnp.concatenate([table, bias], axis=-1)
+
+    def _scaled(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+        return x / jnp.asarray(self.embedding.d_model**0.5, x.dtype) if self.scale else x
+
+
+def table_logits(
+    x: Float[Array, "B T D"], table: Float[Array, "vocab D"]
+) -> Float[Array, "B T vocab"]:
+    """x table^T, multiplied in the type of `x` and summed in float32."""
+    return jnp.einsum("BTD,VD->BTV", x, table.astype(x.dtype), preferred_element_type=jnp.float32)
+
+
+def token_embedding(config: TransformerConfig) -> Embedding:
+    """A vector for each id."""
+    return Embedding(
+        config.vocabulary_rows,
+        config.d_model,
+        config.scale_embeddings,
+        config.embedding_init,
+        config.dtype,
+    )
+
+
+def token_output(embedding: Embedding, config: TransformerConfig) -> Output:
+    """A logit for each id."""
+    return Output(embedding, config.scale_logits, config.output_bias)

@@ -3,6 +3,8 @@
 Axes: B batch, T positions, D d_model.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -10,9 +12,14 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from t2t_jax.model.config import Activation
-from t2t_jax.model.linear import flat_dot_general
+from t2t_jax.model.linear import dense
 
-_ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "swish": jax.nn.swish}
+ACTIVATIONS = {
+    "relu": jax.nn.relu,
+    "gelu": partial(jax.nn.gelu, approximate=False),  # x times the normal distribution's Phi(x)
+    "gelu_tanh": partial(jax.nn.gelu, approximate=True),  # GPT-2's, Phi through tanh
+    "swish": jax.nn.swish,
+}
 
 
 class FeedForward(nn.Module):
@@ -27,16 +34,8 @@ class FeedForward(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B T D"], *, deterministic: bool) -> Float[Array, "B T D"]:
-        def dense(features, name):
-            return nn.Dense(
-                features,
-                use_bias=self.use_bias,
-                kernel_init=nn.initializers.xavier_uniform(),
-                dot_general=flat_dot_general,
-                dtype=self.dtype,
-                name=name,
-            )
-
-        hidden = _ACTIVATIONS[self.activation](dense(self.d_ff, "inner")(x))
+        inner = dense(self.d_ff, self.dtype, use_bias=self.use_bias, name="inner")
+        outer = dense(self.d_model, self.dtype, use_bias=self.use_bias, name="outer")
+        hidden = ACTIVATIONS[self.activation](inner(x))
         hidden = nn.Dropout(self.dropout_rate)(hidden, deterministic=deterministic)
-        return dense(self.d_model, "outer")(hidden)
+        return outer(hidden)

@@ -1,13 +1,12 @@
-"""Encoder and decoder layers: sub-layers, each with its residual sum and norm (paper section 3.1).
+"""One layer: sub-layers, each with its residual sum and norm (paper section 3.1).
 
-Axes: B batch, W beam width, N = B W rows that are decoded, T target positions, S source
-positions, L positions kept in a cache, H heads, D d_model, K d_k, V d_v.
+Axes: B batch, W beam width, N = B W rows, T positions of the layer's input, S positions of the
+memory, L positions that self-attention looks at, H heads, D d_model, K d_k, V d_v.
 """
 
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
@@ -21,6 +20,36 @@ class KeysAndValues(NamedTuple):
 
     key: Float[Array, "B H S K"]
     value: Float[Array, "B H S V"]
+
+
+class Source(NamedTuple):
+    """The memory as one layer's cross-attention sees it."""
+
+    seen: KeysAndValues
+    mask: Bool[Array, "#B #T S"]
+
+
+class Relations(NamedTuple):
+    """What self-attention knows of two positions: whether one may look, and how they stand."""
+
+    mask: Bool[Array, "#B #T L"]
+    bias: Float[Array, "#B H T L"] | None = None  # added to the scores
+    angles: Float[Array, "#B T half_K"] | None = None  # queries and keys are turned by
+
+
+class Cache(NamedTuple):
+    """Keys and values of the positions before `position`, and room for it and those after."""
+
+    written: list[KeysAndValues]  # of each self-attention, over L positions
+    position: Int[Array, ""]
+
+    def with_next(self, number: int, new: KeysAndValues) -> KeysAndValues:
+        """What self-attention `number` may look at once `new` is written at `position`."""
+        return jax.tree.map(
+            lambda kept, row: jax.lax.dynamic_update_slice_in_dim(kept, row, self.position, axis=2),
+            self.written[number],
+            new,
+        )
 
 
 class AddAndNorm(nn.Module):
@@ -48,102 +77,81 @@ class AddAndNorm(nn.Module):
         return self.norm(total) if self.config.norm == "post" else total
 
 
-class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward."""
+class Layer(nn.Module):
+    """Self-attention, attention over a memory where the layer has one, then feed-forward.
 
-    config: TransformerConfig
-
-    def setup(self) -> None:
-        self.self_attention = _attention(self.config)
-        self.self_attention_residual = AddAndNorm(self.config)
-        self.feed_forward = _feed_forward(self.config)
-        self.feed_forward_residual = AddAndNorm(self.config)
-
-    def __call__(
-        self, x: Float[Array, "B S D"], mask: Bool[Array, "#B #S S"], *, deterministic: bool
-    ) -> Float[Array, "B S D"]:
-        seen = self.self_attention_residual.before(x)
-        update = self.self_attention(seen, seen, mask, deterministic=deterministic)
-        x = self.self_attention_residual.after(x, update, deterministic=deterministic)
-
-        seen = self.feed_forward_residual.before(x)
-        update = self.feed_forward(seen, deterministic=deterministic)
-        return self.feed_forward_residual.after(x, update, deterministic=deterministic)
-
-
-class DecoderLayer(nn.Module):
-    """Self-attention over what is written, attention over the source, then feed-forward.
-
-    `__call__` takes all positions at once, for training; `step` takes one, and keeps the keys
-    and values of those before it in a cache.
+    Without a memory it is the paper's encoder layer, and with a causal mask that of a language
+    model; with one it is the paper's decoder layer.
     """
 
     config: TransformerConfig
+    has_memory: bool
 
     def setup(self) -> None:
-        self.self_attention = _attention(self.config)
-        self.self_attention_residual = AddAndNorm(self.config)
-        self.cross_attention = _attention(self.config)
-        self.cross_attention_residual = AddAndNorm(self.config)
-        self.feed_forward = _feed_forward(self.config)
-        self.feed_forward_residual = AddAndNorm(self.config)
+        config, num_self_attentions = self.config, range(self.config.num_self_attentions)
+        self.self_attentions = [make_attention(config) for _ in num_self_attentions]
+        self.self_attention_residuals = [AddAndNorm(config) for _ in num_self_attentions]
+        if self.has_memory:
+            self.cross_attention = make_attention(config)
+            self.cross_attention_residual = AddAndNorm(config)
+        self.feed_forward = FeedForward(
+            d_model=config.d_model,
+            d_ff=config.d_ff,
+            activation=config.activation,
+            use_bias=config.feed_forward_biases,
+            dropout_rate=config.feed_forward_dropout_rate,
+            dtype=config.dtype,
+        )
+        self.feed_forward_residual = AddAndNorm(config)
+
+    def project_memory(self, memory: Float[Array, "B S D"]) -> KeysAndValues:
+        """Keys and values of the memory, the same whatever the layer's input."""
+        return KeysAndValues(*self.cross_attention.project_memory(memory))
 
     def __call__(
         self,
-        x: Float[Array, "B T D"],
-        memory: Float[Array, "B S D"],
-        self_mask: Bool[Array, "#B T T"],
-        cross_mask: Bool[Array, "B 1 S"],
+        x: Float[Array, "N T D"],
+        relations: Relations,
+        source: Source | None = None,
+        cache: Cache | None = None,
         *,
         deterministic: bool,
-    ) -> Float[Array, "B T D"]:
-        seen = self.self_attention_residual.before(x)
-        update = self.self_attention(seen, seen, self_mask, deterministic=deterministic)
-        x = self.self_attention_residual.after(x, update, deterministic=deterministic)
+    ) -> tuple[Float[Array, "N T D"], list[KeysAndValues]]:
+        """The layer's output, and what each of its self-attentions looked at.
 
-        seen = self.cross_attention_residual.before(x)
-        update = self.cross_attention(seen, memory, cross_mask, deterministic=deterministic)
-        x = self.cross_attention_residual.after(x, update, deterministic=deterministic)
-        return self._feed_forward(x, deterministic=deterministic)
+        That is `x` itself, or with a `cache` the positions before it too; then T is 1.
+        """
+        looked_at: list[KeysAndValues] = []
+        for number, attention in enumerate(self.self_attentions):
+            residual = self.self_attention_residuals[number]
+            seen = residual.before(x)
+            new = KeysAndValues(*attention.project_memory(seen, relations.angles))
+            looked_at.append(new if cache is None else cache.with_next(number, new))
+            update = attention.attend(
+                seen,
+                *looked_at[-1],
+                relations.mask,
+                bias=relations.bias,
+                angles=relations.angles,
+                deterministic=deterministic,
+            )
+            x = residual.after(x, update, deterministic=deterministic)
 
-    def project_memory(self, memory: Float[Array, "B S D"]) -> KeysAndValues:
-        """Keys and values of the source, the same at every step."""
-        return KeysAndValues(*self.cross_attention.project_memory(memory))
+        if source is not None:
+            residual = self.cross_attention_residual
+            # The W beams of a sentence look at the same source: to attention they are W positions.
+            num_sentences = source.seen.key.shape[0]
+            seen = residual.before(x).reshape(num_sentences, -1, x.shape[-1])  # B (W T) D
+            update = self.cross_attention.attend(
+                seen, *source.seen, source.mask, deterministic=deterministic
+            )
+            x = residual.after(x, update.reshape(x.shape), deterministic=deterministic)
 
-    def step(
-        self,
-        x: Float[Array, "N 1 D"],
-        written: KeysAndValues,
-        source: KeysAndValues,
-        cross_mask: Bool[Array, "B 1 S"],
-        position: Int[Array, ""],
-    ) -> tuple[Float[Array, "N 1 D"], KeysAndValues]:
-        """The layer at `position`, and the cache with this position `written` to it."""
-        seen = self.self_attention_residual.before(x)
-        new = self.self_attention.project_memory(seen)
-        written = jax.tree.map(
-            lambda kept, row: jax.lax.dynamic_update_slice_in_dim(kept, row, position, axis=2),
-            written,
-            KeysAndValues(*new),
-        )
-        self_mask = (jnp.arange(written.key.shape[2]) <= position)[None, None]
-        update = self.self_attention.attend(seen, *written, self_mask, deterministic=True)
-        x = self.self_attention_residual.after(x, update, deterministic=True)
-
-        # The W beams of a sentence look at the same source: to attention they are W positions.
-        seen = self.cross_attention_residual.before(x)
-        num_sentences = source.key.shape[0]
-        beams = seen.reshape(num_sentences, -1, seen.shape[-1])  # B W D
-        update = self.cross_attention.attend(beams, *source, cross_mask, deterministic=True)
-        x = self.cross_attention_residual.after(x, update.reshape(x.shape), deterministic=True)
-        return self._feed_forward(x, deterministic=True), written
-
-    def _feed_forward(
-        self, x: Float[Array, "B T D"], *, deterministic: bool
-    ) -> Float[Array, "B T D"]:
         seen = self.feed_forward_residual.before(x)
         update = self.feed_forward(seen, deterministic=deterministic)
-        return self.feed_forward_residual.after(x, update, deterministic=deterministic)
+        x = self.feed_forward_residual.after(x, update, deterministic=deterministic)
+        self.sow("intermediates", "output", x)
+        return x, looked_at
 
 
 def layer_norm(config: TransformerConfig) -> nn.LayerNorm:
@@ -151,24 +159,15 @@ def layer_norm(config: TransformerConfig) -> nn.LayerNorm:
     return nn.LayerNorm(epsilon=config.norm_epsilon, dtype=config.dtype)
 
 
-def _attention(config: TransformerConfig) -> MultiHeadAttention:
+def make_attention(config: TransformerConfig) -> MultiHeadAttention:
+    """Multi-head attention of the config's sizes."""
     return MultiHeadAttention(
         num_heads=config.num_heads,
         d_model=config.d_model,
         d_k=config.d_k,
         d_v=config.d_v,
         use_bias=config.attention_biases,
+        kernel_init=config.attention_init,
         dropout_rate=config.attention_dropout_rate,
-        dtype=config.dtype,
-    )
-
-
-def _feed_forward(config: TransformerConfig) -> FeedForward:
-    return FeedForward(
-        d_model=config.d_model,
-        d_ff=config.d_ff,
-        activation=config.activation,
-        use_bias=config.feed_forward_biases,
-        dropout_rate=config.feed_forward_dropout_rate,
         dtype=config.dtype,
     )

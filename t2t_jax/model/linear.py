@@ -7,6 +7,8 @@ activations; on a CPU that costs a fifth of the time of a feed-forward layer.
 import math
 
 import jax
+from flax import linen as nn
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 
@@ -31,3 +33,17 @@ def flat_dot_general(
         preferred_element_type=preferred_element_type,
     )
     return product.reshape(*x.shape[:-num_axes], *kernel.shape[num_axes:])
+
+
+def dense(
+    features: int, dtype: DTypeLike, *, use_bias: bool = True, name: str | None = None
+) -> nn.Dense:
+    """x W + b, where W is drawn by Glorot's rule."""
+    return nn.Dense(
+        features,
+        use_bias=use_bias,
+        kernel_init=nn.initializers.xavier_uniform(),
+        dot_general=flat_dot_general,
+        dtype=dtype,
+        name=name,
+    )

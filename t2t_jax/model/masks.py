@@ -3,10 +3,23 @@
 Axes: B batch, T query positions, S key positions.
 """
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 PAD_ID = 0  # that of the data room, which this one does not import; a test keeps them equal
+
+
+class Packing(NamedTuple):
+    """Several sequences in one row, none of which sees the others.
+
+    Where a function takes `packing=None`, each row is one sequence, its positions count from 0.
+    A position beyond a learned table gives NaN: what packs must keep each sequence shorter.
+    """
+
+    segments: Int[Array, "B T"]  # 1, 2, ...: which sequence of the row a token is of; 0 at padding
+    positions: Int[Array, "B T"]  # counted from 0 in each sequence
 
 
 def is_token(ids: Int[Array, "B S"]) -> Bool[Array, "B S"]:
@@ -22,3 +35,11 @@ def padding_mask(source_is_token: Bool[Array, "B S"]) -> Bool[Array, "B 1 S"]:
 def causal_mask(length: int) -> Bool[Array, "1 T T"]:
     """Position t may look at itself and what is before it (paper section 3.1)."""
     return jnp.tril(jnp.ones((1, length, length), bool))
+
+
+def segment_mask(
+    query_segments: Int[Array, "B T"], key_segments: Int[Array, "B S"]
+) -> Bool[Array, "B T S"]:
+    """A position may look at the tokens of its own sequence; padding looks nowhere."""
+    is_same = query_segments[:, :, None] == key_segments[:, None, :]
+    return is_same & (key_segments > 0)[:, None, :]

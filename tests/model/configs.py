@@ -5,9 +5,10 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import linen as nn
 
 from t2t_jax.model.config import TransformerConfig
-from t2t_jax.model.transformer import Transformer
+from t2t_jax.model.families import make_model, parameter_shapes
 
 SMALL = TransformerConfig(
     family="encoder_decoder",
@@ -48,24 +49,44 @@ SMALL = TransformerConfig(
     dtype="float32",
 )
 
+# Every kind of positions, each with what it asks of the other keys.
+POSITIONS = {
+    "sinusoidal": {},
+    "sinusoidal_concatenated": {"first_position": 1},
+    "sinusoidal_tensor2tensor": {},
+    "learned": {},
+    "rotary": {"d_k": 6},
+    "relative": {},
+    "alibi": {},
+    "none": {},
+}
+POSITION_CHANGES = [{"positions": kind, **changes} for kind, changes in POSITIONS.items()]
+
 
 def small(**changes) -> TransformerConfig:
     """SMALL with `changes`."""
     return dataclasses.replace(SMALL, **changes)
 
 
-def random_variables(model: Transformer, seed: int = 0):
+def model_and_variables(**changes):
+    """The model of SMALL with `changes`, and random variables for it."""
+    model = make_model(small(**changes))
+    return model, random_variables(model)
+
+
+def random_variables(model: nn.Module, seed: int = 0):
     """Variables for `model.apply`, all of them random, biases and scales too.
 
     Drawn with numpy: compiling the real initialisation would take most of a test's time.
     """
-    ids = jax.ShapeDtypeStruct((1, 2), jnp.int32)
-    shapes = jax.eval_shape(
-        lambda ids: model.init(jax.random.key(0), ids, ids, deterministic=True), ids
-    )
     rng = np.random.default_rng(seed)
 
     def draw(shape):
         return jnp.asarray(rng.normal(scale=0.4, size=shape.shape), shape.dtype)
 
-    return jax.tree.map(draw, shapes)
+    return {"params": jax.tree.map(draw, parameter_shapes(model))}
+
+
+def some_ids(rows: int, length: int, seed: int = 0):
+    """Ids of pieces: neither padding nor the other reserved ones."""
+    return jnp.asarray(np.random.default_rng(seed).integers(4, 11, (rows, length)), jnp.int32)

@@ -146,3 +146,32 @@ def test_number_of_weights_is_the_papers_formula():
 def test_bfloat16_softmax_is_taken_in_float32():
     query, key = (jnp.asarray(a, jnp.bfloat16) for a in arrays((B, H, T, K), (B, H, S, K)))
     assert attention_weights(query, key, everything_visible(T, S)).dtype == jnp.float32
+
+
+def initial_kernels(**options):
+    module = MultiHeadAttention(num_heads=8, d_model=64, d_k=8, d_v=8, **options)
+    x = jnp.zeros((1, 2, 64))
+    variables = module.init(jax.random.key(0), x, x, everything_visible(2, 2), deterministic=True)
+    return {name: leaf["kernel"] for name, leaf in variables["params"].items()}
+
+
+def test_separate_initialisation_is_glorots_of_each_matrix():
+    for kernel in initial_kernels().values():
+        assert np.var(kernel) == pytest.approx(2 / (64 + 64), rel=0.05)
+
+
+def test_fused_initialisation_is_glorots_of_query_key_and_value_as_one_matrix():
+    kernels = initial_kernels(kernel_init="fused")
+    for name in ("query", "key", "value"):
+        # With d_k = d_v = d_model / h the standard deviation is sqrt(2) smaller.
+        assert np.var(kernels[name]) == pytest.approx(2 / (64 + 3 * 64), rel=0.05)
+    assert np.var(kernels["output"]) == pytest.approx(2 / (64 + 64), rel=0.05)
+
+
+def test_a_bias_is_added_to_the_scaled_scores():
+    query, key = map(jnp.asarray, arrays((B, H, T, K), (B, H, S, K)))
+    (bias,) = map(jnp.asarray, arrays((1, H, T, S)))
+    weights = attention_weights(query, key, everything_visible(T, S), bias)
+    scores = np.einsum("BHTK,BHSK->BHTS", query, key) / np.sqrt(K) + bias
+    expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    np.testing.assert_allclose(weights, expected, atol=1e-6)

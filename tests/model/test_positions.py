@@ -9,10 +9,12 @@ import pytest
 
 from t2t_jax.model.positions import (
     PositionalEncoding,
+    check_length,
     concatenated_sinusoids,
     sinusoids,
     tensor2tensor_sinusoids,
 )
+from tests.model.configs import small
 
 T, D = 7, 10
 
@@ -58,15 +60,34 @@ def test_a_shift_is_the_same_rotation_everywhere():
     np.testing.assert_allclose(encoding[shift:], shifted, atol=1e-5)
 
 
-def test_positions_none_adds_nothing():
-    module = PositionalEncoding("none", D, 16, True)
-    assert not np.any(module.apply({}, jnp.arange(T)))
+@pytest.mark.parametrize("kind", ["none", "rotary", "relative", "alibi"])
+def test_positions_of_self_attention_and_none_add_nothing_to_the_embedding(kind):
+    module = PositionalEncoding(small(positions=kind, d_k=4))
+    assert not np.any(module.apply({}, jnp.arange(T)[None]))
+
+
+@pytest.mark.parametrize(
+    "kind", ["sinusoidal", "sinusoidal_concatenated", "sinusoidal_tensor2tensor"]
+)
+def test_sinusoids_begin_where_the_config_says(kind):
+    from_0, from_2 = (
+        PositionalEncoding(small(positions=kind, first_position=first)).apply({}, positions[None])
+        for first, positions in ((0, jnp.arange(T) + 2), (2, jnp.arange(T)))
+    )
+    np.testing.assert_array_equal(from_2, from_0)
+
+
+def test_positions_need_not_count_up():
+    positions = jnp.asarray([[0, 1, 2, 0, 1], [0, 0, 1, 2, 3]])
+    packed = sinusoids(positions, D)
+    np.testing.assert_array_equal(packed, sinusoids(jnp.arange(T), D)[positions])
 
 
 def test_a_learned_table_is_learned_and_bounded():
-    module = PositionalEncoding("learned", D, T, True)
-    variables = module.init(jax.random.key(0), jnp.arange(2))
+    config = small(positions="learned", max_positions=T)
+    variables = PositionalEncoding(config).init(jax.random.key(0), jnp.arange(2)[None])
     (leaf,) = jax.tree.leaves(variables)
-    assert leaf.shape == (T, D)
+    assert leaf.shape == (T, config.d_model)
+    check_length(T, config)
     with pytest.raises(ValueError, match=r"a sequence of 8 tokens .* model\.max_positions=7"):
-        module.apply(variables, jnp.arange(T + 1))
+        check_length(T + 1, config)

@@ -10,100 +10,74 @@ from flax import linen as nn
 
 from t2t_jax.data import vocabulary
 from t2t_jax.model import masks
+from t2t_jax.model.families import num_parameters
 from t2t_jax.model.layers import AddAndNorm
-from t2t_jax.model.transformer import Transformer, num_parameters
-from tests.model.configs import random_variables, small
+from t2t_jax.model.transformer import Transformer
+from tests.model.configs import (
+    POSITION_CHANGES,
+    model_and_variables,
+    small,
+    some_ids,
+)
+from tests.model.probes import reached_positions
 
 B, T, S = 2, 5, 7
 VARIANTS = [
-    {},
-    {"norm": "pre"},
-    {"positions": "sinusoidal_concatenated"},
-    {"positions": "sinusoidal_tensor2tensor"},
-    {"positions": "learned"},
-    {"positions": "none"},
-    {"tied_embeddings": "decoder"},
-    {"tied_embeddings": "none", "scale_embeddings": False},
+    *POSITION_CHANGES,
+    {"norm": "pre", "num_self_attentions": 2},
+    {"tied_embeddings": "decoder", "activation": "swish"},
+    {"tied_embeddings": "none", "scale_embeddings": False, "embedding_init": "unit"},
+    {"output_bias": True, "scale_logits": True, "embedding_norm": True},
     {"attention_biases": False, "feed_forward_biases": False, "activation": "gelu"},
 ]
 every_variant = pytest.mark.parametrize("changes", VARIANTS, ids=str)
 
 
-def model_and_params(**changes):
-    model = Transformer(small(**changes))
-    return model, random_variables(model)
-
-
-def some_ids(rows, length, seed=0):
-    return jnp.asarray(np.random.default_rng(seed).integers(4, 11, (rows, length)), jnp.int32)
-
-
 @every_variant
 def test_future_target_tokens_do_not_change_logits(changes):
     """The gradient of position t's logits reaches the embeddings of tokens up to t, no other."""
-    model, params = model_and_params(**changes)
+    model, params = model_and_variables(**changes)
     source, target = some_ids(1, S), some_ids(1, T, seed=1)
-    one_hot = jax.nn.one_hot(target, model.config.vocabulary_rows)
-
-    def logits_by_position(one_hot):
-        def from_one_hot(next_function, arguments, keywords, context):
-            is_read = context.module.name == "embedding" and context.method_name == "__call__"
-            if is_read and arguments[0] is target:
-                return one_hot @ context.module.table
-            return next_function(*arguments, **keywords)
-
-        with nn.intercept_methods(from_one_hot):
-            return model.apply(params, source, target, deterministic=True)[0].sum(-1)
-
-    jacobian = jax.jit(jax.jacrev(logits_by_position))(one_hot)  # T, 1 T vocab
-    reached = np.abs(np.asarray(jacobian)).sum(axis=(1, 3)) > 0
+    reached = reached_positions(
+        lambda: model.apply(params, source, target, deterministic=True),
+        target,
+        model.config.vocabulary_rows,
+    )
     np.testing.assert_array_equal(reached, np.tril(np.ones((T, T), bool)))
 
 
 @every_variant
 def test_more_padding_changes_nothing(changes):
-    model, params = model_and_params(**changes)
+    model, params = model_and_variables(**changes)
     source, target = some_ids(B, S), some_ids(B, T, seed=1)
-    forward = jax.jit(
-        lambda source, target: model.apply(params, source, target, deterministic=True)
-    )
-    expected = forward(source, target)
-    actual = forward(jnp.pad(source, ((0, 1), (0, 3))), jnp.pad(target, ((0, 1), (0, 2))))
+    padded = jnp.pad(source, ((0, 1), (0, 3))), jnp.pad(target, ((0, 1), (0, 2)))
+    expected = model.apply(params, source, target, deterministic=True)
+    actual = model.apply(params, *padded, deterministic=True)
     assert np.isfinite(actual).all()  # a row of nothing but padding too
     np.testing.assert_allclose(actual[:B, :T], expected, atol=1e-5)
 
 
 @every_variant
 def test_cached_decoding_equals_the_full_forward_pass(changes):
-    model, params = model_and_params(**changes)
+    model, params = model_and_variables(**changes)
     beams = 3
     source = some_ids(B, S).at[1, 4:].set(masks.PAD_ID)
     target = some_ids(B * beams, T, seed=1)
-    forward = jax.jit(
-        lambda source, target: model.apply(params, source, target, deterministic=True)
-    )
-    expected = forward(jnp.repeat(source, beams, axis=0), target)
+    expected = model.apply(params, jnp.repeat(source, beams, axis=0), target, deterministic=True)
 
-    @jax.jit
-    def project(source):
-        memory = model.apply(params, source, deterministic=True, method=model.encode)
-        return model.apply(params, memory, method=model.project_memory)
-
-    projected = project(source)
-    cache = model.apply(params, B * beams, T + 2, method=model.empty_cache)
-    step = jax.jit(
-        lambda cache, ids, position: model.apply(
+    memory = model.apply(params, source, deterministic=True, method=model.encode)
+    projected = model.apply(params, memory, method=model.project_memory)
+    cache = model.apply(params, projected, B * beams, T + 2, method=model.start_cache)
+    for t in range(T):
+        logits, cache = model.apply(
             params,
             cache,
             projected,
             masks.is_token(source),
-            ids,
-            position,
+            target[:, t],
+            jnp.asarray(t),
             method=model.decode_step,
         )
-    )
-    for t in range(T):
-        logits, cache = step(cache, target[:, t], jnp.asarray(t))
         np.testing.assert_allclose(logits, expected[:, t], atol=1e-5)
 
 
@@ -111,7 +85,7 @@ def test_without_positions_the_encoder_is_permutation_equivariant():
     order = jnp.asarray([3, 0, 6, 1, 5, 2, 4])
     source = some_ids(B, S)
     for positions, is_equivariant in (("none", True), ("sinusoidal", False)):
-        model, params = model_and_params(positions=positions)
+        model, params = model_and_variables(positions=positions)
 
         def encode(ids, model=model, params=params):
             return model.apply(params, ids, deterministic=True, method=model.encode)
@@ -148,7 +122,7 @@ def test_pre_norm_sub_layer_equals_its_formula():
 
 @pytest.mark.parametrize("rate", ["dropout_rate", "attention_dropout_rate"])
 def test_dropout_needs_a_key_and_changes_logits(rate):
-    model, params = model_and_params(**{rate: 0.5})
+    model, params = model_and_variables(**{rate: 0.5})
     source, target = some_ids(B, S), some_ids(B, T)
     without = model.apply(params, source, target, deterministic=True)
 
@@ -163,7 +137,7 @@ def test_dropout_needs_a_key_and_changes_logits(rate):
 
 
 def test_the_papers_dropout_is_on_sub_layer_outputs_and_embeddings_only():
-    model, params = model_and_params(dropout_rate=0.5)
+    model, params = model_and_variables(dropout_rate=0.5)
     source, target = some_ids(B, S), some_ids(B, T)
     dropped = []
 
@@ -179,24 +153,6 @@ def test_the_papers_dropout_is_on_sub_layer_outputs_and_embeddings_only():
     assert dropped == [(B, S, 12)] * (1 + 1 * 2) + [(B, T, 12)] * (1 + 2 * 3)
 
 
-def test_bfloat16_stays_close_to_float32():
-    """Eight bits of mantissa through five layers: logits of size one differ by a few percent."""
-    model, params = model_and_params()
-    half = Transformer(small(dtype="bfloat16"))
-    source, target = some_ids(B, S), some_ids(B, T)
-    expected = model.apply(params, source, target, deterministic=True)
-    actual = half.apply(params, source, target, deterministic=True)
-    assert actual.dtype == jnp.float32
-    np.testing.assert_allclose(actual, expected, atol=0.1)
-
-
-def test_parameters_are_float32_whatever_the_compute_dtype():
-    model = Transformer(small(dtype="bfloat16"))
-    ids = jnp.ones((1, 2), jnp.int32)
-    params = jax.eval_shape(lambda: model.init(jax.random.key(0), ids, ids, deterministic=True))
-    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
-
-
 def test_tied_embeddings_save_whole_tables():
     rows = 11 * 12
     all_tied = num_parameters(small(tied_embeddings="all"))
@@ -204,8 +160,13 @@ def test_tied_embeddings_save_whole_tables():
     assert num_parameters(small(tied_embeddings="none")) == all_tied + 2 * rows
 
 
-def test_embedding_and_logits_start_at_unit_scale():
-    config = small(vocabulary_rows=5000, d_model=64, positions="none")
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"embedding_init": "unit", "scale_embeddings": False, "scale_logits": True}],
+    ids=["the paper's", "flax's"],
+)
+def test_embedding_and_logits_start_at_unit_scale(changes):
+    config = small(vocabulary_rows=5000, d_model=64, positions="none", **changes)
     model = Transformer(config)
     ids = jnp.arange(0, 200)[None]
     params = model.init(jax.random.key(0), ids, ids, deterministic=True)
@@ -219,6 +180,12 @@ def test_model_and_data_agree_on_the_padding_id():
     assert masks.PAD_ID == vocabulary.PAD_ID
 
 
+def test_a_source_longer_than_the_learned_positions_is_refused_in_words():
+    model, params = model_and_variables(positions="learned")
+    with pytest.raises(ValueError, match=r"a sequence of 17 tokens .* model\.max_positions=16"):
+        model.apply(params, some_ids(1, 17), some_ids(1, 2), deterministic=True)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -228,6 +195,26 @@ def test_model_and_data_agree_on_the_padding_id():
         ({"positions": "sinusodial"}, r"model\.positions='sinusodial' is not one of 'sinusoidal'"),
         ({"norm": "Pre"}, r"model\.norm='Pre' is not one of 'post', 'pre'"),
         ({"norm_epsilon": 0.0}, r"model\.norm_epsilon=0\.0 must be above 0"),
+        ({"num_self_attentions": 0}, r"model\.num_self_attentions=0 must be at least 1"),
+        ({"first_position": -1}, r"model\.first_position=-1 must be at least 0"),
+        ({"family": "encoder"}, r"model\.family='encoder' is not one of 'encoder_decoder', "),
+        ({"activation": "tanh"}, r"model\.activation='tanh' is not one of 'relu', 'gelu', "),
+        (
+            {"positions": "rotary", "d_k": 5},
+            r"model\.d_k=5 is odd; rotary positions turn pairs and need an even one",
+        ),
+        (
+            {"positions": "relative", "relative_buckets": 7},
+            r"model\.relative_buckets=7 must be even and at least 4",
+        ),
+        (
+            {"positions": "relative", "relative_buckets": 2},
+            r"model\.relative_buckets=2 must be even and at least 4",
+        ),
+        (
+            {"positions": "relative", "relative_buckets": 8, "relative_max_distance": 4},
+            r"model\.relative_max_distance=4 must be above 4",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_in_words(changes, sentence):

@@ -1,0 +1,36 @@
+"""Looking inside a model while it runs: attention weights and hidden states, on request.
+
+Modules hand out what they make by `sow`, which does nothing unless somebody listens: the program
+that is compiled for training or decoding has no trace of it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from flax import linen as nn
+from flax.traverse_util import flatten_dict
+from jaxtyping import Array, PyTree
+
+Captured = dict[str, Array]
+
+
+def capture(
+    model: nn.Module, params: PyTree, method: Callable | None, *args: Any, **kwargs: Any
+) -> tuple[Any, Captured]:
+    """What `method` of `model` returns (None: `__call__`), and all that was made on the way.
+
+    The keys are dotted paths of modules:
+
+        encoder.embedded                               B T D, what the first layer sees
+        encoder.layers_0.output                        B T D, what a layer hands on
+        encoder.layers_0.self_attentions_0.weights     B H T S, before dropout
+        decoder.layers_0.cross_attention.weights       B H T S
+
+    In `decode_step` T is 1 and S the length of the cache; for attention to the source B counts
+    the sentences and T the beams of each.
+    """
+    output, variables = model.apply(
+        {"params": params}, *args, method=method, mutable=["intermediates"], **kwargs
+    )
+    captured: dict[Any, Any] = flatten_dict(variables.get("intermediates", {}), sep=".")
+    return output, {path: array for path, (array,) in captured.items()}

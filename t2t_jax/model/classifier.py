@@ -1,0 +1,109 @@
+"""The encoder-only family, which tells the class of a sentence from one vector.
+
+Axes: B batch, T positions, D d_model.
+"""
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array, Float, Int
+
+from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.embedding import Embedding, Output, token_embedding
+from t2t_jax.model.layers import make_attention
+from t2t_jax.model.linear import dense
+from t2t_jax.model.masks import Packing, is_token, padding_mask
+from t2t_jax.model.stack import Stack
+
+# Of the class 0, which is padding's and no sentence's: its probability is 0 in float32.
+_NO_CLASS = -1e9
+
+_POOLER_ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+
+
+class Pooling(nn.Module):
+    """All positions of a sentence to one vector.
+
+    pooling="cls" takes the first position's, "mean" the mean over the tokens, "query" what a
+    learned vector gathers from them by multi-head attention.
+    """
+
+    config: TransformerConfig
+
+    def setup(self) -> None:
+        config = self.config
+        if config.pooling == "query":
+            normal = nn.initializers.normal(1.0)
+            self.query = self.param("query", normal, (1, 1, config.d_model))
+            self.attention = make_attention(config)
+
+    def __call__(
+        self, x: Float[Array, "B T D"], ids: Int[Array, "B T"], *, deterministic: bool
+    ) -> Float[Array, "B 1 D"]:
+        if self.config.pooling == "cls":
+            return x[:, :1]
+        tokens = is_token(ids)
+        if self.config.pooling == "mean":
+            count = jnp.maximum(tokens.sum(1), 1).astype(x.dtype)[:, None, None]
+            return jnp.where(tokens[:, :, None], x, 0).sum(1, keepdims=True) / count
+        query = jnp.broadcast_to(self.query.astype(x.dtype), (x.shape[0], 1, x.shape[2]))
+        return self.attention(query, x, padding_mask(tokens), deterministic=deterministic)
+
+
+class Classifier(nn.Module):
+    """An encoder, pooling, a dense layer where the config has one, and logits of the classes."""
+
+    config: TransformerConfig
+
+    def setup(self) -> None:
+        config = self.config
+        self.embedding = token_embedding(config)
+        self.encoder = Stack(config, self.embedding, config.num_encoder_layers)
+        self.pooling = Pooling(config)
+        if config.pooler_activation != "none":
+            self.pooler = dense(config.d_model, config.dtype)
+        self.dropout = nn.Dropout(config.dropout_rate)
+        self.classes = Embedding(config.num_classes, config.d_model, scale=False)
+        self.output = Output(self.classes, use_bias=True)
+
+    def __call__(
+        self,
+        ids: Int[Array, "B T"],
+        *,
+        packing: Packing | None = None,
+        deterministic: bool,
+    ) -> Float[Array, "B num_classes"]:
+        """Logits of the class of each row.
+
+        Raises:
+          ValueError: rows are packed; a row has one class.
+        """
+        return self.output(self._hidden(ids, packing, deterministic))[:, 0]
+
+    def features(
+        self,
+        source_ids: Int[Array, "B S"],
+        target_inputs: Int[Array, "B T"],
+        *,
+        source_packing: Packing | None = None,
+        target_packing: Packing | None = None,
+        deterministic: bool,
+    ) -> tuple[Float[Array, "B 1 E"], Float[Array, "classes E"]]:
+        """The two factors of the logits of each row's class, counted from 1: row 0 is padding's."""
+        x, table = self.output.factors(self._hidden(source_ids, source_packing, deterministic))
+        no_class = jnp.zeros((1, table.shape[1])).at[0, -1].set(_NO_CLASS)
+        return x, jnp.concatenate([no_class, table])
+
+    def _hidden(
+        self, ids: Int[Array, "B T"], packing: Packing | None, deterministic: bool
+    ) -> Float[Array, "B 1 D"]:
+        if packing is not None:
+            raise ValueError(
+                f"model.pooling={self.config.pooling!r} gives each row one class: its rows cannot "
+                "be packed"
+            )
+        x = self.encoder(ids, deterministic=deterministic)
+        x = self.pooling(x, ids, deterministic=deterministic)
+        if self.config.pooler_activation != "none":
+            x = _POOLER_ACTIVATIONS[self.config.pooler_activation](self.pooler(x))
+        return self.dropout(x, deterministic=deterministic)

@@ -1,0 +1,64 @@
+"""The decoder-only family: the decoder without a source, which continues a text (GPT).
+
+Axes: B batch, T positions, N rows that are decoded, D d_model.
+"""
+
+from flax import linen as nn
+from jaxtyping import Array, Float, Int
+
+from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.embedding import token_embedding, token_output
+from t2t_jax.model.layers import KeysAndValues
+from t2t_jax.model.masks import Packing
+from t2t_jax.model.stack import Stack
+
+
+class LanguageModel(nn.Module):
+    """A causal stack of layers, its embedding, and the projection to logits."""
+
+    config: TransformerConfig
+
+    def setup(self) -> None:
+        config = self.config
+        self.embedding = output_embedding = token_embedding(config)
+        if config.tied_embeddings == "none":
+            self.output_embedding = output_embedding = token_embedding(config)
+        self.decoder = Stack(config, self.embedding, config.num_decoder_layers, is_causal=True)
+        self.output = token_output(output_embedding, config)
+
+    def __call__(
+        self,
+        ids: Int[Array, "B T"],
+        *,
+        packing: Packing | None = None,
+        deterministic: bool,
+    ) -> Float[Array, "B T vocab"]:
+        """Logits of the token after each of `ids`, which open with the start token."""
+        return self.output(self.decoder(ids, packing=packing, deterministic=deterministic))
+
+    def features(
+        self,
+        source_ids: Int[Array, "B S"],
+        target_inputs: Int[Array, "B T"],
+        *,
+        source_packing: Packing | None = None,
+        target_packing: Packing | None = None,
+        deterministic: bool,
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
+        """The two factors of the logits after each of `target_inputs`; nothing reads the source."""
+        x = self.decoder(target_inputs, packing=target_packing, deterministic=deterministic)
+        return self.output.factors(x)
+
+    def start_cache(self, num_rows: int, max_length: int) -> list[list[KeysAndValues]]:
+        """Room for what `decode_step` writes of `max_length` positions."""
+        return self.decoder.start_cache(num_rows, max_length)
+
+    def decode_step(
+        self,
+        cache: list[list[KeysAndValues]],
+        last_ids: Int[Array, " N"],
+        position: Int[Array, ""],
+    ) -> tuple[Float[Array, "N vocab"], list[list[KeysAndValues]]]:
+        """Logits of the token after `last_ids`, at `position`, and the cache with them."""
+        x, cache = self.decoder.step(cache, last_ids, position)
+        return self.output(x)[:, 0], cache

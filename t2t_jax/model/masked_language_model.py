@@ -1,0 +1,62 @@
+"""The encoder-only family, which guesses the tokens that were masked (BERT, Devlin et al. 2019).
+
+Axes: B batch, T positions, D d_model.
+"""
+
+from flax import linen as nn
+from jaxtyping import Array, Float, Int
+
+from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.embedding import token_embedding, token_output
+from t2t_jax.model.feed_forward import ACTIVATIONS
+from t2t_jax.model.layers import layer_norm
+from t2t_jax.model.linear import dense
+from t2t_jax.model.masks import Packing
+from t2t_jax.model.stack import Stack
+
+
+class MaskedLanguageModel(nn.Module):
+    """An encoder, and logits of what each of its tokens was before any was masked.
+
+    Between the two stands BERT's transform: LayerNorm(activation(x W + b)).
+    """
+
+    config: TransformerConfig
+
+    def setup(self) -> None:
+        config = self.config
+        self.embedding = output_embedding = token_embedding(config)
+        if config.tied_embeddings == "none":
+            self.output_embedding = output_embedding = token_embedding(config)
+        self.encoder = Stack(config, self.embedding, config.num_encoder_layers)
+        self.transform = dense(config.d_model, config.dtype)
+        self.transform_norm = layer_norm(config)
+        self.output = token_output(output_embedding, config)
+
+    def __call__(
+        self,
+        ids: Int[Array, "B T"],
+        *,
+        packing: Packing | None = None,
+        deterministic: bool,
+    ) -> Float[Array, "B T vocab"]:
+        """Logits of the token that stood at each position of `ids`."""
+        return self.output(self._hidden(ids, packing, deterministic))
+
+    def features(
+        self,
+        source_ids: Int[Array, "B T"],
+        target_inputs: Int[Array, "B T"],
+        *,
+        source_packing: Packing | None = None,
+        target_packing: Packing | None = None,
+        deterministic: bool,
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
+        """The two factors of the logits at each of `source_ids`; nothing reads the targets."""
+        return self.output.factors(self._hidden(source_ids, source_packing, deterministic))
+
+    def _hidden(
+        self, ids: Int[Array, "B T"], packing: Packing | None, deterministic: bool
+    ) -> Float[Array, "B T D"]:
+        x = self.encoder(ids, packing=packing, deterministic=deterministic)
+        return self.transform_norm(ACTIVATIONS[self.config.activation](self.transform(x)))

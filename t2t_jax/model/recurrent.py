@@ -1,0 +1,305 @@
+"""The Transformer's predecessor: a recurrent encoder-decoder, to compare with.
+
+The encoder is a stack of bidirectional layers (Bahdanau et al. 2015; half of d_model for either
+direction, so that every layer is d_model wide). The decoder's first states are made of the last
+encoder layer's final states by tanh(W s), as Cho et al. 2014 and Bahdanau et al. make them.
+Attention is Luong et al.'s 2015 global attention without input feeding: it looks from the top
+decoder state h to the encoder's states, and tanh(W [c; h]) of what it sees, c, gives the logits.
+It is then no part of the recurrence, so that training makes it for all positions at once. Its
+scores are the Transformer's with one head, h^T W s / sqrt(d_model); Luong et al. do not scale them.
+Without attention the decoder knows the source by its first states alone (Cho et al., Sutskever et
+al. 2014).
+
+Of the config it reads vocabulary_rows, num_encoder_layers, num_decoder_layers, d_model,
+recurrent_cell, recurrent_attention, dropout_rate (of embeddings and of every layer's output, never
+along the recurrence), the keys of embeddings and logits (tied_embeddings, embedding_init,
+scale_embeddings, scale_logits, output_bias) and dtype. It ignores the others: positions, norms,
+heads, feed-forward layers and their dropouts.
+
+Axes: B batch, W beam width, N = B W rows that are decoded, T target positions, S source
+positions, D d_model.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jax.typing import DTypeLike
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from t2t_jax.model.attention import attention_weights, weighted_sum
+from t2t_jax.model.config import RecurrentCell, TransformerConfig
+from t2t_jax.model.embedding import token_embedding, token_output
+from t2t_jax.model.linear import dense
+from t2t_jax.model.masks import Packing, is_token, padding_mask
+
+_CELLS = {"tanh": nn.SimpleCell, "gru": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}
+
+Carry = PyTree[Array]  # what a cell hands to the next position: h, or with an LSTM (c, h)
+
+
+class Memory(NamedTuple):
+    """What the encoder makes of the source."""
+
+    states: Float[Array, "B S D"]  # at padding they mean nothing
+    last: Float[Array, "B D"]  # forwards at the last token, and backwards at the first
+
+
+class Projected(NamedTuple):
+    """What the decoder wants of the memory, made once for all steps."""
+
+    starts: list[Carry]  # each layer's carry before the first position
+    seen: tuple[Float[Array, "B S D"], Float[Array, "B S D"]] | None  # keys and values to attend to
+
+
+class RecurrentTranslator(nn.Module):
+    """Encoder and decoder, their embeddings, and the projection to logits."""
+
+    config: TransformerConfig
+
+    def setup(self) -> None:
+        config = self.config
+        self.embedding = output_embedding = token_embedding(config)
+        if config.tied_embeddings != "all":
+            self.source_embedding = token_embedding(config)
+        if config.tied_embeddings == "none":
+            self.output_embedding = output_embedding = token_embedding(config)
+        self.dropout = nn.Dropout(config.dropout_rate)
+        self.encoder_layers = [EncoderLayer(config) for _ in range(config.num_encoder_layers)]
+        self.decoder_layers = [DecoderLayer(config) for _ in range(config.num_decoder_layers)]
+        if config.recurrent_attention:
+            self.attention = SourceAttention(config.d_model, config.dtype)
+        self.output = token_output(output_embedding, config)
+
+    def __call__(
+        self,
+        source_ids: Int[Array, "B S"],
+        target_inputs: Int[Array, "B T"],
+        *,
+        deterministic: bool,
+    ) -> Float[Array, "B T vocab"]:
+        """Logits of the token after each of `target_inputs`, which open with the start token."""
+        return self.output(self._hidden(source_ids, target_inputs, deterministic=deterministic))
+
+    def features(
+        self,
+        source_ids: Int[Array, "B S"],
+        target_inputs: Int[Array, "B T"],
+        *,
+        source_packing: Packing | None = None,
+        target_packing: Packing | None = None,
+        deterministic: bool,
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
+        """The two factors of the logits, for a loss that does not want them all at once.
+
+        Raises:
+          ValueError: several sentences are packed into a row.
+        """
+        if source_packing is not None or target_packing is not None:
+            raise ValueError(
+                "model.family='recurrent' cannot read packed rows: a state would run from one "
+                "sentence into the next"
+            )
+        return self.output.factors(
+            self._hidden(source_ids, target_inputs, deterministic=deterministic)
+        )
+
+    def encode(self, source_ids: Int[Array, "B S"], *, deterministic: bool) -> Memory:
+        """What the encoder makes of the source; ids are padded on the right."""
+        tied = self.config.tied_embeddings == "all"
+        embedding = self.embedding if tied else self.source_embedding
+        lengths = jnp.sum(is_token(source_ids), axis=1)
+        states = last = self.dropout(embedding(source_ids), deterministic=deterministic)
+        for layer in self.encoder_layers:
+            states, last = layer(states, lengths)
+            states = self.dropout(states, deterministic=deterministic)
+        return Memory(states, last)
+
+    def decode(
+        self,
+        target_inputs: Int[Array, "B T"],
+        memory: Memory,
+        source_is_token: Bool[Array, "B S"],
+        *,
+        deterministic: bool,
+    ) -> Float[Array, "B T vocab"]:
+        """Logits of the token after each of `target_inputs`, given what `encode` made."""
+        return self.output(
+            self._decode(target_inputs, memory, source_is_token, deterministic=deterministic)
+        )
+
+    def project_memory(self, memory: Memory) -> Projected:
+        """What the decoder starts from, and what it attends to."""
+        starts = [layer.start(memory.last) for layer in self.decoder_layers]
+        if not self.config.recurrent_attention:
+            return Projected(starts, None)
+        return Projected(starts, (self.attention.key(memory.states), memory.states))
+
+    def start_cache(self, projected: Projected, num_rows: int, max_length: int) -> list[Carry]:
+        """Each layer's carry before the first position, the same for all beams of a sentence.
+
+        A carry needs no room that grows with `max_length`.
+        """
+
+        def for_each_beam(leaf: Float[Array, "B D"]) -> Float[Array, "N D"]:
+            return jnp.repeat(leaf, num_rows // leaf.shape[0], axis=0)
+
+        return jax.tree.map(for_each_beam, projected.starts)
+
+    def decode_step(
+        self,
+        cache: list[Carry],
+        projected: Projected,
+        source_is_token: Bool[Array, "B S"],
+        last_ids: Int[Array, " N"],
+        position: Int[Array, ""],
+    ) -> tuple[Float[Array, "N vocab"], list[Carry]]:
+        """Logits of the token after `last_ids`, and the carries after reading them.
+
+        The W rows of a sentence, its beams, stand next to each other: N = B W. The `position` is
+        for models that know it.
+        """
+        x = self.embedding(last_ids[:, None])
+        carries = []
+        for layer, carry in zip(self.decoder_layers, cache, strict=True):
+            carry, x = layer.step(x, carry)
+            carries.append(carry)
+        if projected.seen is not None:
+            # The beams of a sentence look at the same source: to attention they are positions.
+            beams = x.reshape(source_is_token.shape[0], -1, x.shape[-1])
+            attended = self.attention(beams, *projected.seen, padding_mask(source_is_token))
+            x = attended.reshape(x.shape)
+        return self.output(x)[:, 0], carries
+
+    def _hidden(
+        self,
+        source_ids: Int[Array, "B S"],
+        target_inputs: Int[Array, "B T"],
+        *,
+        deterministic: bool,
+    ) -> Float[Array, "B T D"]:
+        memory = self.encode(source_ids, deterministic=deterministic)
+        return self._decode(
+            target_inputs, memory, is_token(source_ids), deterministic=deterministic
+        )
+
+    def _decode(
+        self,
+        target_inputs: Int[Array, "B T"],
+        memory: Memory,
+        source_is_token: Bool[Array, "B S"],
+        *,
+        deterministic: bool,
+    ) -> Float[Array, "B T D"]:
+        """No position knows what comes after it, padding on the right included."""
+        projected = self.project_memory(memory)
+        x = self.dropout(self.embedding(target_inputs), deterministic=deterministic)
+        for layer, start in zip(self.decoder_layers, projected.starts, strict=True):
+            x = self.dropout(layer(x, start), deterministic=deterministic)
+        if projected.seen is None:
+            return x
+        x = self.attention(x, *projected.seen, padding_mask(source_is_token))
+        return self.dropout(x, deterministic=deterministic)
+
+
+class EncoderLayer(nn.Module):
+    """One recurrence from left to right and one from right to left, side by side."""
+
+    config: TransformerConfig
+
+    def setup(self) -> None:
+        config = self.config
+        forwards, backwards = (
+            nn.RNN(_cell(config.recurrent_cell, config.d_model // 2, config.dtype))
+            for _ in range(2)
+        )
+        self.directions = nn.Bidirectional(forwards, backwards, return_carry=True)
+
+    def __call__(
+        self, x: Float[Array, "B S D"], lengths: Int[Array, " B"]
+    ) -> tuple[Float[Array, "B S D"], Float[Array, "B D"]]:
+        """The states at all positions, and the last of each direction; padding changes none."""
+        config = self.config
+        zeros = jnp.zeros((x.shape[0], config.d_model // 2), _carry_dtype(config))
+        carry = (zeros, zeros) if config.recurrent_cell == "lstm" else zeros
+        carries, states = self.directions(x, initial_carry=(carry, carry), seq_lengths=lengths)
+        states = states.astype(config.dtype)
+        self.sow("intermediates", "output", states)
+        last = jnp.concatenate([_hidden_state(carry) for carry in carries], axis=-1)
+        return states, last.astype(config.dtype)
+
+
+class DecoderLayer(nn.Module):
+    """One recurrence from left to right.
+
+    `__call__` takes all positions at once, for training; `step` takes one, and hands on its carry.
+    """
+
+    config: TransformerConfig
+
+    def setup(self) -> None:
+        config = self.config
+        self.cell = _cell(config.recurrent_cell, config.d_model, config.dtype)
+        self.all_positions = nn.RNN(self.cell)
+        self.bridge = dense(self._num_states * config.d_model, config.dtype)
+
+    def start(self, last: Float[Array, "B D"]) -> Carry:
+        """The carry before the first position, tanh(W s)."""
+        made = jnp.tanh(self.bridge(last)).astype(_carry_dtype(self.config))
+        states = jnp.split(made, self._num_states, axis=-1)
+        return tuple(states) if self._num_states > 1 else states[0]
+
+    def __call__(self, x: Float[Array, "B T D"], start: Carry) -> Float[Array, "B T D"]:
+        """The states at all positions."""
+        x = jnp.asarray(self.all_positions(x, initial_carry=start), self.config.dtype)
+        self.sow("intermediates", "output", x)
+        return x
+
+    def step(self, x: Float[Array, "N 1 D"], carry: Carry) -> tuple[Carry, Float[Array, "N 1 D"]]:
+        """The carry and the state one position further on."""
+        carry, x = self.cell(carry, x[:, 0])
+        x = x[:, None].astype(self.config.dtype)
+        self.sow("intermediates", "output", x)
+        return carry, x
+
+    @property
+    def _num_states(self) -> int:
+        return 2 if self.config.recurrent_cell == "lstm" else 1
+
+
+class SourceAttention(nn.Module):
+    """tanh(W [c; h]), where c is what the decoder's state h gathers from the encoder's."""
+
+    d_model: int
+    dtype: DTypeLike
+
+    def setup(self) -> None:
+        self.key = dense(self.d_model, self.dtype, use_bias=False)
+        self.combine = dense(self.d_model, self.dtype, use_bias=False)
+
+    def __call__(
+        self,
+        x: Float[Array, "B T D"],
+        key: Float[Array, "B S D"],
+        value: Float[Array, "B S D"],
+        mask: Bool[Array, "B 1 S"],
+    ) -> Float[Array, "B T D"]:
+        """`x` together with what each of its positions gathers; `mask` is True where it may."""
+        weights = attention_weights(x[:, None], key[:, None], mask)
+        self.sow("intermediates", "weights", weights)
+        gathered = weighted_sum(weights, value[:, None])[:, 0]
+        return jnp.tanh(self.combine(jnp.concatenate([gathered, x], axis=-1)))
+
+
+def _cell(kind: RecurrentCell, features: int, dtype: DTypeLike) -> nn.RNNCellBase:
+    return _CELLS[kind](features, dtype=dtype)
+
+
+def _carry_dtype(config: TransformerConfig) -> DTypeLike:
+    """Gated cells add to their carry, so it is float32; the plain one only hands it on."""
+    return config.dtype if config.recurrent_cell == "tanh" else jnp.float32
+
+
+def _hidden_state(carry: Carry) -> Float[Array, "B D"]:
+    return carry[-1] if isinstance(carry, tuple) else carry

@@ -1,0 +1,59 @@
+"""One config key, one model; every one gives training the same two factors of its logits."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t2t_jax.model.classifier import Classifier
+from t2t_jax.model.families import make_model, num_parameters, parameter_shapes
+from t2t_jax.model.language_model import LanguageModel
+from t2t_jax.model.masked_language_model import MaskedLanguageModel
+from t2t_jax.model.recurrent import RecurrentTranslator
+from t2t_jax.model.transformer import Transformer
+from tests.model.configs import model_and_variables, small, some_ids
+
+B, T = 2, 5
+MODULES = [
+    ({"family": "encoder_decoder"}, Transformer),
+    ({"family": "decoder_only"}, LanguageModel),
+    ({"family": "encoder_only"}, MaskedLanguageModel),
+    ({"family": "encoder_only", "pooling": "mean"}, Classifier),
+    ({"family": "recurrent"}, RecurrentTranslator),
+]
+
+
+@pytest.mark.parametrize(("changes", "module"), MODULES, ids=str)
+def test_a_family_has_its_module(changes, module):
+    assert type(make_model(small(**changes))) is module
+
+
+@pytest.mark.parametrize(("changes", "_"), MODULES, ids=str)
+def test_shapes_are_those_of_the_parameters_that_are_made(changes, _):
+    model = make_model(small(**changes, positions="relative", output_bias=True))
+    ids = jnp.ones((1, 2), jnp.int32)
+    made = model.init(jax.random.key(0), ids, ids, deterministic=True, method="features")
+    assert jax.tree.map(jnp.shape, made["params"]) == jax.tree.map(
+        jnp.shape, parameter_shapes(model)
+    )
+    count = sum(leaf.size for leaf in jax.tree.leaves(made))
+    assert num_parameters(model.config) == count
+
+
+@pytest.mark.parametrize("scale_logits", [False, True])
+@pytest.mark.parametrize("output_bias", [False, True])
+@pytest.mark.parametrize("family", ["encoder_decoder", "decoder_only", "encoder_only", "recurrent"])
+def test_features_are_factors_of_the_logits(family, output_bias, scale_logits):
+    model, variables = model_and_variables(
+        family=family, output_bias=output_bias, scale_logits=scale_logits
+    )
+    source, target = some_ids(B, T), some_ids(B, T, seed=1)
+    x, table = model.apply(variables, source, target, deterministic=True, method=model.features)
+    read = {"decoder_only": [target], "encoder_only": [source]}.get(family, [source, target])
+    logits = model.apply(variables, *read, deterministic=True)
+    np.testing.assert_allclose(jnp.einsum("BTE,VE->BTV", x, table), logits, atol=1e-5)
+
+
+def test_encoder_decoder_layers_may_differ_in_number():
+    shapes = parameter_shapes(make_model(small(num_encoder_layers=3, num_decoder_layers=1)))
+    assert len(shapes["encoder"]) == 3 and len(shapes["decoder"]) == 1

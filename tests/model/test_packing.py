@@ -1,0 +1,133 @@
+"""Several sequences in one row: none may know of the others, whatever tells them where they are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t2t_jax.model.masks import Packing, segment_mask
+from tests.model.configs import POSITION_CHANGES, model_and_variables, some_ids
+from tests.model.probes import assert_packed_equals_alone, each_alone, packed
+
+LENGTH = 8
+
+
+def sequences(lengths, seed):
+    ids = np.random.default_rng(seed).integers(4, 11, 100)
+    return [[ids[10 * row + i :][:n] for i, n in enumerate(of)] for row, of in enumerate(lengths)]
+
+
+SOURCES = sequences([(3, 4), (1, 2, 5)], seed=0)
+TARGETS = sequences([(5, 2), (3, 1, 2)], seed=1)
+every_kind = pytest.mark.parametrize("changes", POSITION_CHANGES, ids=lambda c: c["positions"])
+
+
+def test_a_position_sees_its_own_sequence_and_padding_sees_nothing():
+    mask = segment_mask(jnp.asarray([[1, 1, 2, 0]]), jnp.asarray([[1, 2, 2, 2, 0]]))
+    expected = [[1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 0]]
+    np.testing.assert_array_equal(mask[0], np.asarray(expected, bool))
+
+
+@every_kind
+def test_packed_sentence_pairs_are_translated_as_if_alone(changes):
+    model, variables = model_and_variables(**changes, num_self_attentions=2)
+    (source, source_packing), (target, target_packing) = (
+        packed(SOURCES, LENGTH),
+        packed(TARGETS, LENGTH),
+    )
+    in_rows = model.apply(
+        variables,
+        source,
+        target,
+        source_packing=source_packing,
+        target_packing=target_packing,
+        deterministic=True,
+    )
+    alone = model.apply(
+        variables, each_alone(SOURCES, LENGTH), each_alone(TARGETS, LENGTH), deterministic=True
+    )
+    assert np.isfinite(in_rows).all()  # padding's too, which sees nothing
+    assert_packed_equals_alone(in_rows, alone, TARGETS)
+
+
+@every_kind
+@pytest.mark.parametrize("family", ["decoder_only", "encoder_only"])
+def test_packed_texts_are_read_as_if_alone(family, changes):
+    model, variables = model_and_variables(family=family, **changes)
+    ids, packing = packed(SOURCES, LENGTH)
+    in_rows = model.apply(variables, ids, packing=packing, deterministic=True)
+    alone = model.apply(variables, each_alone(SOURCES, LENGTH), deterministic=True)
+    assert_packed_equals_alone(in_rows, alone, SOURCES)
+
+
+@pytest.mark.parametrize("family", ["encoder_decoder", "decoder_only", "encoder_only"])
+def test_features_are_packed_like_logits(family):
+    model, variables = model_and_variables(family=family)
+    ids, packing = packed(SOURCES, LENGTH)
+    x, table = model.apply(
+        variables,
+        ids,
+        ids,
+        source_packing=packing,
+        target_packing=packing,
+        deterministic=True,
+        method="features",
+    )
+    alone = each_alone(SOURCES, LENGTH)
+    expected, _ = model.apply(variables, alone, alone, deterministic=True, method="features")
+    assert_packed_equals_alone(x, expected, SOURCES)
+
+
+def test_one_side_is_not_packed_without_the_other():
+    model, variables = model_and_variables()
+    ids, packing = packed(SOURCES, LENGTH)
+    with pytest.raises(ValueError, match="source_packing is given, target_packing is not"):
+        model.apply(variables, ids, ids, source_packing=packing, deterministic=True)
+
+
+@every_kind
+def test_only_positions_count_not_columns(changes):
+    """Columns in another order, each with its id, segment and position, say the same."""
+    model, variables = model_and_variables(family="encoder_only", **changes)
+    ids, packing = packed(SOURCES, LENGTH)
+    order = jnp.asarray([5, 2, 7, 0, 3, 6, 1, 4])
+    shuffled = Packing(packing.segments[:, order], packing.positions[:, order])
+    expected = model.apply(variables, ids, packing=packing, deterministic=True)[:, order]
+    actual = model.apply(variables, ids[:, order], packing=shuffled, deterministic=True)
+    is_token = np.asarray(shuffled.segments) > 0
+    np.testing.assert_allclose(actual[is_token], expected[is_token], atol=1e-5)
+
+
+@every_kind
+@pytest.mark.parametrize("family", ["decoder_only", "encoder_only"])
+def test_relative_positions_do_not_know_where_a_text_begins(family, changes):
+    model, variables = model_and_variables(family=family, **changes)
+    ids = some_ids(2, LENGTH)
+    outputs = [
+        model.apply(
+            variables,
+            ids,
+            packing=Packing(
+                jnp.ones_like(ids), jnp.broadcast_to(jnp.arange(LENGTH) + shift, ids.shape)
+            ),
+            deterministic=True,
+        )
+        for shift in (0, 5)
+    ]
+    is_same = np.abs(outputs[0] - outputs[1]).max() < 1e-4
+    assert is_same == (changes["positions"] in ("rotary", "relative", "alibi", "none"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_padding_that_sees_nothing_leaves_gradients_finite(dtype):
+    model, variables = model_and_variables(positions="relative", dtype=dtype)
+    ids, packing = packed([[SOURCES[0][0]], []], LENGTH)  # five paddings, and a row of nothing else
+
+    @jax.jit
+    @jax.grad
+    def gradient(variables):
+        return model.apply(
+            variables, ids, ids, source_packing=packing, target_packing=packing, deterministic=True
+        ).sum()
+
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient(variables)))
