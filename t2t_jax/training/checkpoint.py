@@ -133,10 +133,11 @@ class Checkpoints:
             step, args=ocp.args.Composite(identity=ocp.args.JsonRestore())
         )["identity"]
         for name, value in self._identity.items():
-            if restored.get(name) != value:
+            # One that was written before this was stamped is not refused for it.
+            if restored.get(name, value) != value:
                 raise ValueError(
                     f"the checkpoint {self._directory / str(step)} has {name} "
-                    f"{restored.get(name)}, here it is {value}: it cannot be used with this one"
+                    f"{restored[name]}, here it is {value}: it cannot be used with this one"
                 )
 
 

@@ -16,6 +16,8 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from t2t_jax.data.batches import Batch
 from t2t_jax.data.vocabulary import PAD_ID, START_ID
+from t2t_jax.model.embedding import table_logits
+from t2t_jax.training.config import LabelSmoothingMass
 
 Sum = Float[Array, ""] | np.floating  # on devices, and once fetched
 
@@ -60,22 +62,41 @@ def shift_right(target_ids: Int[Array, "B T"]) -> Int[Array, "B T"]:
 
 
 def cross_entropy(
-    logits: Float[Array, "B T vocab"], target_ids: Int[Array, "B T"], label_smoothing: float
+    logits: Float[Array, "B T vocab"],
+    target_ids: Int[Array, "B T"],
+    label_smoothing: float,
+    mass: LabelSmoothingMass = "others",
 ) -> Metrics:
-    """Cross-entropy with a target of 1 - eps on the right token; padding counts for nothing.
+    """Cross-entropy with a smoothed target; padding counts for nothing.
 
-    The mass eps is spread evenly over the other rows of the vocabulary, eps / (V - 1) each, as
-    tensor2tensor does; the paper leaves open where it goes.
+    The paper leaves open which of the V rows of the vocabulary share the smoothing mass eps:
+
+    - mass="others": each but the right one gets eps / (V - 1), as in tensor2tensor and fairseq;
+    - mass="all": each gets eps / V, the right one too, as in PyTorch and optax;
+    - mass="others_but_padding": each but the right one and padding's gets eps / (V - 2), as in
+      JoeyNMT and the Annotated Transformer.
+
+    The negative log-likelihood, of which perplexity is made, knows nothing of smoothing.
     """
     num_rows = logits.shape[-1]
-    is_target = jnp.arange(num_rows)[None, None] == target_ids[..., None]
+    rows = jnp.arange(num_rows)[None, None]
     log_normaliser = jax.nn.logsumexp(logits, axis=-1)
     # A sum over a comparison, not a gather: its gradient needs no scatter.
-    right_logit = jnp.where(is_target, logits, 0).sum(-1)
+    right_logit = jnp.where(rows == target_ids[..., None], logits, 0).sum(-1)
     negative_log_likelihood = log_normaliser - right_logit
-    others = num_rows * log_normaliser - logits.sum(-1) - negative_log_likelihood
-    smoothing = label_smoothing / (num_rows - 1)
-    loss = (1 - label_smoothing) * negative_log_likelihood + smoothing * others
+    if mass == "all":
+        num_sharing = num_rows
+        of_sharing = num_rows * log_normaliser - logits.sum(-1)
+    elif mass == "others":
+        num_sharing = num_rows - 1
+        of_sharing = num_sharing * log_normaliser - (logits.sum(-1) - right_logit)
+    else:
+        num_sharing = num_rows - 2
+        # Left out of the sum, not subtracted: a classifier's row of padding is near -infinity.
+        pieces = jnp.where(rows == PAD_ID, 0, logits)
+        of_sharing = num_sharing * log_normaliser - (pieces.sum(-1) - right_logit)
+    share = label_smoothing / max(num_sharing, 1)  # a vocabulary of one piece has no others
+    loss = (1 - label_smoothing) * negative_log_likelihood + share * of_sharing
 
     is_token = target_ids != PAD_ID
     correct = right_logit >= logits.max(-1)
@@ -87,12 +108,13 @@ def cross_entropy(
     )
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+@partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
 def chunked_cross_entropy(
     x: Float[Array, "B T D"],
     table: Float[Array, "vocab D"],
     target_ids: Int[Array, "B T"],
     label_smoothing: float,
+    mass: LabelSmoothingMass,
     tokens_per_chunk: int,
 ) -> Metrics:
     """`cross_entropy` of the logits x table^T, of which only a chunk is ever held.
@@ -103,21 +125,21 @@ def chunked_cross_entropy(
 
     def add_chunk(total, chunk):
         x, target_ids = chunk
-        metrics = cross_entropy(_logits(x, table), target_ids, label_smoothing)
+        metrics = cross_entropy(table_logits(x, table), target_ids, label_smoothing, mass)
         return jax.tree.map(jnp.add, total, metrics), None
 
     return jax.lax.scan(add_chunk, _NOTHING, _chunks(x, target_ids, tokens_per_chunk))[0]
 
 
-def _chunked_forward(x, table, target_ids, label_smoothing, tokens_per_chunk):
+def _chunked_forward(x, table, target_ids, label_smoothing, mass, tokens_per_chunk):
     def loss(logits, target_ids):
-        metrics = cross_entropy(logits, target_ids, label_smoothing)
+        metrics = cross_entropy(logits, target_ids, label_smoothing, mass)
         return metrics.loss, metrics
 
     def add_chunk(carry, chunk):
         total, table_grad = carry
         x, target_ids = chunk
-        logits_grad, metrics = jax.grad(loss, has_aux=True)(_logits(x, table), target_ids)
+        logits_grad, metrics = jax.grad(loss, has_aux=True)(table_logits(x, table), target_ids)
         logits_grad = logits_grad.astype(x.dtype)
         table_grad += jnp.einsum("BTV,BTD->VD", logits_grad, x, preferred_element_type=jnp.float32)
         x_grad = jnp.einsum("BTV,VD->BTD", logits_grad, table.astype(x.dtype))
@@ -130,17 +152,13 @@ def _chunked_forward(x, table, target_ids, label_smoothing, tokens_per_chunk):
     return total, (x_grad, table_grad.astype(table.dtype))
 
 
-def _chunked_backward(label_smoothing, tokens_per_chunk, grads, cotangent):
+def _chunked_backward(label_smoothing, mass, tokens_per_chunk, grads, cotangent):
     x_grad, table_grad = grads
     scale = cotangent.loss
     return x_grad * scale.astype(x_grad.dtype), table_grad * scale, None
 
 
 chunked_cross_entropy.defvjp(_chunked_forward, _chunked_backward)
-
-
-def _logits(x: Float[Array, "B T D"], table: Float[Array, "vocab D"]) -> Float[Array, "B T vocab"]:
-    return jnp.einsum("BTD,VD->BTV", x, table.astype(x.dtype), preferred_element_type=jnp.float32)
 
 
 def _chunks(
@@ -157,34 +175,39 @@ def _chunks(
     return jnp.moveaxis(x, 1, 0), jnp.moveaxis(target_ids, 1, 0)
 
 
-def make_loss_fn(model: nn.Module, label_smoothing: float, tokens_per_chunk: int = 0) -> LossFn:
+def make_loss_fn(
+    model: nn.Module,
+    label_smoothing: float,
+    tokens_per_chunk: int = 0,
+    mass: LabelSmoothingMass = "others",
+) -> LossFn:
     """Builds `loss_fn(params, batch, dropout_key)`: the summed loss, and all sums.
 
+    Every family of models gives its logits by `model.features(source_ids, target_inputs,
+    deterministic=...)`, as the two factors of `table_logits`; a bias of the logits is in them.
+
     Without a key nothing is dropped. With `tokens_per_chunk` the logits of about so many target
-    tokens are held at once, else those of the whole batch; the result is the same.
+    tokens are held at once, else those of the whole batch; the result is the same. `mass` is that
+    of `cross_entropy`.
     """
 
     def loss_fn(
         params: PyTree, batch: Batch, dropout_key: Key[Array, ""] | None
     ) -> tuple[Sum, Metrics]:
         target_ids = jnp.asarray(batch.target_ids)
-
-        def apply(method: Callable | None) -> Any:
-            return model.apply(
-                {"params": params},
-                batch.source_ids,
-                shift_right(target_ids),
-                deterministic=dropout_key is None,
-                rngs={} if dropout_key is None else {"dropout": dropout_key},
-                method=method,
-            )
-
+        factors: Any = model.apply(
+            {"params": params},
+            batch.source_ids,
+            shift_right(target_ids),
+            deterministic=dropout_key is None,
+            rngs={} if dropout_key is None else {"dropout": dropout_key},
+            method="features",
+        )
         if tokens_per_chunk == 0:
-            metrics = cross_entropy(apply(None), target_ids, label_smoothing)
+            metrics = cross_entropy(table_logits(*factors), target_ids, label_smoothing, mass)
         else:
-            x, table = apply(model.features)
             metrics: Any = chunked_cross_entropy(
-                x, table, target_ids, label_smoothing, tokens_per_chunk
+                *factors, target_ids, label_smoothing, mass, tokens_per_chunk
             )
         return metrics.loss, metrics
 

@@ -34,7 +34,8 @@ def make_train_state(
 ) -> TrainState:
     """The state before the first step: parameters drawn from `seed`, nothing learned."""
     ids = jnp.zeros((1, 1), jnp.int32)
-    params = model.init(_key(seed, _INITIALISATION, 0), ids, ids, deterministic=True)["params"]
+    key = _key(seed, _INITIALISATION, 0)
+    params = model.init(key, ids, ids, deterministic=True, method="features")["params"]
     return TrainState(
         seed=jnp.asarray(seed, jnp.int32),
         step=jnp.asarray(0, jnp.int32),

@@ -26,8 +26,20 @@ LOGITS = RNG.normal(size=(B, T, VOCAB)).astype(np.float32)
 TARGET_IDS = np.array([[4, 5, 2, 0, 0], [6, 3, 5, 4, 2], [0, 0, 0, 0, 0]], np.int32)
 
 
+# Where the smoothing mass goes: what a row other than the right one is given, and the right one.
+SHARES = {
+    "others": lambda eps, row, right: 1 - eps if row == right else eps / (VOCAB - 1),
+    "all": lambda eps, row, right: (1 - eps if row == right else 0) + eps / VOCAB,
+    "others_but_padding": lambda eps, row, right: (
+        1 - eps if row == right else 0 if row == 0 else eps / (VOCAB - 2)
+    ),
+}
+MASSES = list(SHARES)
+
+
+@pytest.mark.parametrize("mass", MASSES)
 @pytest.mark.parametrize("eps", [0.0, 0.1, 0.4])
-def test_loss_equals_a_loop_over_tokens_and_rows(eps):
+def test_loss_equals_a_loop_over_tokens_and_rows(eps, mass):
     loss = likelihood = correct = 0.0
     for b in range(B):
         for t in range(T):
@@ -36,27 +48,44 @@ def test_loss_equals_a_loop_over_tokens_and_rows(eps):
                 continue
             probabilities = np.exp(LOGITS[b, t]) / np.exp(LOGITS[b, t]).sum()
             for row in range(VOCAB):
-                wanted = 1 - eps if row == right else eps / (VOCAB - 1)
-                loss -= wanted * np.log(probabilities[row])
+                loss -= SHARES[mass](eps, row, right) * np.log(probabilities[row])
             likelihood -= np.log(probabilities[right])
             correct += probabilities.argmax() == right
-    metrics = cross_entropy(jnp.asarray(LOGITS), jnp.asarray(TARGET_IDS), eps)
+    metrics = cross_entropy(jnp.asarray(LOGITS), jnp.asarray(TARGET_IDS), eps, mass)
     assert metrics.loss == pytest.approx(loss, rel=1e-5)
     assert metrics.negative_log_likelihood == pytest.approx(likelihood, rel=1e-5)
     assert metrics.correct == correct
     assert metrics.tokens == 8
 
 
-def test_gradient_is_probabilities_minus_smoothed_targets():
+@pytest.mark.parametrize("mass", MASSES)
+def test_gradient_is_probabilities_minus_smoothed_targets(mass):
     eps = 0.1
-    gradient = jax.grad(lambda x: cross_entropy(x, jnp.asarray(TARGET_IDS), eps).loss)(
+    gradient = jax.grad(lambda x: cross_entropy(x, jnp.asarray(TARGET_IDS), eps, mass).loss)(
         jnp.asarray(LOGITS)
     )
     probabilities = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)
-    wanted = np.full((B, T, VOCAB), eps / (VOCAB - 1))
-    np.put_along_axis(wanted, TARGET_IDS[..., None], 1 - eps, axis=-1)
+    wanted = np.array(
+        [[[SHARES[mass](eps, row, y) for row in range(VOCAB)] for y in ys] for ys in TARGET_IDS]
+    )
+    np.testing.assert_allclose(wanted[TARGET_IDS != 0].sum(-1), 1)
     expected = (probabilities - wanted) * (TARGET_IDS != 0)[..., None]
     np.testing.assert_allclose(gradient, expected, atol=1e-6)
+
+
+def test_a_row_of_padding_near_minus_infinity_gets_no_mass_and_no_loss():
+    logits = jnp.asarray(LOGITS).at[:, :, 0].set(-1e9)
+    without_padding = LOGITS[:, :, 1:]
+    log_probs = without_padding - np.log(np.exp(without_padding).sum(-1, keepdims=True))
+    expected = 0.0
+    for b, t in zip(*np.nonzero(TARGET_IDS), strict=True):
+        wanted = np.full(VOCAB - 1, 0.2 / (VOCAB - 2))
+        wanted[TARGET_IDS[b, t] - 1] = 0.8
+        expected -= wanted @ log_probs[b, t]
+    metrics = cross_entropy(logits, jnp.asarray(TARGET_IDS), 0.2, "others_but_padding")
+    assert float(metrics.loss) == pytest.approx(expected, rel=1e-5)
+    unsmoothed = cross_entropy(logits, jnp.asarray(TARGET_IDS), 0.0)
+    np.testing.assert_allclose(unsmoothed.loss, unsmoothed.negative_log_likelihood, rtol=1e-6)
 
 
 def test_huge_logits_stay_finite():
@@ -64,18 +93,21 @@ def test_huge_logits_stay_finite():
     assert np.isfinite(cross_entropy(logits, jnp.asarray(TARGET_IDS), 0.1).loss)
 
 
-@pytest.mark.parametrize("tokens_per_chunk", [1, 3, 4, 7, 15, 100])
-def test_chunked_loss_and_gradients_equal_those_of_the_whole(tokens_per_chunk):
+@pytest.mark.parametrize(
+    ("tokens_per_chunk", "mass"),
+    [*((tokens, "others") for tokens in (1, 3, 4, 7, 15, 100)), (4, "all"), (4, MASSES[2])],
+)
+def test_chunked_loss_and_gradients_equal_those_of_the_whole(tokens_per_chunk, mass):
     x = jnp.asarray(RNG.normal(size=(B, T, D)), jnp.float32)
     table = jnp.asarray(RNG.normal(size=(VOCAB, D)), jnp.float32)
     target_ids = jnp.asarray(TARGET_IDS)
 
     def whole(x, table):
-        metrics = cross_entropy(jnp.einsum("BTD,VD->BTV", x, table), target_ids, 0.1)
+        metrics = cross_entropy(jnp.einsum("BTD,VD->BTV", x, table), target_ids, 0.1, mass)
         return 3 * metrics.loss, metrics
 
     def chunked(x, table):
-        metrics = chunked_cross_entropy(x, table, target_ids, 0.1, tokens_per_chunk)
+        metrics = chunked_cross_entropy(x, table, target_ids, 0.1, mass, tokens_per_chunk)
         return 3 * metrics.loss, metrics
 
     expected, expected_metrics = jax.grad(whole, (0, 1), has_aux=True)(x, table)
@@ -90,7 +122,7 @@ def test_chunked_loss_never_holds_all_logits():
     target_ids = jnp.ones((8, 16), jnp.int32)
 
     def loss(x, table):
-        return chunked_cross_entropy(x, table, target_ids, 0.1, 16).loss
+        return chunked_cross_entropy(x, table, target_ids, 0.1, "others", 16).loss
 
     jaxpr = str(jax.make_jaxpr(jax.grad(loss, (0, 1)))(x, table))
     assert f"f32[8,2,{VOCAB}]" in jaxpr  # a chunk: 2 of 16 positions
@@ -103,14 +135,22 @@ def test_shift_right_opens_with_the_start_token_and_drops_the_last():
     )
 
 
-@pytest.mark.parametrize("changes", [{}, {"tied_embeddings": "none", "norm": "pre"}], ids=str)
-def test_model_loss_is_the_same_in_chunks(changes):
+@pytest.mark.parametrize(
+    ("changes", "mass"),
+    [({}, "all"), ({"tied_embeddings": "none", "norm": "pre"}, "others")],
+    ids=str,
+)
+def test_model_loss_is_the_same_in_chunks_and_that_of_the_models_logits(changes, mass):
     model = Transformer(small(**changes))
     params = random_variables(model)["params"]
     batch = Batch(jnp.asarray(TARGET_IDS[:, :4]), jnp.asarray(TARGET_IDS))
-    expected = jax.jit(lambda: make_loss_fn(model, 0.1)(params, batch, None))()
-    actual = jax.jit(lambda: make_loss_fn(model, 0.1, tokens_per_chunk=6)(params, batch, None))()
+    expected = jax.jit(lambda: make_loss_fn(model, 0.1, 0, mass)(params, batch, None))()
+    actual = jax.jit(lambda: make_loss_fn(model, 0.1, 6, mass)(params, batch, None))()
     np.testing.assert_allclose(actual[1], expected[1], rtol=1e-5)
+    target_inputs = shift_right(batch.target_ids)
+    logits = model.apply({"params": params}, batch.source_ids, target_inputs, deterministic=True)
+    from_logits = cross_entropy(logits, batch.target_ids, 0.1, mass)
+    np.testing.assert_allclose(expected[1], from_logits, rtol=1e-5)
 
 
 def metrics_of(negative_log_likelihood, tokens):
