@@ -1,5 +1,7 @@
 """Batch i as a pure function of (prepared corpus, seed, i), bucketed by length.
 
+Where a task has sentences and not pairs of them, one side of a pair is nothing or a number.
+
 Every epoch holds every pair exactly once, in batches of a few fixed shapes. Each pair belongs to
 the cheapest shape it fits; what does not fill a batch there goes into the next larger shape,
 and so on up, so that only the largest shape can have a batch with empty rows.
@@ -20,6 +22,7 @@ from t2t_jax.data.buckets import (
     choose_shapes,
     length_histogram,
 )
+from t2t_jax.data.masking import Masking, masked
 from t2t_jax.data.prepared import PreparedSplit
 from t2t_jax.data.vocabulary import PAD_ID
 
@@ -33,9 +36,15 @@ _LEAST_SHARE_OF_ROWS = 0.9
 
 
 class Batch(NamedTuple):
-    """Padded sentence pairs: end tokens included, no start tokens.
+    """What is read, and what is to be predicted of it; every task has both.
 
-    Rows of nothing but PAD_ID fill a batch that has too few pairs.
+    translation                two sentences with end tokens, without start tokens
+    language_modelling         no source, S = 0; the target as in a translation
+    masked_language_modelling  a sentence with start and end tokens, some hidden; what was hidden,
+                               PAD_ID where nothing was
+    classification             a sentence with start and end tokens; 1 + its class, T = 1
+
+    Padded at the end; rows of nothing but PAD_ID fill a batch that has too few pairs.
     """
 
     source_ids: np.ndarray  # int32, B S
@@ -74,6 +83,7 @@ class BucketedBatches:
       row_multiple: every batch has a multiple of so many rows (devices times microbatches).
       seed: with the epoch it gives the order.
       shuffle: False keeps the order of the corpus within each shape, small shapes first.
+      masking: hides tokens of the source and leaves in the target what was hidden.
 
     Raises:
       ValueError: the split is empty, a number is too small, or `row_multiple` rows of the
@@ -90,6 +100,7 @@ class BucketedBatches:
         row_multiple: int,
         seed: int,
         shuffle: bool = True,
+        masking: Masking | None = None,
     ) -> None:
         if split.num_pairs == 0:
             raise ValueError("a split without pairs gives no batches")
@@ -108,6 +119,7 @@ class BucketedBatches:
         self._split = split
         self._seed = seed
         self._shuffle = shuffle
+        self._masking = masking
         self._buckets, self._bucket_of_pair = _cheapest_buckets(
             *lengths, num_buckets, budgets, row_multiple
         )
@@ -133,10 +145,11 @@ class BucketedBatches:
 
     @property
     def non_padding_share_by_side(self) -> tuple[float, float]:
-        """`non_padding_share` of the source and of the target alone."""
+        """`non_padding_share` of the source and of the target alone; 1 for a side of no cells."""
         source_cells, target_cells = _side_cells(self._buckets)
-        return len(self._split.source_ids) / source_cells, (
-            len(self._split.target_ids) / target_cells
+        return (
+            len(self._split.source_ids) / source_cells if source_cells else 1.0,
+            len(self._split.target_ids) / target_cells if target_cells else 1.0,
         )
 
     def __getitem__(self, i: int) -> Batch:
@@ -149,10 +162,12 @@ class BucketedBatches:
         pairs = plan.order[start:stop]
         rows, source_length, target_length = self._buckets[bucket].shape
         split = self._split
-        return Batch(
-            _padded(split.source_ids, split.source_offsets, pairs, rows, source_length),
-            _padded(split.target_ids, split.target_offsets, pairs, rows, target_length),
-        )
+        source_ids = _padded(split.source_ids, split.source_offsets, pairs, rows, source_length)
+        if self._masking is not None:
+            sentences = np.pad(pairs, (0, rows - len(pairs)))
+            return Batch(*masked(source_ids, sentences, epoch, self._masking))
+        target_ids = _padded(split.target_ids, split.target_offsets, pairs, rows, target_length)
+        return Batch(source_ids, target_ids)
 
     def _plan(self, epoch: int) -> _EpochPlan:
         with self._lock:
@@ -233,7 +248,8 @@ def _bucket_shape(
 ) -> BucketShape:
     source_length = int(histogram.source_edges[shape[0]])
     target_length = int(histogram.target_edges[shape[1]])
-    rows = min(budgets[0] // source_length, budgets[1] // target_length)
+    lengths = source_length, target_length
+    rows = min(budget // length for budget, length in zip(budgets, lengths, strict=True) if length)
     return BucketShape(rows // row_multiple * row_multiple, source_length, target_length)
 
 

@@ -24,18 +24,18 @@ class DataConfig:
 
     task: Task  # what the model is to learn of the corpus, hence what a batch holds
     source: Source  # "embedded" (our own grammar) or "text" (files)
-    directory: str  # text: holds {train,dev,test}.{source_language,target_language}[.gz]
-    source_language: str
-    target_language: str
+    directory: str  # text: holds {train,dev,test}.LANGUAGE[.gz], for classification .labels[.gz]
+    source_language: str  # the one of masked language modelling and classification
+    target_language: str  # the one of language modelling
     train: str  # text: file stem of the split, as are the next two
     dev: str
     test: str
     corpus_seed: int  # embedded: seed of the grammar
-    train_pairs: int  # embedded: size of train
+    train_pairs: int  # embedded: size of train; classification: pairs of two sentences each
     vocabulary_kind: VocabularyKind
-    vocabulary_size: int  # pieces, the four reserved ones included
+    vocabulary_size: int  # pieces, the reserved ones included
     character_coverage: float  # share of the text's characters that get a piece of their own
-    max_length: int  # tokens a side, end token included; longer train pairs are dropped
+    max_length: int  # tokens a side, start and end included; longer train pairs are dropped
     cache: str  # directory where prepared data goes
     source_tokens_per_batch: int  # padding included
     target_tokens_per_batch: int  # padding included
@@ -50,6 +50,20 @@ class DataConfig:
             self._check_text_files()
         if not self.cache:
             raise ValueError("data.cache='' is empty: name a directory for prepared data")
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages whose text the task reads."""
+        if self.task == "translation":
+            return self.source_language, self.target_language
+        if self.task == "language_modelling":
+            return (self.target_language,)
+        return (self.source_language,)
+
+    @property
+    def direction(self) -> str:
+        """ "en-de" for a translation, the language alone for a task that reads only one."""
+        return "-".join(self.languages)
 
     def _check_languages(self) -> None:
         for name in ("source_language", "target_language"):
@@ -73,8 +87,12 @@ class DataConfig:
         budgets = ("source_tokens_per_batch", "target_tokens_per_batch")
         check_at_least("data", self, 1, ("train_pairs", "num_buckets", *budgets))
         check_rates("data", self, ("mask_rate",))
+        is_masked = self.task == "masked_language_modelling"
+        if is_masked and self.mask_rate == 0:
+            raise ValueError("data.mask_rate=0.0: task='masked_language_modelling' needs above 0")
         check_at_least("data", self, 2, ("max_length",))  # one token and the end of the sentence
-        check_at_least("data", self, 5, ("vocabulary_size",))  # four reserved, one to write with
+        # Four reserved, with masks a fifth, and one to write with.
+        check_at_least("data", self, 6 if is_masked else 5, ("vocabulary_size",))
         low, high = _COVERAGE_RANGE
         if not low <= self.character_coverage <= high:
             raise ValueError(

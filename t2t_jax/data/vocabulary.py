@@ -16,6 +16,8 @@ from pathlib import Path
 import sentencepiece
 
 PAD_ID, START_ID, END_ID, UNKNOWN_ID = 0, 1, 2, 3
+MASK_ID = 4  # only in a vocabulary of masked language modelling; elsewhere 4 is a piece of text
+_MASK = "<mask>"
 
 # Part of the model's bytes, and for unigram of the order of its sums: the number of cores of
 # the machine at hand would make another fingerprint.
@@ -55,8 +57,14 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """Number of pieces, the four reserved ones included."""
+        """Number of pieces, the reserved ones included."""
         return self._processor.get_piece_size()
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether MASK_ID stands for a token to be guessed."""
+        is_reserved = self.size > MASK_ID and self._processor.is_control(MASK_ID)
+        return is_reserved and self.piece(MASK_ID) == _MASK
 
     @property
     def fingerprint(self) -> str:
@@ -67,6 +75,10 @@ class Vocabulary:
         """Token ids of each sentence, without start or end; none for a blank sentence."""
         plain = [_single_spaced(sentence) for sentence in sentences]
         return self._processor.encode(plain, num_threads=os.cpu_count() or 1)
+
+    def encode_target(self, sentences: list[str]) -> list[list[int]]:
+        """The same for sentences of the target language, which share the vocabulary."""
+        return self.encode(sentences)
 
     def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
         """The text of each list of ids up to its first END_ID; other reserved ids are left out.
@@ -101,9 +113,16 @@ class Vocabulary:
 
 
 def learn_vocabulary(
-    sentences: Iterable[str], kind: str, size: int, character_coverage: float
+    sentences: Iterable[str],
+    kind: str,
+    size: int,
+    character_coverage: float,
+    *,
+    with_mask: bool = False,
 ) -> Vocabulary:
     """Learns pieces from sentences; the same sentences give the same bytes on every machine.
+
+    With `with_mask` MASK_ID is reserved too, for the tokens that a model is to guess.
 
     "bpe" and "unigram" get exactly `size` pieces. For "word" and "char" `size` is an upper
     bound: there are as many pieces as the text has words or characters, if that is fewer.
@@ -128,6 +147,8 @@ def learn_vocabulary(
             bos_id=START_ID,
             eos_id=END_ID,
             unk_id=UNKNOWN_ID,
+            # A control symbol is never read out of a text that happens to hold "<mask>".
+            control_symbols=[_MASK] if with_mask else [],
             normalization_rule_name="identity",
             max_sentence_length=_MAX_SENTENCE_BYTES,
             num_threads=_LEARNING_THREADS,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from t2t_jax.data.batches import BucketedBatches
 from t2t_jax.data.buckets import cheapest_shapes, choose_shapes, length_histogram
 from t2t_jax.data.config import DataConfig
+from t2t_jax.data.masking import Masking
 from t2t_jax.data.prepared import PreparedSplit, prepare
 from t2t_jax.data.vocabulary import END_ID, PAD_ID
 
@@ -73,6 +74,8 @@ RANDOM_LENGTHS = [
         strict=True,
     )
 ]
+
+RANDOM_LENGTHS_OF_ONE_SIDE = np.random.default_rng(7).integers(2, 25, 200)
 
 
 def epoch_of(batches, epoch):
@@ -232,6 +235,60 @@ def test_a_mistake_is_told(changes, message):
 def test_exactly_enough_tokens_for_the_longest_pair_are_enough():
     batches = batches_of([(20, 3), (3, 4)], source_tokens_per_batch=40, target_tokens_per_batch=8)
     assert batches.shapes == ((2, 20, 4),)
+
+
+def test_a_side_without_tokens_counts_for_nothing():
+    lengths = np.random.default_rng(0).integers(1, 25, 300)
+    split = split_of([(1, length) for length in lengths])
+    nothing = PreparedSplit(
+        np.empty(0, np.uint16), np.zeros(301, int), split.target_ids, split.target_offsets
+    )
+    options = {"num_buckets": 4, "row_multiple": 2, "seed": 0}
+    # The source's budget of one token does not limit what has no source.
+    batches = BucketedBatches(
+        nothing, source_tokens_per_batch=1, target_tokens_per_batch=256, **options
+    )
+    made = epoch_of(batches, 0)
+    assert all(batch.source_ids.shape == (len(batch.target_ids), 0) for batch in made)
+    assert sum(len(rows_of(batch)) for batch in made) == 300
+    assert len(batches.shapes) > 2 and batches.non_padding_share > 0.7
+    assert batches.non_padding_share_by_side == (1.0, batches.non_padding_share)
+
+
+def test_a_class_is_a_target_of_one_token():
+    lengths = [(int(length), 1) for length in np.random.default_rng(1).integers(1, 25, 300)]
+    batches = batches_of(lengths, source_tokens_per_batch=256, target_tokens_per_batch=16)
+    made = epoch_of(batches, 0)
+    assert sorted(itertools.chain.from_iterable(map(rows_of, made))) == all_pairs(lengths)
+    assert all(batch.target_ids.shape[1] == 1 for batch in made)
+    assert max(len(batch.target_ids) for batch in made) == 16
+
+
+def test_masks_leave_a_sentence_in_two_halves_whatever_the_batch():
+    lengths = [(int(length), int(length)) for length in RANDOM_LENGTHS_OF_ONE_SIDE]
+    split = split_of(lengths)
+    masking = Masking(rate=0.15, vocabulary_size=200, seed=3)
+
+    def hidden(**changes):
+        options = {"num_buckets": 3, "row_multiple": 1, "seed": 0, "masking": masking} | changes
+        batches = BucketedBatches(
+            split, source_tokens_per_batch=128, target_tokens_per_batch=128, **options
+        )
+        found = []
+        for batch in epoch_of(batches, 1):
+            assert batch.source_ids.shape == batch.target_ids.shape
+            for source, target in zip(*batch, strict=True):
+                tokens = np.where(target != PAD_ID, target, source)
+                if tokens.any():
+                    found.append(
+                        (tokens[tokens != PAD_ID].tolist(), np.flatnonzero(target).tolist())
+                    )
+        return sorted(found)
+
+    sentences = sorted(list(source) for source, _ in all_pairs(lengths))
+    assert [tokens for tokens, _ in hidden()] == sentences
+    assert hidden() == hidden(row_multiple=4, num_buckets=1, shuffle=False, seed=9)
+    assert hidden() != hidden(masking=masking._replace(seed=4))
 
 
 def test_an_empty_split_and_a_negative_number_are_told():

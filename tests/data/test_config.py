@@ -35,6 +35,19 @@ def test_a_complete_config_is_accepted_and_frozen():
         config.max_length = 3  # pyright: ignore
 
 
+@pytest.mark.parametrize(
+    ("task", "direction"),
+    [
+        ("translation", "en-de"),
+        ("language_modelling", "de"),
+        ("masked_language_modelling", "en"),
+        ("classification", "en"),
+    ],
+)
+def test_the_direction_names_the_languages_that_the_task_reads(task, direction):
+    assert DataConfig(**EMBEDDED | {"task": task}).direction == direction
+
+
 def test_an_int_for_a_float_is_cast():
     coverage = DataConfig(**EMBEDDED | {"character_coverage": 1}).character_coverage
     assert isinstance(coverage, float)
@@ -50,6 +63,16 @@ def test_an_int_for_a_float_is_cast():
         ({"character_coverage": "1"}, "character_coverage='1' is of type str, it must be float"),
         ({"directory": None}, "directory=None is of type NoneType, it must be str"),
         ({"vocabulary_size": 4}, "vocabulary_size=4 must be at least 5"),
+        (
+            {"task": "masked_language_modelling", "vocabulary_size": 5},
+            "vocabulary_size=5 must be at least 6",
+        ),
+        (
+            {"task": "masked_language_modelling", "mask_rate": 0.0},
+            "mask_rate=0.0: task='masked_language_modelling' needs above 0",
+        ),
+        ({"task": "parsing"}, "task='parsing' is not one of 'translation', 'language_modelling'"),
+        ({"mask_rate": 1.0}, "mask_rate=1.0 must be in [0, 1)"),
         ({"max_length": 1}, "max_length=1 must be at least 2"),
         ({"train_pairs": 0}, "train_pairs=0 must be at least 1"),
         ({"corpus_seed": -1}, "corpus_seed=-1 must be at least 0"),

@@ -6,8 +6,15 @@ import itertools
 
 import pytest
 
-from t2t_jax.data.corpus import check_corpus, content_hashes, read_pairs, split_names
-from tests.data.text_corpus import text_config, write_corpus
+from t2t_jax.data.corpus import (
+    check_corpus,
+    class_names,
+    content_hashes,
+    read_examples,
+    read_pairs,
+    split_names,
+)
+from tests.data.text_corpus import labelled_sentences, text_config, write_corpus, write_labelled
 
 
 @pytest.fixture
@@ -67,8 +74,8 @@ def test_reading_begins_before_the_end_of_the_file_is_known(directory):
         (b"a\n", b"x\ny\n\n", "{d}/train.en has 1 lines, {d}/train.de has 3: line 2 of train.de"),
         (b"a\nb\xff\n", b"x\ny\n", "{d}/train.en, line 2: not UTF-8 (byte 0xff at position 1)"),
         (b"a\nb\n", b"x\n\xc3", "{d}/train.de, line 2: not UTF-8 (byte 0xc3 at position 0)"),
-        (b"", b"x\n", "{d}/train.en is empty: one sentence a line is expected"),
-        (b"x\n", b"", "{d}/train.de is empty: one sentence a line is expected"),
+        (b"", b"x\n", "{d}/train.en is empty: one line for each example is expected"),
+        (b"x\n", b"", "{d}/train.de is empty: one line for each example is expected"),
     ],
 )
 def test_a_bad_file_is_told_with_its_name_and_line(directory, english, german, message):
@@ -145,3 +152,84 @@ def test_the_embedded_corpus_has_four_splits_and_both_directions(tmp_path):
     assert sum(1 for _ in read_pairs(forth, "long")) == 1_000
     check_corpus(forth)
     assert inspect.getsourcefile(grammar).rsplit("/", 1)[-1] in content_hashes(forth)
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    for stem in ("train", "dev", "test"):
+        write_labelled(tmp_path, stem, labelled_sentences(12))
+    return tmp_path
+
+
+def test_a_task_of_one_language_needs_and_hashes_no_other_file(directory):
+    pairs = list(read_pairs(text_config(directory), "dev"))
+    for task, side, kept in (
+        ("language_modelling", 1, "de"),
+        ("masked_language_modelling", 0, "en"),
+    ):
+        config = text_config(directory, task=task)
+        assert list(read_examples(config, "dev")) == [(pair[side],) for pair in pairs]
+        assert sorted(content_hashes(config)) == [f"{s}.{kept}" for s in ("dev", "test", "train")]
+    for stem in ("train", "dev", "test"):
+        (directory / f"{stem}.de").unlink()
+    check_corpus(text_config(directory, task="masked_language_modelling"))
+    with pytest.raises(ValueError, match=r"neither train\.de nor"):
+        check_corpus(text_config(directory, task="language_modelling"))
+
+
+def test_classes_are_those_of_train_in_alphabetical_order(labelled):
+    config = text_config(labelled, task="classification")
+    assert class_names(config) == ("four", "one", "three", "two")
+    assert list(read_examples(config, "dev")) == labelled_sentences(12)
+    assert class_names(text_config(labelled)) == ()
+    check_corpus(config)
+
+
+@pytest.mark.parametrize(
+    ("stem", "labels", "message"),
+    [
+        ("train", ["a", "b"], "train.en has 12 lines, {d}/train.labels has 2: line 3 of train.en"),
+        ("dev", ["one"] * 13, "{d}/dev.labels has 13: line 13 of dev.labels has no partner"),
+        (
+            "train",
+            ["a", " ", *"b" * 10],
+            "train.labels, line 2 is blank: each line must be a class",
+        ),
+        ("train", ["a"] * 12, "train.labels has the class 'a' alone: at least 2 must occur"),
+        (
+            "test",
+            ["one", "six", *["one"] * 10],
+            "test.labels, line 2: 'six' is no class of train, which has four, one, three, two",
+        ),
+    ],
+)
+def test_bad_labels_are_told_with_their_file(labelled, stem, labels, message):
+    (labelled / f"{stem}.labels").write_text("".join(f"{label}\n" for label in labels))
+    with pytest.raises(ValueError) as error:
+        check_corpus(text_config(labelled, task="classification"))
+    assert message.format(d=labelled) in str(error.value)
+
+
+def test_missing_labels_are_told(labelled):
+    (labelled / "dev.labels").unlink()
+    with pytest.raises(ValueError, match=r"neither dev\.labels nor dev\.labels\.gz is there"):
+        check_corpus(text_config(labelled, task="classification"))
+
+
+def test_the_embedded_corpus_has_statements_and_questions(tmp_path):
+    config = text_config(tmp_path, source="embedded", train_pairs=3, task="classification")
+    assert split_names(config) == ("train", "dev", "test")
+    assert class_names(config) == ("statement", "question")
+    examples = list(read_examples(config, "train"))
+    assert [name for _, name in examples] == ["statement", "question"] * 3
+    assert sorted(examples[0][0].split()) == sorted(examples[1][0].split())
+    assert "word_order.py" in content_hashes(config)
+
+
+@pytest.mark.parametrize(
+    ("task", "side"), [("language_modelling", 1), ("masked_language_modelling", 0)]
+)
+def test_the_embedded_corpus_has_text_of_one_language(tmp_path, task, side):
+    config = text_config(tmp_path, source="embedded", train_pairs=5, task=task)
+    pairs = read_pairs(config, "train")
+    assert list(read_examples(config, "train")) == [(pair[side],) for pair in pairs]

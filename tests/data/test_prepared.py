@@ -1,5 +1,6 @@
 """Token ids on disk: what is kept, what is counted, and when they are made again."""
 
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -8,8 +9,15 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.prepared import prepare
-from t2t_jax.data.vocabulary import END_ID
-from tests.data.text_corpus import sentence_pairs, text_config, write_corpus, write_pairs
+from t2t_jax.data.vocabulary import END_ID, START_ID
+from tests.data.text_corpus import (
+    labelled_sentences,
+    sentence_pairs,
+    text_config,
+    write_corpus,
+    write_labelled,
+    write_pairs,
+)
 
 
 @pytest.fixture
@@ -214,3 +222,73 @@ def test_a_process_that_comes_second_takes_the_first_ones_directory(directory):
     prepared = prepare(text_config(directory), other_process)
     assert decoded(prepared, "test") == sentence_pairs(120)[100:]
     assert os.listdir(directory / "cache") == [prepared.directory.name]
+
+
+def sides(split):
+    """The ids of each example."""
+    both = (split.source_ids, split.source_offsets), (split.target_ids, split.target_offsets)
+    columns = [
+        [ids[start:stop].tolist() for start, stop in zip(offsets, offsets[1:], strict=False)]
+        for ids, offsets in both
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def test_a_language_model_has_a_target_alone(directory):
+    for stem in ("train", "dev", "test"):
+        (directory / f"{stem}.en").unlink()
+    prepared = prepare(text_config(directory, task="language_modelling"), silent)
+    ids = prepared.vocabulary.encode([german for _, german in sentence_pairs(120)[80:100]])
+    assert sides(prepared.splits["dev"]) == [([], [*tokens, END_ID]) for tokens in ids]
+    assert prepared.manifest["direction"] == "de" and prepared.classes == ()
+    assert not prepared.splits["dev"].source_lengths.any()
+
+
+def test_a_masked_language_model_has_the_same_sentence_twice_and_a_mask(directory):
+    config = text_config(directory, task="masked_language_modelling", vocabulary_size=40)
+    prepared = prepare(config, silent)
+    ids = prepared.vocabulary.encode([english for english, _ in sentence_pairs(120)[80:100]])
+    sentences = [[START_ID, *tokens, END_ID] for tokens in ids]
+    assert sides(prepared.splits["dev"]) == [(sentence, sentence) for sentence in sentences]
+    assert prepared.vocabulary.has_mask and prepared.manifest["direction"] == "en"
+
+
+def test_a_classifier_has_sentences_and_the_numbers_of_their_classes(tmp_path):
+    for stem in ("train", "dev", "test"):
+        write_labelled(tmp_path, stem, [*labelled_sentences(12), (" ", "two")])
+    lines = []
+    config = text_config(tmp_path, task="classification", vocabulary_size=40)
+    prepared = prepare(config, lines.append)
+    assert prepared.classes == ("four", "one", "three", "two")
+    examples = labelled_sentences(12)
+    ids = prepared.vocabulary.encode([sentence for sentence, _ in examples])
+    assert sides(prepared.splits["test"]) == [
+        ([START_ID, *tokens, END_ID], [1 + prepared.classes.index(name)])
+        for tokens, (_, name) in zip(ids, examples, strict=True)
+    ]
+    assert "train: 12 sentences kept, 1 blank, 0 over 100 tokens" in lines
+    assert prepare(config, silent).classes == prepared.classes
+    # Other names for the same numbers are other data.
+    for stem in ("train", "dev", "test"):
+        write_labelled(tmp_path, stem, [(text, f"{name}!") for text, name in examples])
+    renamed = prepare(config, silent)
+    np.testing.assert_array_equal(
+        renamed.splits["test"].target_ids, prepared.splits["test"].target_ids
+    )
+    assert renamed.fingerprint != prepared.fingerprint
+
+
+def test_every_task_has_a_directory_of_its_own_and_translation_the_one_it_had(directory):
+    tasks = ("translation", "language_modelling", "masked_language_modelling")
+    made = [
+        prepare(text_config(directory, task=task, vocabulary_size=40), silent) for task in tasks
+    ]
+    assert len({prepared.directory for prepared in made}) == len(tasks)
+    assert "task" not in made[0].manifest["config"]
+
+
+def test_the_length_limit_counts_start_and_end(directory):
+    config = text_config(directory, task="masked_language_modelling", vocabulary_size=40)
+    longest = int(prepare(config, silent).splits["train"].source_lengths.max())
+    limited = prepare(dataclasses.replace(config, max_length=longest - 1), silent)
+    assert limited.splits["train"].source_lengths.max() < longest

@@ -10,6 +10,7 @@ import sentencepiece
 
 from t2t_jax.data.vocabulary import (
     END_ID,
+    MASK_ID,
     PAD_ID,
     START_ID,
     UNKNOWN_ID,
@@ -35,6 +36,19 @@ def vocabulary(kind):
 def test_reserved_ids_are_padding_start_end_and_unknown(vocabulary):
     assert (PAD_ID, START_ID, END_ID, UNKNOWN_ID) == (0, 1, 2, 3)
     assert [vocabulary.piece(i) for i in range(4)] == ["<pad>", "<s>", "</s>", "<unk>"]
+
+
+def test_a_vocabulary_with_a_mask_reserves_one_id_more(kind, vocabulary):
+    with_mask = learn_vocabulary(SENTENCES, kind, SIZES[kind] + 1, 1.0, with_mask=True)
+    assert with_mask.has_mask and not vocabulary.has_mask
+    assert with_mask.fingerprint != vocabulary.fingerprint
+    assert (MASK_ID, with_mask.piece(MASK_ID)) == (4, "<mask>")
+    pieces = {with_mask.piece(i) for i in range(MASK_ID + 1, with_mask.size)}
+    assert pieces == {vocabulary.piece(i) for i in range(MASK_ID, vocabulary.size)}
+    (ids,) = with_mask.encode(["the <mask> cat"])
+    assert MASK_ID not in ids  # it is text here
+    (cat,) = with_mask.encode(["the cat"])
+    assert with_mask.decode([[*cat, MASK_ID]]) == ["the cat"]
 
 
 def test_learned_sentences_survive_encoding_and_decoding(vocabulary):

@@ -33,6 +33,20 @@ def write_corpus(directory: Path) -> None:
     write_pairs(directory, "test", pairs[100:])
 
 
+def write_labelled(directory: Path, stem: str, examples: list[tuple[str, str]]) -> None:
+    """Sentences and their classes, as two files."""
+    for side, ending in enumerate(("en", "labels")):
+        text = "".join(example[side] + "\n" for example in examples)
+        (directory / f"{stem}.{ending}").write_bytes(text.encode("utf-8"))
+
+
+def labelled_sentences(num_sentences: int) -> list[tuple[str, str]]:
+    """Sentences of `sentence_pairs`, by how many objects they have."""
+    names = ("one", "two", "three", "four")
+    english = [pair[0] for pair in sentence_pairs(num_sentences)]
+    return [(sentence, names[p % 4]) for p, sentence in enumerate(english)]
+
+
 def text_config(directory: Path, **changes) -> DataConfig:
     keys = {
         "task": "translation",
