@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID
+from t2t_jax.decoding.config import LengthPenaltyFormula
 from t2t_jax.decoding.length_penalty import length_penalty as penalty
 from t2t_jax.decoding.step import DecodeStep, Hypotheses, next_log_probs
 
@@ -45,6 +46,7 @@ def beam_search(
     beam_size: int,
     max_length: int,
     length_penalty: float,
+    length_penalty_formula: LengthPenaltyFormula = "gnmt",
     n_best: int | None = None,
     vocabulary_size: int | None = None,
 ) -> Hypotheses:
@@ -70,6 +72,7 @@ def beam_search(
       beam_size: W.
       max_length: L, the positions that `cache` has room for; limits above it count as it.
       length_penalty: alpha, not negative.
+      length_penalty_formula: what alpha is the exponent of, see `length_penalty`.
       n_best: hypotheses to give back, at most W; all W where it is not given. With fewer the
         search may stop earlier; what it returns are the first of those W.
       vocabulary_size: ids from here on are never generated.
@@ -79,14 +82,15 @@ def beam_search(
     """
     n_best = beam_size if n_best is None else n_best
     limits = jnp.minimum(limits, max_length)
-    best_penalty = penalty(limits, length_penalty)[:, None]
+    best_penalty = penalty(limits, length_penalty, length_penalty_formula)[:, None]
 
     def extend(state: _State) -> _State:
         logits, cache = decode_step(state.cache, state.last_ids.reshape(-1), state.position)
         must_end = jnp.repeat(state.position + 1 >= limits, beam_size)
         log_probs = next_log_probs(logits, must_end, vocabulary_size)
         candidates = _best_continuations(state.alive_log_probs, log_probs)
-        finished = _with_finished(state, candidates, length_penalty)
+        this_penalty = penalty(state.position + 1, length_penalty, length_penalty_formula)
+        finished = _with_finished(state, candidates, this_penalty)
         alive = _alive(candidates, beam_size)
 
         # Log-probabilities only fall and the penalty only grows, so no alive beam can come to a
@@ -147,13 +151,13 @@ def _best_continuations(
     )
 
 
-def _with_finished(state: _State, candidates: _Candidates, alpha: float) -> Hypotheses:
+def _with_finished(
+    state: _State, candidates: _Candidates, this_penalty: Float[Array, ""]
+) -> Hypotheses:
     """The best of what was finished before and the end tokens among the first W candidates."""
     _, beam_size = state.alive_log_probs.shape
     first = jax.tree.map(lambda leaf: leaf[:, :beam_size], candidates)
-    new_scores = jnp.where(
-        first.ids == END_ID, first.log_probs / penalty(state.position + 1, alpha), -jnp.inf
-    )
+    new_scores = jnp.where(first.ids == END_ID, first.log_probs / this_penalty, -jnp.inf)
     scores = jnp.concatenate([state.finished.scores, new_scores], axis=1)
     ids = jnp.concatenate([state.finished.ids, _extended_ids(state, first)], axis=1)
     scores, places = jax.lax.top_k(scores, state.finished.scores.shape[1])

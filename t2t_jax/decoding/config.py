@@ -22,7 +22,7 @@ class DecodingConfig:
     length_penalty: float  # alpha (the paper: 0.6); 0 ranks by log-probability alone
     length_penalty_formula: LengthPenaltyFormula  # see length_penalty.py
     max_extra_tokens: int  # a translation has at most this many tokens more than its source (50)
-    max_tokens: int  # most tokens whatever the source, its end included; 0: max_extra_tokens rules
+    max_tokens: int  # most tokens whatever the source, the end included; 0: max_extra_tokens rules
     n_best: int  # translations given back for each sentence, at most beam_size
     tokens_per_batch: int  # source tokens x beams, padding included
     average_checkpoints: int  # mean of so many last checkpoints; 1 is the last one alone

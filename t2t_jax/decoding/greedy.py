@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID
+from t2t_jax.decoding.config import LengthPenaltyFormula
 from t2t_jax.decoding.length_penalty import length_penalty as penalty
 from t2t_jax.decoding.step import DecodeStep, Hypotheses, next_log_probs
 
@@ -30,6 +31,7 @@ def greedy_search(
     *,
     max_length: int,
     length_penalty: float = 0.0,
+    length_penalty_formula: LengthPenaltyFormula = "gnmt",
     vocabulary_size: int | None = None,
 ) -> Hypotheses:
     """One hypothesis per sentence (W = 1): what `beam_search` finds with a beam of one.
@@ -41,6 +43,7 @@ def greedy_search(
         no sentence. In the last place a sentence has, it must end.
       max_length: L, the positions that `cache` has room for; limits above it count as it.
       length_penalty: alpha, which no choice depends on, only the score.
+      length_penalty_formula: what alpha is the exponent of, see `length_penalty`.
       vocabulary_size: ids from here on are never generated.
     """
     limits = jnp.minimum(limits, max_length)
@@ -73,7 +76,7 @@ def greedy_search(
 
     is_finished = jnp.any(end.ids == END_ID, axis=-1)
     num_tokens = jnp.sum(end.ids != PAD_ID, axis=-1)
-    scores = end.log_probs / penalty(num_tokens, length_penalty)
+    scores = end.log_probs / penalty(num_tokens, length_penalty, length_penalty_formula)
     return Hypotheses(
         ids=jnp.where(is_finished[:, None], end.ids, PAD_ID)[:, None],
         scores=jnp.where(is_finished, scores, -jnp.inf)[:, None],

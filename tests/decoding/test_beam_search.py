@@ -21,8 +21,8 @@ def _search(toy, limits, **options):
     return jax.tree.map(np.asarray, jax.jit(search)(jnp.array(limits)))
 
 
-def _score(log_prob, num_tokens, alpha):
-    return log_prob / ((5 + num_tokens) / 6) ** alpha
+def _score(log_prob, num_tokens, alpha, formula="gnmt"):
+    return log_prob / (num_tokens if formula == "power" else (5 + num_tokens) / 6) ** alpha
 
 
 def _all_sentences(toy, sentence, limit, alpha, words):
@@ -38,7 +38,7 @@ def _all_sentences(toy, sentence, limit, alpha, words):
     return sorted(found, reverse=True)
 
 
-def _plain_search(toy, sentence, limit, alpha, beam_size, words):
+def _plain_search(toy, sentence, limit, alpha, beam_size, words, formula="gnmt"):
     """Beam search with lists and without any early stop but the one that loses hypotheses."""
     alive, finished = [(0.0, ())], []
     for length in range(1, limit + 1):
@@ -49,7 +49,9 @@ def _plain_search(toy, sentence, limit, alpha, beam_size, words):
         ]
         continued = sorted(continued, reverse=True)[: 2 * beam_size]
         ended = [c for c in continued[:beam_size] if c[1][-1] == END_ID]
-        finished += [(_score(log_prob, length, alpha), list(ids)) for log_prob, ids in ended]
+        finished += [
+            (_score(log_prob, length, alpha, formula), list(ids)) for log_prob, ids in ended
+        ]
         if len(ended) == len(continued[:beam_size]):
             break
         alive = [c for c in continued if c[1][-1] != END_ID][:beam_size]
@@ -79,14 +81,19 @@ def test_a_beam_wider_than_all_prefixes_finds_the_best_sentences_there_are(alpha
         _assert_same(found, sentence, best)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize(
+    ("alpha", "formula"), [(0.0, "gnmt"), (0.6, "gnmt"), (2.0, "gnmt"), (0.6, "power")]
+)
 @pytest.mark.parametrize("beam_size", [2, 3, 5])
-def test_it_finds_what_a_plain_search_without_early_stopping_finds(beam_size, alpha):
+def test_it_finds_what_a_plain_search_without_early_stopping_finds(beam_size, alpha, formula):
     toy = make_toy(0, num_sentences=16, end_bias=1.0)
     limits = [9, 6, 2, 3] * 4
-    found = _search(toy, limits, beam_size=beam_size, length_penalty=alpha)
+    found = _search(
+        toy, limits, beam_size=beam_size, length_penalty=alpha, length_penalty_formula=formula
+    )
     for sentence, limit in enumerate(limits):
-        expected = _plain_search(toy, sentence, limit, alpha, beam_size, words=[3, 4, 5, 6])
+        words = [3, 4, 5, 6]
+        expected = _plain_search(toy, sentence, limit, alpha, beam_size, words, formula)
         _assert_same(found, sentence, expected)
         np.testing.assert_array_equal(found.scores[sentence, len(expected) :], -np.inf)
 

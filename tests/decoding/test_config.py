@@ -27,6 +27,8 @@ def test_the_papers_search_is_allowed():
         ({"length_penalty": -0.1}, "length_penalty=-0.1 must be finite and not negative"),
         ({"length_penalty": float("nan")}, "length_penalty=nan must be finite"),
         ({"max_extra_tokens": -1}, "max_extra_tokens=-1 must be at least 0"),
+        ({"max_tokens": -1}, "max_tokens=-1 must be at least 0"),
+        ({"length_penalty_formula": "wu"}, "length_penalty_formula='wu' is not one of 'gnmt', 'p"),
         ({"tokens_per_batch": 0}, "tokens_per_batch=0 must be at least 1"),
         ({"average_checkpoints": 0}, "average_checkpoints=0 must be at least 1"),
     ],

@@ -1,13 +1,14 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID
 from t2t_jax.decoding.greedy import greedy_search
 from tests.decoding.toy import make_toy, num_steps, tokens
 
 
-def _by_hand(toy, sentence, limit, alpha, vocabulary_size):
+def _by_hand(toy, sentence, limit, vocabulary_size):
     ids, total = (), 0.0
     while END_ID not in ids:
         log_probs = toy.log_probs(sentence, ids)
@@ -17,10 +18,14 @@ def _by_hand(toy, sentence, limit, alpha, vocabulary_size):
         token = max(allowed, key=lambda i: log_probs[i])
         total += log_probs[token]
         ids += (token,)
-    return list(ids), total / ((5 + len(ids)) / 6) ** alpha
+    return list(ids), total
 
 
-def test_every_token_is_the_likeliest():
+PENALTIES = {"gnmt": lambda n: ((5 + n) / 6) ** 0.6, "power": lambda n: n**0.6}
+
+
+@pytest.mark.parametrize("formula", PENALTIES)
+def test_every_token_is_the_likeliest_and_the_score_is_penalised(formula):
     toy = make_toy(0, num_sentences=12)
     limits = [7, 3, 1, 5, 7, 7, 7, 4, 6, 7, 2, 7]
     found = jax.jit(
@@ -30,12 +35,14 @@ def test_every_token_is_the_likeliest():
             limits,
             max_length=7,
             length_penalty=0.6,
+            length_penalty_formula=formula,
             vocabulary_size=6,
         )
     )(jnp.array(limits))
     for sentence, limit in enumerate(limits):
-        ids, score = _by_hand(toy, sentence, limit, 0.6, vocabulary_size=6)
+        ids, log_prob = _by_hand(toy, sentence, limit, vocabulary_size=6)
         assert tokens(found.ids[sentence, 0]) == ids
+        score = log_prob / PENALTIES[formula](len(ids))
         np.testing.assert_allclose(found.scores[sentence, 0], score, rtol=1e-5)
 
 

@@ -163,6 +163,23 @@ def test_progress_ends_at_the_number_of_sentences():
     assert seen[-1] == (len(SENTENCES), len(SENTENCES))
 
 
+@pytest.mark.parametrize(
+    ("beam_size", "max_tokens", "lengths"),
+    [(1, 0, [7, 3, 0]), (3, 3, [3, 3, 0]), (1, 9, [9, 9, 0])],
+)
+def test_max_tokens_alone_rule_where_they_are_given(beam_size, max_tokens, lengths):
+    model, params = _model_and_params(dataclasses.replace(MODEL, output_bias=True))
+    bias = np.zeros(40, np.float32)
+    bias[END_ID] = -1e6  # so that no sentence ends before it must
+    params = {**params, "output": {"bias": bias}}
+    config = dataclasses.replace(
+        DECODING, beam_size=beam_size, n_best=1, max_extra_tokens=1, max_tokens=max_tokens
+    )
+    source = _source([5, 6, 7, 8, 11, END_ID], [9, END_ID], [])
+    found = jax.jit(make_decode(model, config, 40))(params, source)
+    assert np.sum(found.ids[:, 0] != PAD_ID, axis=-1).tolist() == lengths
+
+
 def test_a_sentence_longer_than_the_learned_positions_is_refused_in_words():
     translate = _translator(dataclasses.replace(MODEL, positions="learned"))
     with pytest.raises(ValueError, match="sentence 2 has 42 tokens .* max_positions=32"):

@@ -1,0 +1,274 @@
+"""Prompts in, texts out, and token by token what the language model thought of it.
+
+Axes: B rows, P prompt positions, L positions, M best next tokens.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary
+from t2t_jax.decoding.continuation import Continuations, Prompts, continue_prompts
+from t2t_jax.decoding.length_batches import LengthBatch, batches_by_length, worked_ahead
+from t2t_jax.decoding.sampling import Sampling, row_keys
+from t2t_jax.model.language_model import LanguageModel
+
+_Generate = Callable[[PyTree, Prompts], Continuations]
+
+
+class Candidate(NamedTuple):
+    """A token that may come next, and what the model says of it, before temperature and cuts."""
+
+    id: int
+    piece: str  # as the vocabulary writes it
+    logit: float
+    probability: float  # among all rows of the model's vocabulary
+
+
+class Token(NamedTuple):
+    """One step: what was chosen, and what the model liked best."""
+
+    chosen: Candidate
+    best: list[Candidate]  # likeliest first
+
+
+class Generation(NamedTuple):
+    """A prompt and what the model wrote after it."""
+
+    text: str  # the prompt, as the vocabulary writes it back, and its continuation
+    tokens: list[Token]  # of the continuation, the end token included where it came to one
+
+    @property
+    def has_ended(self) -> bool:
+        """The model came to the end; without it, to the most tokens that were allowed."""
+        return self.tokens[-1].chosen.id == END_ID
+
+
+class Generator:
+    """Continues prompts with one model, in batches of similar length.
+
+    Args:
+      model: used through `start_cache` and `decode_step`.
+      params: of `model`.
+      vocabulary: the one `model` was trained with.
+      max_new_tokens: most tokens after a prompt, the end token counted.
+      sampling: how a token is chosen.
+      top_n: best next tokens to be given for every token.
+      tokens_per_batch: longest row times rows at once, padding included.
+      compile: what compiles the loop, such as `jax.jit`. Rows know nothing of each other, so it
+        may also cut them over devices.
+      row_multiple: every batch has a multiple of so many rows, for a `compile` that cuts them.
+      opens_with_start: the model reads the start token before a prompt, as ours are trained to;
+        GPT-2 is not.
+
+    Raises:
+      ValueError: a number is too small or too large.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        params: PyTree,
+        vocabulary: Vocabulary,
+        *,
+        max_new_tokens: int,
+        sampling: Sampling,
+        compile: Callable[[_Generate], _Generate],
+        top_n: int = 0,
+        tokens_per_batch: int = 8_192,
+        row_multiple: int = 1,
+        opens_with_start: bool = True,
+    ) -> None:
+        _check_at_least(1, max_new_tokens=max_new_tokens)
+        _check_at_least(0, top_n=top_n)
+        # Neither padding nor the start token ever comes next.
+        if top_n > vocabulary.size - 2:
+            raise ValueError(
+                f"top_n={top_n} must be at most {vocabulary.size - 2}, all that may come next"
+            )
+        self._params = params
+        self._vocabulary = vocabulary
+        self._max_new_tokens = max_new_tokens
+        self._sampling = sampling
+        self._tokens_per_batch = tokens_per_batch
+        self._row_multiple = row_multiple
+        self._first_ids = [START_ID] if opens_with_start else []
+        has_table = model.config.positions == "learned"
+        self._max_positions = model.config.max_positions if has_table else None
+        self._generate = compile(
+            make_generate(
+                model,
+                max_new_tokens=max_new_tokens,
+                sampling=sampling,
+                top_n=top_n,
+                vocabulary_size=vocabulary.size,
+                max_positions=self._max_positions,
+            )
+        )
+
+    def __call__(
+        self,
+        prompts: Sequence[str],
+        *,
+        num_samples: int = 1,
+        seed: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[list[Generation]]:
+        """The `num_samples` continuations of each prompt, in the order of the input.
+
+        An empty prompt is a text from its very beginning. A text depends on its prompt, the seed,
+        the prompt's place in the input and the sample's number alone.
+
+        Args:
+          prompts: one string each.
+          num_samples: continuations of each prompt.
+          seed: of all choices.
+          progress: called with (continuations done, continuations) now and then.
+
+        Raises:
+          ValueError: a prompt and its continuation are longer than the model has learned
+            positions for, there is nothing to begin with, the model diverged, or greedy choice
+            would give the same sample again.
+        """
+        _check_at_least(1, num_samples=num_samples)
+        _check_at_least(0, seed=seed)
+        if num_samples > 1 and self._sampling.temperature == 0:
+            raise ValueError(
+                f"num_samples={num_samples} with temperature=0, which always chooses the likeliest "
+                "token, would be one text several times: set a temperature above 0, such as 1"
+            )
+        prompt_ids = [self._first_ids + ids for ids in self._vocabulary.encode(list(prompts))]
+        self._check_lengths(prompt_ids)
+        # Row by row, a prompt's samples beside each other.
+        rows = [ids for ids in prompt_ids for _ in range(num_samples)]
+        generations: list[Generation | None] = [None] * len(rows)
+        num_done = 0
+        for batch, found in self._continued(rows, num_samples, seed):
+            found = jax.tree.map(np.asarray, found)
+            for row, place in enumerate(batch.places):
+                found_of_row = jax.tree.map(lambda leaf, row=row: leaf[row], found)
+                generations[place] = self._generation(rows[place], found_of_row)
+            num_done += len(batch.places)
+            if progress is not None:
+                progress(num_done, len(rows))
+        done = iter(generation for generation in generations if generation is not None)
+        return [[next(done) for _ in range(num_samples)] for _ in prompts]
+
+    def _continued(
+        self, rows: Sequence[Sequence[int]], num_samples: int, seed: int
+    ) -> Iterator[tuple[LengthBatch, Continuations]]:
+        """Every batch with its continuations, while the batches after it are already in work."""
+
+        def start(batch: LengthBatch) -> Continuations:
+            ids = np.full((batch.num_rows, batch.length), PAD_ID, np.int32)
+            num_tokens, places = np.zeros((2, batch.num_rows), np.int32)
+            for row, place in enumerate(batch.places):
+                ids[row, : len(rows[place])] = rows[place]
+                num_tokens[row] = len(rows[place])
+                places[row] = place
+            prompt, sample = map(jnp.asarray, np.divmod(places, np.int32(num_samples)))
+            keys = row_keys(seed, prompt, sample)
+            prompts = Prompts(jnp.asarray(ids), jnp.asarray(num_tokens), keys)
+            return self._generate(self._params, prompts)
+
+        lengths = [len(ids) for ids in rows]
+        batches = batches_by_length(
+            lengths,
+            tokens_per_batch=self._tokens_per_batch,
+            extra_length=self._max_new_tokens,
+            row_multiple=self._row_multiple,
+            max_length=self._max_positions,
+        )
+        return worked_ahead(batches, start)
+
+    def _check_lengths(self, prompt_ids: Sequence[Sequence[int]]) -> None:
+        for number, ids in enumerate(prompt_ids, start=1):
+            if not ids:
+                raise ValueError(
+                    f"prompt {number} is empty: this model knows no start token, so it needs at "
+                    "least one word to go on from"
+                )
+            # The last token that is generated is never read.
+            needed = len(ids) + self._max_new_tokens - 1
+            if self._max_positions is not None and needed > self._max_positions:
+                raise ValueError(
+                    f"prompt {number} has {len(ids)} tokens and max_new_tokens is "
+                    f"{self._max_new_tokens}: {needed} positions, but the model has learned only "
+                    f"max_positions={self._max_positions}"
+                )
+
+    def _generation(self, prompt_ids: list[int], found: Continuations) -> Generation:
+        """The text of one row, whose arrays have lost their first axis."""
+        first = len(prompt_ids) - 1
+        num_new = int(np.sum(found.ids[first:] != PAD_ID))
+        new = jax.tree.map(lambda leaf: leaf[first : first + num_new].tolist(), found)
+        if num_new == 0 or not all(map(math.isfinite, new.logits)):
+            raise ValueError(
+                "the model's probabilities are no numbers: it diverged in training, so it can "
+                "write nothing"
+            )
+        tokens = [
+            Token(
+                self._candidate(*chosen),
+                [self._candidate(*candidate) for candidate in zip(*best, strict=True)],
+            )
+            for *chosen, best in zip(
+                new.ids,
+                new.logits,
+                new.probs,
+                zip(new.best_ids, new.best_logits, new.best_probs, strict=True),
+                strict=True,
+            )
+        ]
+        (text,) = self._vocabulary.decode([[*prompt_ids, *new.ids]])
+        return Generation(text, tokens)
+
+    def _candidate(self, token_id: int, logit: float, probability: float) -> Candidate:
+        return Candidate(token_id, self._vocabulary.piece(token_id), logit, probability)
+
+
+def make_generate(
+    model: LanguageModel,
+    *,
+    max_new_tokens: int,
+    sampling: Sampling,
+    top_n: int,
+    vocabulary_size: int,
+    max_positions: int | None = None,
+) -> _Generate:
+    """Builds `generate(params, prompts)`, the loop over a batch of prompts, to be compiled."""
+
+    def generate(params: PyTree, prompts: Prompts) -> Continuations:
+        num_rows, prompt_length = prompts.ids.shape
+        max_length = prompt_length + max_new_tokens - 1
+        if max_positions is not None:  # padding of the prompts has no positions
+            max_length = min(max_length, max_positions)
+        cache = model.apply({"params": params}, num_rows, max_length, method=model.start_cache)
+
+        def decode_step(cache, last_ids, position):
+            return model.apply(
+                {"params": params}, cache, last_ids, position, method=model.decode_step
+            )
+
+        return continue_prompts(
+            decode_step,
+            cache,
+            prompts,
+            max_new_tokens=max_new_tokens,
+            sampling=sampling,
+            top_n=top_n,
+            vocabulary_size=vocabulary_size,
+        )
+
+    return generate
+
+
+def _check_at_least(least: int, **values: int) -> None:
+    for name, value in values.items():
+        if value < least:
+            raise ValueError(f"{name}={value} must be at least {least}")

@@ -1,0 +1,115 @@
+"""The choice of the next token: the likeliest, or one drawn from what temperature and cuts leave.
+
+Comes in: scores of the next ids, which are logits or log-probabilities, -inf where an id may not
+come next. Goes out: the chosen ids. Every function looks at each row alone.
+
+Axes: N rows, `vocab` the next ids.
+"""
+
+import dataclasses
+from typing import no_type_check
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from t2t_jax.config_checks import check_at_least, check_types
+
+# Every random thing is a function of (seed, purpose, ...): tells this use of the seed from others.
+_PURPOSE = 2
+
+
+@no_type_check  # of its own: tests would have the arguments checked before it can
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How the next token is chosen, checked once, when it is made.
+
+    Raises:
+      ValueError: a value is not allowed.
+      TypeError: a value has the wrong type.
+    """
+
+    temperature: float = 0.0  # what logits are divided by; 0 is greedy: the likeliest
+    top_k: int = 0  # only so many likeliest may be drawn; 0: all
+    top_p: float = 1.0  # only the likeliest that together have this probability; 1: all
+
+    def __post_init__(self) -> None:
+        check_types("sampling", self)
+        if not 0 <= self.temperature < float("inf"):
+            raise ValueError(
+                f"sampling.temperature={self.temperature} must be finite and not negative"
+            )
+        check_at_least("sampling", self, 0, ("top_k",))
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"sampling.top_p={self.top_p} must be above 0 and at most 1")
+
+
+def choose(
+    scores: Float[Array, "N vocab"], keys: Key[Array, " N"], sampling: Sampling
+) -> Int[Array, " N"]:
+    """The next id of each row; of equally likely ones greedy choice takes the lowest.
+
+    A row whose scores are all -inf has nothing to choose from: what it gets means nothing.
+    """
+    if sampling.temperature == 0:
+        return jnp.argmax(scores, axis=-1)
+    return jax.vmap(jax.random.categorical)(keys, sampled_from(scores, sampling))
+
+
+def sampled_from(scores: Float[Array, "N vocab"], sampling: Sampling) -> Float[Array, "N vocab"]:
+    """Scores whose softmax is what is sampled from: temperature, then top-k, then nucleus.
+
+    That is the order of Hugging Face's `generate`: the nucleus is measured in the probabilities
+    that the temperature and the first cut have left.
+    """
+    scores = with_temperature(scores, sampling.temperature)
+    return with_top_p(with_top_k(scores, sampling.top_k), sampling.top_p)
+
+
+def with_temperature(
+    scores: Float[Array, "N vocab"], temperature: float
+) -> Float[Array, "N vocab"]:
+    """`scores` over the temperature, which is above 0: below 1 the likely become likelier."""
+    # Shifted so that the best is 0, which no temperature can make too large for a float.
+    best = jnp.max(scores, axis=-1, keepdims=True)
+    return jnp.where(scores > -jnp.inf, scores - best, -jnp.inf) / temperature
+
+
+def with_top_k(scores: Float[Array, "N vocab"], k: int) -> Float[Array, "N vocab"]:
+    """-inf where k or more ids are likelier; 0 keeps all. Fan et al. 2018.
+
+    Ids as likely as the last that is kept are kept too: no id is preferred for its number.
+    """
+    if not 0 < k < scores.shape[-1]:
+        return scores
+    least = jax.lax.top_k(scores, k)[0][:, -1:]
+    return jnp.where(scores >= least, scores, -jnp.inf)
+
+
+def with_top_p(scores: Float[Array, "N vocab"], p: float) -> Float[Array, "N vocab"]:
+    """-inf where the ids that are likelier have the probability p together. Holtzman et al. 2020.
+
+    The likeliest is always kept, however small p is, and 1 keeps all. Ids as likely as the last
+    that is kept are kept too: no id is preferred for its number.
+    """
+    if p == 1:  # sums of floats come to 1 before their last term
+        return scores
+    sorted_scores = jnp.sort(scores, axis=-1, descending=True)
+    probabilities = jax.nn.softmax(sorted_scores)
+    of_likelier = jnp.pad(jnp.cumsum(probabilities, axis=-1)[:, :-1], ((0, 0), (1, 0)))
+    least = jnp.where(of_likelier < p, sorted_scores, jnp.inf).min(axis=-1, keepdims=True)
+    return jnp.where(scores >= least, scores, -jnp.inf)
+
+
+def row_keys(
+    seed: int | Int[Array, ""], row: Int[Array, " N"], sample: Int[Array, " N"]
+) -> Key[Array, " N"]:
+    """One key for each row, from where its prompt stands in the input and which sample it is."""
+    purpose = jax.random.fold_in(jax.random.key(seed), _PURPOSE)
+    fold_in = jax.vmap(jax.random.fold_in)
+    return fold_in(jax.vmap(lambda row: jax.random.fold_in(purpose, row))(row), sample)
+
+
+def position_keys(keys: Key[Array, " N"], position: Int[Array, ""]) -> Key[Array, " N"]:
+    """The keys of one choice: those of the rows, each for the token at `position`."""
+    return jax.vmap(lambda key: jax.random.fold_in(key, position))(keys)

@@ -1,0 +1,60 @@
+import pytest
+
+from t2t_jax.decoding.length_batches import LengthBatch, batches_by_length, worked_ahead
+
+LENGTHS = [3, 40, 0, 17, 16, 1, 0, 64, 5, 33, 2]
+
+
+def test_every_text_with_tokens_is_in_one_batch_that_it_fits_in():
+    batches = list(batches_by_length(LENGTHS, tokens_per_batch=128))
+    places = [place for batch in batches for place in batch.places]
+    assert sorted(places) == [0, 1, 3, 4, 5, 7, 8, 9, 10]
+    for batch in batches:
+        assert len(batch.places) <= batch.num_rows
+        assert batch.num_rows * batch.length <= 128
+        assert all(LENGTHS[place] <= batch.length for place in batch.places)
+
+
+def test_the_longest_come_first_and_shapes_are_few():
+    batches = list(batches_by_length(range(1, 65), tokens_per_batch=256))
+    lengths = [batch.length for batch in batches]
+    assert lengths == sorted(lengths, reverse=True)
+    assert {(batch.num_rows, batch.length) for batch in batches} == {(4, 64), (8, 32), (16, 16)}
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({}, (4, 16)),  # three texts, not the 25 rows that there is room for
+        ({"row_multiple": 3}, (6, 16)),
+        ({"extra_length": 184}, (2, 16)),
+        ({"tokens_per_batch": 1}, (1, 16)),
+        ({"tokens_per_batch": 1, "row_multiple": 8}, (8, 16)),
+        ({"max_length": 9}, (4, 9)),
+    ],
+)
+def test_the_shape_of_a_batch(options, shape):
+    options = {"tokens_per_batch": 400} | options
+    batch = next(batches_by_length([2, 9, 4], **options))
+    assert (batch.num_rows, batch.length) == shape
+
+
+def test_one_batch_is_in_work_while_another_is_looked_at():
+    batches = [LengthBatch([place], 1, 16) for place in range(3)]
+    events = []
+
+    def start(batch):
+        events.append(("start", batch.places[0]))
+        return -batch.places[0]
+
+    for batch, result in worked_ahead(batches, start):
+        assert result == -batch.places[0]
+        events.append(("look", batch.places[0]))
+    assert events == [
+        ("start", 0),
+        ("start", 1),
+        ("look", 0),
+        ("start", 2),
+        ("look", 1),
+        ("look", 2),
+    ]
