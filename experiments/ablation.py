@@ -175,7 +175,7 @@ def changes_text(changes: Mapping[str, Any]) -> str:
 def num_params(config: ConfigDict) -> int:
     """Number of parameters of the model, counted by its shapes; nothing is computed."""
     from t2t_jax.model.config import TransformerConfig
-    from t2t_jax.model.transformer import num_parameters
+    from t2t_jax.model.families import num_parameters
 
     return num_parameters(TransformerConfig(**as_dict(config)["model"]))
 

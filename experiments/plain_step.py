@@ -1,6 +1,6 @@
 """Our training step against one written out by hand, and against the matrix products alone.
 
-    python -m experiments.plain_step
+    python -m experiments.plain_step --config=configs/multi30k.py
 
 Both train the same sizes (3 + 3 layers, d_model 256, d_ff 1024, 4 heads, 8,000 rows, dropout 0.1,
 float32) on the same full batches, take turns, and are rated by the median of their rounds. The
@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from absl import app, flags
+from ml_collections import config_flags
 
-from configs import multi30k
 from experiments.launchers.local import FASTER_ALLOCATION
 from t2t_jax.data.batches import Batch
 from t2t_jax.model.config import TransformerConfig
@@ -162,14 +163,12 @@ def _rate(runs: list[Callable]) -> list[float]:
     return [statistics.median(taken[1:]) for taken in times]  # the first round compiles
 
 
-def main() -> None:
+def _main(_: list[str]) -> None:
     """Measures and prints one JSON object."""
     if any(name not in os.environ for name in FASTER_ALLOCATION):
-        os.execve(
-            sys.executable, [sys.executable, "-m", "experiments.plain_step"],
-            {**FASTER_ALLOCATION, **os.environ},
-        )  # fmt: skip
-    sections = multi30k.get_config()
+        command = [sys.executable, "-m", "experiments.plain_step", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**FASTER_ALLOCATION, **os.environ})
+    sections = flags.FLAGS.config
     config = TransformerConfig(**{**sections.model, **_SMALL})
     training = TrainingConfig(**sections.training)
     ids = np.random.default_rng(0).integers(4, config.vocabulary_rows, (2, _ROWS, _LENGTH))
@@ -200,4 +199,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    config_flags.DEFINE_config_file(
+        "config", None, "its keys that are no sizes: a file of configs/"
+    )
+    flags.mark_flag_as_required("config")
+    app.run(_main)

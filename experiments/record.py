@@ -103,11 +103,13 @@ def config_differences(old: dict, new: dict) -> list[tuple[str, Any, Any]]:
 
 
 def score_text(values: dict[str, Any]) -> str:
-    """The scores of a record in a few words: "PPL 1.23  BLEU 91.2"."""
+    """The scores of a record in a few words: "PPL 1.23  BLEU 91.2", without BLEU accuracy."""
     scores = values.get("scores", {})
     perplexity = scores.get("dev", {}).get("perplexity")
-    bleu = scores.get("test", {}).get("bleu")
+    test = scores.get("test", {})
     words = [] if perplexity is None else [f"PPL {perplexity:.2f}"]
-    if bleu is not None:
-        words.append(f"BLEU {bleu:.1f}")
+    if "bleu" in test:
+        words.append(f"BLEU {test['bleu']:.1f}")
+    elif "accuracy" in test:
+        words.append(f"accuracy {test['accuracy']:.1%}")
     return "  ".join(words) or "no scores"

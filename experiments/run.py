@@ -70,10 +70,7 @@ def _train_and_score(this_run: Run, directory: Path) -> dict[str, Any]:
 
     start = time.monotonic()
     bleu_on_dev = this_run.config["evaluation"]["bleu_on_dev"]
-    scores = {
-        "dev": score.score(directory, "dev", translates=bleu_on_dev),
-        "test": score.score(directory, "test"),
-    }
+    scores = score.score_splits(directory, {"dev": bleu_on_dev, "test": True})
     seconds = {"train": training["seconds"], "score": time.monotonic() - start}
     return _record(this_run, training, scores, seconds)
 

@@ -1,9 +1,10 @@
 """The tables there are, by the name typed on the command line."""
 
-from experiments import quickstart, table3
+from experiments import architectures, discrepancies, quickstart, table3
 from experiments.ablation import Table
 
-TABLES: dict[str, Table] = {table.name: table for table in (table3.TABLE, quickstart.TABLE)}
+_TABLES = (table3.TABLE, quickstart.TABLE, discrepancies.TABLE, architectures.TABLE)
+TABLES: dict[str, Table] = {table.name: table for table in _TABLES}
 
 
 def find_table(name: str) -> Table:

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from configs import base, big, multi30k, tiny
+from configs import base, big, classifier, language_model, masked_language_model, multi30k, tiny
 from experiments.ablation import check_config, flat
 
-MODULES = [base, big, multi30k, tiny]
+# Of another config with changes; the comments are there.
+CHANGED = [big, classifier, language_model, masked_language_model]
+MODULES = [base, multi30k, tiny, *CHANGED]
 by_name = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 
 
@@ -34,7 +36,7 @@ def test_every_key_has_a_comment_and_the_header_a_command(module):
     source = Path(module.__file__).read_text(encoding="utf-8")
     assert "--config=configs/" in module.__doc__
     assert "Measured figures: see README" in module.__doc__
-    if module is big:
+    if module in CHANGED:
         return
     assignments = re.findall(
         r"^    [a-z]+\.([a-z_0-9]+) = (?!.*ConfigDict).*$", source, re.MULTILINE

@@ -34,11 +34,11 @@ def test_first_loss_and_update_are_those_of_our_step():
     params["embedding"]["table"] = plain_state[0]["table"]
     for side in ("encoder", "decoder"):
         for number, (attentions, inner, outer) in enumerate(plain_state[0][side]):
-            layer = params[f"{side}_layers_{number}"]
+            layer = params[side][f"layers_{number}"]
             layer["feed_forward"]["inner"]["kernel"] = inner
             layer["feed_forward"]["outer"]["kernel"] = outer
             for name, weights in zip(
-                ("self_attention", "cross_attention"), attentions, strict=False
+                ("self_attentions_0", "cross_attention"), attentions, strict=False
             ):
                 for part, matrix in zip(("query", "key", "value", "output"), weights, strict=True):
                     kernel = layer[name][part]["kernel"]

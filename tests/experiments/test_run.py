@@ -33,13 +33,14 @@ def verbs(monkeypatch):
         calls.append(("train", config))
         record.write_json(workdir / "training.json", TRAINING)
 
-    def score(workdir, split, translates=True):
-        calls.append(("score", split, translates))
-        return {"perplexity": 1.5, "tokens": 10, "bleu": 90.0, "bleu_signature": "s"}
+    def score_splits(workdir, splits):
+        calls.append(("score", splits))
+        scores = {"perplexity": 1.5, "tokens": 10, "bleu": 90.0, "bleu_signature": "s"}
+        return dict.fromkeys(splits, scores)
 
     cli = types.ModuleType("t2t_jax.cli")
     cli.train = types.SimpleNamespace(train=train)
-    cli.score = types.SimpleNamespace(score=score)
+    cli.score = types.SimpleNamespace(score_splits=score_splits)
     monkeypatch.setitem(sys.modules, "t2t_jax.cli", cli)
     return types.SimpleNamespace(calls=calls, cli=cli)
 
@@ -74,10 +75,8 @@ def test_training_gets_the_rows_locked_config_with_the_seed(verbs, directory):
     assert config.is_locked
     expected = quickstart.TABLE.rows(tiny.get_config()).named("one_head").config(tiny.get_config())
     assert flat(config) == flat(expected) | {"seed": 3}
-    assert [call for call in verbs.calls if call[0] == "score"] == [
-        ("score", "dev", False),
-        ("score", "test", True),
-    ]
+    # In one call, which loads the model once.
+    assert verbs.calls[1:] == [("score", {"dev": False, "test": True})]
 
 
 def test_a_finished_run_calls_no_verb(verbs, directory):
@@ -123,6 +122,14 @@ def test_a_directory_without_a_run_is_refused(tmp_path):
     (tmp_path / "run.json").write_text('{"table": "t"}')
     with pytest.raises(ValueError, match="lacks row, changes, seed, config, base"):
         record.read_run(tmp_path)
+
+
+def test_a_record_in_a_few_words_has_the_score_of_its_task():
+    dev = {"perplexity": 1.25}
+    text = record.score_text({"scores": {"dev": dev, "test": {"bleu": 90.04, "accuracy": 0.9}}})
+    assert text == "PPL 1.25  BLEU 90.0"
+    text = record.score_text({"scores": {"dev": dev, "test": {"accuracy": 0.987}}})
+    assert text == "PPL 1.25  accuracy 98.7%"
 
 
 def test_writing_json_replaces_the_whole_file_and_leaves_no_other(tmp_path):

@@ -17,5 +17,6 @@ def test_a_short_training_has_a_speed_and_a_peak_memory(tmp_path):
     assert 0 < measured["seconds_to_first_step"] < 300
     assert measured["target_tokens_per_second"] > 0
     assert measured["peak_memory_mib"] > 50
-    with pytest.raises(ValueError, match="training ended after 4 log windows"):
+    # Five, where the first measurement stopped it between two entries.
+    with pytest.raises(ValueError, match="training ended after [45] log windows"):
         speed.measure(arguments, tmp_path / "run", num_windows=9)
