@@ -2,12 +2,16 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PARITY_VENV := .venv-parity
+# Its CPU build is enough, where the package index offers one under this version.
+TORCH := torch==2.13.0
 
-.PHONY: help quickstart test format
+.PHONY: help quickstart test parity format
 
 help:
 	@echo "make quickstart   train a small ablation on the embedded corpus and print its table"
 	@echo "make test         format, lint, imports, types, tests"
+	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (installs them apart)"
 	@echo "make format       let ruff format the code"
 
 $(VENV)/installed: pyproject.toml
@@ -28,7 +32,17 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
-	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=auto --maxprocesses=4
+	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=auto --maxprocesses=4 -m 'not parity'
+
+$(PARITY_VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(PARITY_VENV)
+	$(PARITY_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(PARITY_VENV)/bin/python -m pip install --quiet $(TORCH)
+	$(PARITY_VENV)/bin/python -m pip install --quiet --editable '.[parity,test]'
+	touch $@
+
+parity: $(PARITY_VENV)/installed
+	JAX_PLATFORMS=cpu $(PARITY_VENV)/bin/pytest -m parity tests/interop tests/parity
 
 format: $(VENV)/installed-test
 	$(BIN)/ruff format .

@@ -3,7 +3,10 @@
     t2t-jax prepare   --config=configs/tiny.py                learn the vocabulary, tokenise once
     t2t-jax train     --config=configs/tiny.py --workdir=W    train, or go on with what is there
     t2t-jax translate --workdir=W < sentences > translations
-    t2t-jax score     --workdir=W --split=test                perplexity and BLEU
+    t2t-jax generate  --workdir=W --prompt="The dog"          what a language model writes next
+    t2t-jax classify  --workdir=W < sentences > classes
+    t2t-jax score     --workdir=W --split=test                perplexity, and BLEU or accuracy
+    t2t-jax export    --workdir=W --format=marian --output=DIR    for transformers or CTranslate2
 
 Every key of a config can be set: --config.section.key=value. `t2t-jax VERB --help` explains one.
 """
@@ -15,11 +18,19 @@ from collections.abc import Callable
 import jax
 from absl import app, flags, logging
 
-from t2t_jax.cli import prepare, score, train, translate
+from t2t_jax.cli import classify, export, generate, prepare, score, train, translate
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.training.loop import Stopped
 
-_VERBS = {"prepare": prepare, "train": train, "translate": translate, "score": score}
+_VERBS = {
+    "prepare": prepare,
+    "train": train,
+    "translate": translate,
+    "generate": generate,
+    "classify": classify,
+    "score": score,
+    "export": export,
+}
 
 
 def main() -> None:

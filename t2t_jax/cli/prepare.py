@@ -10,20 +10,24 @@ import sys
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from t2t_jax.cli.sections import check_vocabulary_fits, read_sections
+from t2t_jax.cli.sections import check_classes_fit, check_vocabulary_fits, read_sections
 from t2t_jax.data.prepared import Prepared
 from t2t_jax.data.prepared import prepare as prepare_data
+from t2t_jax.data.vocabulary import Vocabulary
 
 
-def prepare(config: ConfigDict) -> Prepared:
+def prepare(config: ConfigDict, vocabulary: Vocabulary | None = None) -> Prepared:
     """The prepared corpus of `config`, made if it is not there.
+
+    A `vocabulary` that is given is used in the place of one that is learned.
 
     Raises:
       ValueError: the config or the corpus is wrong.
     """
     sections = read_sections(config)
-    prepared = prepare_data(sections.data, lambda line: print(line, file=sys.stderr))
+    prepared = prepare_data(sections.data, lambda line: print(line, file=sys.stderr), vocabulary)
     check_vocabulary_fits(sections.model, prepared.vocabulary.size)
+    check_classes_fit(sections.model, prepared.classes)
     return prepared
 
 

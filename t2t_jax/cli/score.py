@@ -1,14 +1,17 @@
-"""t2t-jax score: perplexity and BLEU of a trained model on a split of its corpus.
+"""t2t-jax score: how good a trained model is on a split of its corpus.
 
     t2t-jax score --workdir=W --split=test
 
-Prints the scores as JSON, and leaves them in W/scores, the translations in W/translations.
+Prints the scores as JSON, and leaves them in W/scores: perplexity and accuracy, of a translation
+model also BLEU (the translations are in W/translations), of a classifier the accuracy of each
+class, of a language model what a unigram and a bigram model reach.
 """
 
 import dataclasses
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,16 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from t2t_jax.cli import workdir as run_directory
+from t2t_jax.cli.classify import classify_with
 from t2t_jax.cli.prepare import prepare
+from t2t_jax.cli.pretrained import given_vocabulary
 from t2t_jax.cli.train import make_evaluate
 from t2t_jax.cli.translate import translate_with
 from t2t_jax.cli.workdir_flags import define_workdir_flags
-from t2t_jax.data.corpus import read_pairs
+from t2t_jax.data.corpus import read_examples, read_pairs
+from t2t_jax.data.prepared import Prepared
 from t2t_jax.evaluation.bleu import bleu
+from t2t_jax.evaluation.ngram import Sentences, most_frequent_accuracy, ngram_perplexities
 from t2t_jax.json_files import write_json
 from t2t_jax.training.loss import perplexity
 
@@ -29,32 +36,71 @@ from t2t_jax.training.loss import perplexity
 def score(
     workdir: Path, split: str, config: ConfigDict | None = None, *, translates: bool = True
 ) -> dict[str, Any]:
-    """Perplexity per token (unsmoothed) and BLEU (percent) on `split`, which are also written.
+    """The scores of the model of `workdir` on `split`, which are also written.
 
-    Without `translates` there is no BLEU, which is most of the work.
+    Every task: perplexity (unsmoothed) and accuracy of what is to be predicted. Also, by task:
+
+    translation                BLEU (percent), which is most of the work, if `translates`
+    language_modelling         perplexity of a unigram and of a bigram model of the same text
+    masked_language_modelling  accuracy of guessing the most frequent token
+    classification             accuracy of each class
 
     Raises:
       ValueError: there is no trained model, no such split, or the corpus does not give the
-        vocabulary that the model was trained with.
+        vocabulary or the classes that the model was trained with.
     """
-    started = time.monotonic()
+    return score_splits(workdir, {split: translates}, config)[split]
+
+
+def score_splits(
+    workdir: Path, splits: Mapping[str, bool], config: ConfigDict | None = None
+) -> dict[str, dict[str, Any]]:
+    """`score` for several splits, each with its `translates`, by a model that is loaded once.
+
+    Raises:
+      ValueError: as `score`.
+    """
     config = config or run_directory.read_config(workdir)
     trained = run_directory.load_trained(workdir, config)
-    prepared = prepare(config)
+    prepared = prepare(config, given_vocabulary(workdir / "vocabulary.model"))
+    _check_same_corpus(workdir, trained, prepared)
+    for split in splits:
+        if split not in prepared.splits:
+            raise ValueError(f"split {split!r} is none of {', '.join(prepared.splits)}")
+    return {
+        split: _score(workdir, trained, prepared, split, translates)
+        for split, translates in splits.items()
+    }
+
+
+def _check_same_corpus(workdir: Path, trained: run_directory.Trained, prepared: Prepared) -> None:
     if prepared.vocabulary.fingerprint != trained.vocabulary.fingerprint:
         raise ValueError(
             f"the corpus now gives the vocabulary {prepared.vocabulary.fingerprint}, but {workdir} "
             f"was trained with {trained.vocabulary.fingerprint}: it cannot be scored on this corpus"
         )
-    if split not in prepared.splits:
-        raise ValueError(f"split {split!r} is none of {', '.join(prepared.splits)}")
-    sections = trained.sections
-    evaluate = make_evaluate(sections, trained.devices, trained.model, prepared.splits[split])
-    total = evaluate(trained.params)
+    if prepared.classes != trained.classes:
+        raise ValueError(
+            f"the corpus now has the classes {', '.join(prepared.classes)}, but {workdir} was "
+            f"trained with {', '.join(trained.classes)}: it cannot be scored on this corpus"
+        )
 
+
+def _score(
+    workdir: Path,
+    trained: run_directory.Trained,
+    prepared: Prepared,
+    split: str,
+    translates: bool,
+) -> dict[str, Any]:
+    started = time.monotonic()
+    sections = trained.sections
+    evaluate = make_evaluate(sections, trained.devices, trained.model, prepared, split)
+    total = evaluate(trained.params)
     scores = {
         "split": split,
-        "direction": f"{sections.data.source_language}-{sections.data.target_language}",
+        "task": sections.data.task,
+        "direction": sections.data.direction,
         "step": trained.step,
         "perplexity": perplexity(total),
         "accuracy": float(total.correct / total.tokens),
@@ -62,9 +108,15 @@ def score(
         "vocabulary_fingerprint": trained.vocabulary.fingerprint,
         "data_fingerprint": prepared.fingerprint,
     }
-    if translates:
-        scores |= _bleu_scores(trained, split, workdir / "translations" / f"{split}.txt")
-        scores["decoding"] = dataclasses.asdict(trained.sections.decoding)
+    match sections.data.task:
+        case "translation" if translates:
+            scores |= _bleu_scores(trained, split, workdir / "translations" / f"{split}.txt")
+        case "language_modelling":
+            scores |= _ngram_scores(prepared, split)
+        case "masked_language_modelling":
+            scores |= _most_frequent_scores(prepared, split)
+        case "classification":
+            scores |= _class_scores(trained, split)
     scores["seconds"] = time.monotonic() - started
     write_json(workdir / "scores" / f"{split}.json", scores)
     return scores
@@ -88,13 +140,40 @@ def _bleu_scores(
         "bleu": result.score,
         "bleu_signature": result.signature,
         "sentences": len(sources),
+        "decoding": dataclasses.asdict(sections.decoding),
     }
+
+
+def _ngram_scores(prepared: Prepared, split: str) -> dict[str, Any]:
+    train, text = (
+        Sentences(each.target_ids, each.target_offsets)
+        for each in (prepared.splits["train"], prepared.splits[split])
+    )
+    found = ngram_perplexities(train, text, prepared.vocabulary.size)
+    return {"unigram_perplexity": found.unigram, "bigram_perplexity": found.bigram}
+
+
+def _most_frequent_scores(prepared: Prepared, split: str) -> dict[str, Any]:
+    train, text = (prepared.splits[name].target_ids for name in ("train", split))
+    return {"most_frequent_accuracy": most_frequent_accuracy(train, text)}
+
+
+def _class_scores(trained: run_directory.Trained, split: str) -> dict[str, Any]:
+    texts, names = map(list, zip(*read_examples(trained.sections.data, split), strict=True))
+    right: dict[str, list[bool]] = {}
+    for found, name in zip(classify_with(trained, texts), names, strict=True):
+        if found is not None:
+            right.setdefault(name, []).append(found.name == name)
+    by_class = {name: sum(right[name]) / len(right[name]) for name in sorted(right)}
+    return {"accuracy_by_class": by_class}
 
 
 def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     define_workdir_flags(arguments, __name__)
-    flags.DEFINE_string("split", "test", "train, dev or test; long too for the embedded corpus")
+    flags.DEFINE_string(
+        "split", "test", "train, dev or test; long too for the embedded corpus, but not to classify"
+    )
 
 
 def main() -> None:

@@ -14,6 +14,14 @@ from t2t_jax.training.config import TrainingConfig
 
 Section = TypeVar("Section")
 
+# The families that can learn each task.
+_FAMILIES = {
+    "translation": ("encoder_decoder", "recurrent"),
+    "language_modelling": ("decoder_only",),
+    "masked_language_modelling": ("encoder_only",),
+    "classification": ("encoder_only",),
+}
+
 
 class DevicesConfig(NamedTuple):
     """Which devices a run uses."""
@@ -56,6 +64,7 @@ def read_sections(config: ConfigDict) -> Sections:
     )
     if type(sections.seed) is not int or not 0 <= sections.seed < 2**31:
         raise ValueError(f"seed={sections.seed!r} must be a whole number from 0 to 2^31 - 1")
+    _check_task(sections)
     training = sections.training
     num_checkpoints = -(-training.steps // training.checkpoint_every_steps)
     if num_checkpoints < sections.decoding.average_checkpoints:
@@ -72,12 +81,42 @@ def read_sections(config: ConfigDict) -> Sections:
     return sections
 
 
+def _check_task(sections: Sections) -> None:
+    task, model = sections.data.task, sections.model
+    if model.family not in _FAMILIES[task]:
+        allowed = " or ".join(repr(family) for family in _FAMILIES[task])
+        raise ValueError(
+            f"data.task={task!r} cannot be learned by model.family={model.family!r}: it needs "
+            f"{allowed}"
+        )
+    if model.family == "encoder_only" and (model.pooling == "none") == (task == "classification"):
+        needed = "'cls', 'mean' or 'query'" if task == "classification" else "'none'"
+        raise ValueError(
+            f"data.task={task!r} does not go with model.pooling={model.pooling!r}: it needs "
+            f"{needed}"
+        )
+    if task == "classification" and sections.training.label_smoothing > 0:
+        raise ValueError(
+            f"training.label_smoothing={sections.training.label_smoothing} must be 0 where "
+            "data.task='classification': padding has a row beside the classes"
+        )
+
+
 def check_vocabulary_fits(model: TransformerConfig, vocabulary_size: int) -> None:
     """Raises ValueError if there are more pieces than rows in the embedding."""
     if model.vocabulary_rows < vocabulary_size:
         raise ValueError(
             f"model.vocabulary_rows={model.vocabulary_rows} is less than the {vocabulary_size} "
             "pieces of the vocabulary: it must be at least as many"
+        )
+
+
+def check_classes_fit(model: TransformerConfig, classes: tuple[str, ...]) -> None:
+    """Raises ValueError unless the model has a logit for each class; without classes all fits."""
+    if classes and model.num_classes != len(classes):
+        raise ValueError(
+            f"model.num_classes={model.num_classes}, but the corpus has {len(classes)} classes "
+            f"({', '.join(classes)}): it must be as many"
         )
 
 

@@ -2,9 +2,11 @@
 
     t2t-jax train --config=configs/tiny.py --workdir=W
     t2t-jax train --config=configs/tiny.py --workdir=W --config.training.steps=500
+    t2t-jax train --config=configs/multi30k.py --workdir=W --init=hf:DIR
 
 The same command again continues from the last checkpoint, and does nothing when the run is done.
-W then holds the config, the vocabulary, checkpoints, metrics.jsonl and TensorBoard files.
+W then holds the config, the vocabulary, a classifier's classes.txt, checkpoints, metrics.jsonl and
+TensorBoard files.
 """
 
 import sys
@@ -12,17 +14,20 @@ from pathlib import Path
 
 import jax.numpy as jnp
 from absl import flags
+from flax import linen as nn
 from ml_collections import ConfigDict, config_flags
 
+from t2t_jax.cli import pretrained
 from t2t_jax.cli import workdir as run_directory
 from t2t_jax.cli.prepare import prepare
 from t2t_jax.cli.sections import Sections, read_sections
 from t2t_jax.data.batches import BucketedBatches
 from t2t_jax.data.feed import feed
-from t2t_jax.data.prepared import Prepared, PreparedSplit
+from t2t_jax.data.masking import Masking
+from t2t_jax.data.prepared import Prepared
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import write_json
-from t2t_jax.model.transformer import Transformer, num_parameters
+from t2t_jax.model.families import make_model, num_parameters
 from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.loss import LossFn, make_loss_fn, sum_of
@@ -30,36 +35,52 @@ from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.schedule import learning_rate
 from t2t_jax.training.step import make_eval_step, make_train_state, make_train_step
 
+# Of the masks that dev and test are scored with: the same for every run.
+_EVALUATION_SEED = 0
 
-def train(config: ConfigDict, workdir: Path) -> None:
+
+def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
     """Trains as `config` says, in `workdir`, from where the run there stands.
+
+    With `init`, hf:DIR, it begins with the weights of another library's model: the model section
+    is theirs but for dropout and dtype, the vocabulary is their tokenizer.
 
     Raises:
       ValueError, TypeError: the config or the corpus is wrong, or `workdir` is of another run.
       loop.Stopped: a signal asked to stop; the state was saved.
     """
+    begin = None
+    if init is not None:
+        begin = pretrained.beginning(pretrained.directory_of(init, "init"), config)
+        config = begin.config
+    elif (workdir / "vocabulary.model").is_dir():
+        raise ValueError(f"{workdir} holds a run that began with --init=hf:DIR: give it again")
     sections = read_sections(config)
-    if sections.model.num_decoder_layers < 1:
+    if sections.model.family != "encoder_only" and sections.model.num_decoder_layers < 1:
         raise ValueError("model.num_decoder_layers=0: a decoder needs at least 1 layer to attend")
-    prepared = prepare(config)
+    prepared = prepare(config, begin.vocabulary if begin else None)
     devices = make_devices(sections.devices.data)
     _check_lengths(prepared, sections, devices)
-    batches = _batches(prepared.splits["train"], sections, devices, shuffle=True)
+    batches = _batches(prepared, "train", sections, devices, shuffle=True)
     run_directory.check_vocabulary(workdir, prepared.vocabulary)
     run_directory.write_config(workdir, config)
     prepared.vocabulary.save(workdir / "vocabulary.model")
+    run_directory.write_classes(workdir, prepared.classes)
 
-    model = Transformer(sections.model)
+    model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
     make_state = devices.compile(lambda seed: make_train_state(model, optimizer, seed))
     state = make_state(sections.seed)
+    if begin is not None:
+        params = pretrained.with_pretrained(state.params, begin.params)
+        state = state._replace(params=devices.put_replicated(params))
     train_step = make_train_step(_loss_fn(model, sections), optimizer)
     num_params = num_parameters(sections.model)
     _log_start(num_params, devices, batches)
 
     with Checkpoints(
         workdir / "checkpoints",
-        identity=run_directory.identity(prepared.vocabulary),
+        identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
         # And one that a stopped run saves out of turn.
         keep=sections.training.keep_checkpoints + 1,
     ) as checkpoints:
@@ -74,7 +95,7 @@ def train(config: ConfigDict, workdir: Path) -> None:
             sections.training,
             train_step=devices.compile_train_step(train_step),
             feed=lambda start, stop: feed(batches, start, stop, devices.put_batch),
-            evaluate=make_evaluate(sections, devices, model, prepared.splits["dev"]),
+            evaluate=make_evaluate(sections, devices, model, prepared, "dev"),
             learning_rate=lambda step: float(
                 learning_rate(jnp.asarray(step), sections.training, sections.model.d_model)
             ),
@@ -85,7 +106,7 @@ def train(config: ConfigDict, workdir: Path) -> None:
         "params": num_params,
         "data_fingerprint": prepared.fingerprint,
         "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
-        "direction": f"{sections.data.source_language}-{sections.data.target_language}",
+        "direction": sections.data.direction,
         "hardware": devices.describe(),
         "non_padding_share": batches.non_padding_share,
     }
@@ -95,11 +116,11 @@ def train(config: ConfigDict, workdir: Path) -> None:
 
 
 def make_evaluate(
-    sections: Sections, devices: Devices, model: Transformer, split: PreparedSplit
+    sections: Sections, devices: Devices, model: nn.Module, prepared: Prepared, split: str
 ) -> loop.Evaluate:
     """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each."""
     eval_step = devices.compile(make_eval_step(_loss_fn(model, sections)))
-    batches = _batches(split, sections, devices, shuffle=False)
+    batches = _batches(prepared, split, sections, devices, shuffle=False)
 
     def evaluate(params):
         fed = feed(batches, 0, batches.batches_per_epoch, devices.put_batch)
@@ -108,22 +129,32 @@ def make_evaluate(
     return evaluate
 
 
-def _loss_fn(model: Transformer, sections: Sections) -> LossFn:
+def _loss_fn(model: nn.Module, sections: Sections) -> LossFn:
     training = sections.training
-    return make_loss_fn(model, training.label_smoothing, training.loss_chunk_tokens)
+    return make_loss_fn(
+        model,
+        training.label_smoothing,
+        training.loss_chunk_tokens,
+        training.label_smoothing_mass,
+    )
 
 
 def _batches(
-    split: PreparedSplit, sections: Sections, devices: Devices, *, shuffle: bool
+    prepared: Prepared, split: str, sections: Sections, devices: Devices, *, shuffle: bool
 ) -> BucketedBatches:
+    masking = None
+    if sections.data.task == "masked_language_modelling":
+        seed = sections.seed if shuffle else _EVALUATION_SEED
+        masking = Masking(sections.data.mask_rate, prepared.vocabulary.size, seed)
     return BucketedBatches(
-        split,
+        prepared.splits[split],
         source_tokens_per_batch=sections.data.source_tokens_per_batch,
         target_tokens_per_batch=sections.data.target_tokens_per_batch,
         num_buckets=sections.data.num_buckets,
         row_multiple=devices.num_data,
         seed=sections.seed,
         shuffle=shuffle,
+        masking=masking,
     )
 
 
@@ -134,9 +165,10 @@ def _check_lengths(prepared: Prepared, sections: Sections, devices: Devices) -> 
       ValueError: it has more tokens than there are learned positions, or than fit in a batch.
     """
     for name, split in prepared.splits.items():
-        _batches(split, sections, devices, shuffle=False)
+        _batches(prepared, name, sections, devices, shuffle=False)
         longest = max(split.source_lengths.max(), split.target_lengths.max())
-        if sections.model.positions == "learned" and longest > sections.model.max_positions:
+        has_table = sections.model.positions == "learned" and sections.model.family != "recurrent"
+        if has_table and longest > sections.model.max_positions:
             raise ValueError(
                 f"model.max_positions={sections.model.max_positions} is less than the {longest} "
                 f"tokens of a sentence of {name}; learned positions need as many"
@@ -145,10 +177,14 @@ def _check_lengths(prepared: Prepared, sections: Sections, devices: Devices) -> 
 
 def _log_start(num_params: int, devices: Devices, batches: BucketedBatches) -> None:
     _log(f"{num_params / 1e6:.2f} million parameters on {devices.describe()}")
-    shapes = ", ".join(f"{rows} x ({source} + {target})" for rows, source, target in batches.shapes)
+    sides = "source + target" if batches.shapes[0].source_length else "target"
+    shapes = ", ".join(
+        f"{rows} x ({source} + {target})" if source else f"{rows} x {target}"
+        for rows, source, target in batches.shapes
+    )
     _log(
         f"an epoch is {batches.batches_per_epoch} batches, {batches.non_padding_share:.1%} of them "
-        f"tokens, the rest padding; shapes, rows x (source + target): {shapes}"
+        f"tokens, the rest padding; shapes, rows x ({sides}): {shapes}"
     )
 
 
@@ -160,9 +196,11 @@ def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
     flags.DEFINE_string("workdir", None, "where the run is kept, or is found again")
+    told = "hf:DIR: begin with the weights of a directory in Hugging Face format"
+    flags.DEFINE_string("init", None, told)
     flags.mark_flags_as_required(["config", "workdir"])
 
 
 def main() -> None:
     """Runs the verb."""
-    train(flags.FLAGS.config, Path(flags.FLAGS.workdir).expanduser())
+    train(flags.FLAGS.config, Path(flags.FLAGS.workdir).expanduser(), flags.FLAGS.init)

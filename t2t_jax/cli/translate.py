@@ -2,21 +2,21 @@
 
     t2t-jax translate --workdir=W < sentences.en > sentences.de
     t2t-jax translate --workdir=W --config.decoding.beam_size=1 < sentences.en
+    t2t-jax translate --model=hf:DIR < sentences.en    a MarianMT model in Hugging Face format
 
 Lines stay in their order; an empty line gives an empty line. With --config.decoding.n_best above
 1, each translation is a line of its own: number of the sentence, score, translation, tabs between.
 """
 
-import io
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from absl import flags
 from ml_collections import ConfigDict
 
 from t2t_jax.cli import workdir as run_directory
-from t2t_jax.cli.workdir_flags import define_workdir_flags
+from t2t_jax.cli.families import check_family
+from t2t_jax.cli.lines import read_lines, text_output
+from t2t_jax.cli.workdir_flags import UsableModel, define_model_flags, model_of_flags
 from t2t_jax.decoding.translate import Translation, Translator
 from t2t_jax.training.progress import Progress
 
@@ -33,10 +33,13 @@ def translate(
     return translate_with(run_directory.load_trained(workdir, config), sentences)
 
 
-def translate_with(
-    trained: run_directory.Trained, sentences: Sequence[str]
-) -> list[list[Translation]]:
-    """The n best translations of each sentence, by a model that is loaded."""
+def translate_with(trained: UsableModel, sentences: Sequence[str]) -> list[list[Translation]]:
+    """The n best translations of each sentence, by a model that is loaded.
+
+    Raises:
+      ValueError: the model does not translate, or a sentence is too long for it.
+    """
+    check_family(trained.sections.model, "translate")
     translator = Translator(
         trained.model,
         trained.params,
@@ -51,22 +54,15 @@ def translate_with(
 
 def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
-    define_workdir_flags(arguments, __name__)
+    define_model_flags(arguments, __name__)
 
 
 def main() -> None:
     """Runs the verb."""
-    output = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True)
-    data = sys.stdin.buffer.read()
-    try:
-        lines = data.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        number = data[: error.start].count(b"\n") + 1
-        raise ValueError(f"line {number} of the input is not UTF-8") from error
-    sentences = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
-    workdir = Path(flags.FLAGS.workdir).expanduser()
-    for number, translations in enumerate(translate(workdir, sentences, flags.FLAGS.config), 1):
-        if flags.FLAGS.config.decoding.n_best == 1:
+    output = text_output()
+    trained = model_of_flags()
+    for number, translations in enumerate(translate_with(trained, read_lines()), 1):
+        if trained.sections.decoding.n_best == 1:
             print(translations[0].text, file=output)
             continue
         for translation in translations:

@@ -1,23 +1,26 @@
 """What a run leaves in its directory, and how a verb takes it up again.
 
-config.json  vocabulary.model  checkpoints/  metrics.jsonl  tensorboard/  training.json
+config.json  vocabulary.model  classes.txt  checkpoints/  metrics.jsonl  tensorboard/  training.json
 translations/SPLIT.txt  scores/SPLIT.json
+
+vocabulary.model is a directory, a tokenizer's, where the run began with --init.
+classes.txt holds a name a line, in the order of the classes' numbers; only a classifier has it.
 """
 
 import json
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
+from flax import linen as nn
 from jaxtyping import PyTree
 from ml_collections import ConfigDict
 
-from t2t_jax.cli.sections import Sections, read_sections
+from t2t_jax.cli.pretrained import load_vocabulary
+from t2t_jax.cli.sections import Sections, check_classes_fit, read_sections
 from t2t_jax.data.vocabulary import Vocabulary
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import flat_dict, read_json, write_json
-from t2t_jax.model.transformer import Transformer
+from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.training.checkpoint import Checkpoints
 
 # Keys that may change when a run is taken up again: they do not change what has been learned.
@@ -41,20 +44,40 @@ class Trained(NamedTuple):
 
     sections: Sections
     vocabulary: Vocabulary
-    model: Transformer
+    model: nn.Module
     params: PyTree
     devices: Devices
     step: int  # of the last checkpoint
+    classes: tuple[str, ...] = ()  # names by number; none unless the task is classification
+    opens_with_start: bool = True  # a language model reads START before a prompt; GPT-2 does not
 
 
 def check_vocabulary(workdir: Path, vocabulary: Vocabulary) -> None:
     """Raises ValueError if the run in `workdir` was trained with another vocabulary."""
     path = workdir / "vocabulary.model"
-    if path.exists() and (before := Vocabulary.load(path).fingerprint) != vocabulary.fingerprint:
+    if path.exists() and (before := load_vocabulary(path).fingerprint) != vocabulary.fingerprint:
         raise ValueError(
             f"{workdir} was trained with the vocabulary {before}, but the corpus now gives "
             f"{vocabulary.fingerprint}: use another --workdir, or the corpus as it was"
         )
+
+
+def write_classes(workdir: Path, classes: tuple[str, ...]) -> None:
+    """Writes `classes.txt`, if there are classes."""
+    if classes:
+        (workdir / "classes.txt").write_text("".join(f"{name}\n" for name in classes), "utf-8")
+
+
+def read_classes(workdir: Path) -> tuple[str, ...]:
+    """The names in `classes.txt`.
+
+    Raises:
+      ValueError: it is not there.
+    """
+    path = workdir / "classes.txt"
+    if not path.exists():
+        raise ValueError(f"{workdir} has no {path.name}: t2t-jax train writes it for a classifier")
+    return tuple(path.read_text("utf-8").removesuffix("\n").split("\n"))
 
 
 def write_config(workdir: Path, config: ConfigDict) -> None:
@@ -102,13 +125,12 @@ def load_trained(workdir: Path, config: ConfigDict) -> Trained:
       ValueError: there is no run, no checkpoint, or it does not fit the config or the vocabulary.
     """
     sections = read_sections(config)
-    vocabulary = Vocabulary.load(workdir / "vocabulary.model")
-    model = Transformer(sections.model)
+    vocabulary = load_vocabulary(workdir / "vocabulary.model")
+    classes = read_classes(workdir) if sections.data.task == "classification" else ()
+    check_classes_fit(sections.model, classes)
+    model = make_model(sections.model)
     devices = make_devices(sections.devices.data)
-    ids = jax.ShapeDtypeStruct((1, 1), jnp.int32)
-    shapes = jax.eval_shape(
-        lambda key, ids: model.init(key, ids, ids, deterministic=True), jax.random.key(0), ids
-    )["params"]
+    shapes = parameter_shapes(model)
     directory = workdir / "checkpoints"
     if not directory.exists():
         raise ValueError(f"{workdir} holds no checkpoint: train first")
@@ -116,9 +138,14 @@ def load_trained(workdir: Path, config: ConfigDict) -> Trained:
         average = sections.decoding.average_checkpoints
         params = checkpoints.restore_params(devices.replicated_shapes(shapes), average=average)
         step = checkpoints.steps[-1]
-    return Trained(sections, vocabulary, model, devices.put_replicated(params), devices, step)
+    params = devices.put_replicated(params)
+    return Trained(sections, vocabulary, model, params, devices, step, classes)
 
 
-def identity(vocabulary: Vocabulary) -> dict[str, str]:
-    """What a checkpoint is stamped with."""
-    return {"vocabulary_fingerprint": vocabulary.fingerprint}
+def identity(vocabulary: Vocabulary, data_fingerprint: str | None = None) -> dict[str, str]:
+    """What a checkpoint is stamped with, and must agree with to be used.
+
+    Training goes on with the same data only; to use what has been learned the vocabulary is enough.
+    """
+    stamp = {"vocabulary_fingerprint": vocabulary.fingerprint}
+    return stamp if data_fingerprint is None else stamp | {"data_fingerprint": data_fingerprint}

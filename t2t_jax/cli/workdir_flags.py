@@ -1,14 +1,20 @@
-"""Flags of the verbs that use a trained model: its directory, and its config to be changed."""
+"""Flags of the verbs that use a model: where it is, and its config to be changed."""
 
 from pathlib import Path
 
 from absl import flags
 from ml_collections import config_flags
 
-from t2t_jax.cli.workdir import read_config
+from t2t_jax.cli import pretrained
+from t2t_jax.cli.pretrained import PretrainedModel
+from t2t_jax.cli.workdir import Trained, load_trained, read_config
+
+UsableModel = Trained | PretrainedModel
 
 
-def define_workdir_flags(arguments: list[str], module_name: str) -> None:
+def define_workdir_flags(
+    arguments: list[str], module_name: str, *, is_required: bool = True
+) -> None:
     """--workdir, and --config.section.key with the config of the run in it as default.
 
     Raises:
@@ -17,15 +23,54 @@ def define_workdir_flags(arguments: list[str], module_name: str) -> None:
     flags.DEFINE_string(
         "workdir", None, "the directory of a trained model", module_name=module_name
     )
-    flags.mark_flag_as_required("workdir")
+    if is_required:
+        flags.mark_flag_as_required("workdir")
     workdir = _value(arguments, "workdir")
     if workdir is not None:
         config_flags.DEFINE_config_dict("config", read_config(Path(workdir).expanduser()))
 
 
+def trained_of_flags() -> Trained:
+    """The model that --workdir names, with its config.
+
+    Raises:
+      ValueError: there is none, or it does not fit the config.
+    """
+    return load_trained(Path(flags.FLAGS.workdir).expanduser(), flags.FLAGS.config)
+
+
+def define_model_flags(arguments: list[str], module_name: str) -> None:
+    """The same, or --model=hf:DIR, a model of another library.
+
+    Raises:
+      ValueError: `arguments` name a directory that holds no run or no model, or both a run and a
+        model.
+    """
+    define_workdir_flags(arguments, module_name, is_required=False)
+    told = "hf:DIR, a directory in Hugging Face format, in the place of --workdir"
+    flags.DEFINE_string("model", None, told, module_name=module_name)
+    flags.mark_flags_as_mutual_exclusive(["workdir", "model"], required=True)
+    name = _value(arguments, "model")
+    if name is not None and _value(arguments, "workdir") is None:
+        config = pretrained.default_config(pretrained.directory_of(name, "model"))
+        config_flags.DEFINE_config_dict("config", config)
+
+
+def model_of_flags() -> UsableModel:
+    """The model that the flags name, with their config.
+
+    Raises:
+      ValueError: there is none, or it does not fit the config.
+    """
+    values = flags.FLAGS
+    if values.model is None:
+        return trained_of_flags()
+    return pretrained.load(pretrained.directory_of(values.model, "model"), values.config)
+
+
 def _value(arguments: list[str], name: str) -> str | None:
     """The value of a flag that must be known before all flags can be defined."""
-    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+    for argument, following in zip(arguments, [*arguments[1:], None], strict=False):
         for dashes in ("--", "-"):
             if argument.startswith(f"{dashes}{name}="):
                 return argument.partition("=")[2]

@@ -160,7 +160,7 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["fly"], "'fly' is no verb; there are prepare, train, translate, score"),
+        (["fly"], "'fly' is no verb; there are prepare, train, translate"),
         (["train", "--config=configs/tiny.py"], "--workdir"),
         (["train", "--config=configs/none.py", "--workdir=w"], "configs/none.py"),
         (

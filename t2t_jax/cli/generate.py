@@ -1,0 +1,149 @@
+"""t2t-jax generate: a language model goes on from a prompt, token by token.
+
+    t2t-jax generate --workdir=W --prompt="The dog" --top_n=3
+    t2t-jax generate --workdir=W --prompt="The dog" --temperature=0.8 --top_p=0.9 --seed=1
+    t2t-jax generate --workdir=W --top_n=0 < prompts > texts
+    t2t-jax generate --model=hf:DIR --prompt="The dog"    a GPT-2 in Hugging Face format
+
+For every token: what was chosen (>), and the top_n likeliest next tokens with their logits and
+probabilities, as the model says them before temperature, top_k and top_p. The text comes last.
+Without --prompt every line of standard input is one. Temperature 0, which is the default, always
+chooses the likeliest token. With --top_n=0 there are only the texts, with --json a JSON object a
+line.
+"""
+
+import json
+from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import Any
+
+from absl import flags
+
+from t2t_jax.cli.families import check_family
+from t2t_jax.cli.lines import read_lines, text_output
+from t2t_jax.cli.token_table import make_console, print_generation
+from t2t_jax.cli.workdir_flags import UsableModel, define_model_flags, model_of_flags
+from t2t_jax.decoding.generate import Generation, Generator
+from t2t_jax.decoding.sampling import Sampling
+from t2t_jax.model.language_model import LanguageModel
+from t2t_jax.training.progress import Progress
+
+
+def generate_with(
+    trained: UsableModel,
+    prompts: Sequence[str],
+    *,
+    max_new_tokens: int,
+    sampling: Sampling,
+    seed: int = 0,
+    num_samples: int = 1,
+    top_n: int = 0,
+) -> list[list[Generation]]:
+    """The `num_samples` continuations of each prompt, by a model that is loaded.
+
+    Raises:
+      ValueError: the model is no language model, a number is not allowed, or a prompt is too long.
+    """
+    check_family(trained.sections.model, "generate")
+    assert isinstance(trained.model, LanguageModel)
+    generator = Generator(
+        trained.model,
+        trained.params,
+        trained.vocabulary,
+        max_new_tokens=max_new_tokens,
+        sampling=sampling,
+        top_n=top_n,
+        tokens_per_batch=trained.sections.decoding.tokens_per_batch,
+        compile=trained.devices.compile_by_row,
+        row_multiple=trained.devices.num_data,
+        opens_with_start=trained.opens_with_start,
+    )
+    if len(prompts) == 1:
+        return generator(prompts, num_samples=num_samples, seed=seed)
+    with Progress("generate", len(prompts) * num_samples) as progress:
+        return generator(
+            prompts,
+            num_samples=num_samples,
+            seed=seed,
+            progress=lambda done, _: progress.update(done, "texts"),
+        )
+
+
+def print_texts(
+    output: TextIOWrapper,
+    prompts: Sequence[str],
+    generations: Sequence[Sequence[Generation]],
+    *,
+    as_json: bool = False,
+) -> None:
+    """Prints every continuation: its tokens and text, or the text alone where no best are known."""
+    console = make_console(output)
+    is_first = True
+    for prompt, samples in zip(prompts, generations, strict=True):
+        for number, generation in enumerate(samples, start=1):
+            if as_json:
+                values = _json_values(prompt, number, generation)
+                print(json.dumps(values, ensure_ascii=False), file=output)
+            elif not any(token.best for token in generation.tokens):
+                print(generation.text, file=output)
+            else:
+                if not is_first:
+                    print(file=output)
+                heading = prompt if len(samples) == 1 else f"{prompt}  (sample {number})"
+                print_generation(console, heading, generation)
+            is_first = False
+
+
+def _json_values(prompt: str, sample: int, generation: Generation) -> dict[str, Any]:
+    """Everything that is known of one continuation."""
+    return {
+        "prompt": prompt,
+        "sample": sample,
+        "text": generation.text,
+        "has_ended": generation.has_ended,
+        "tokens": [
+            token.chosen._asdict() | {"best": [candidate._asdict() for candidate in token.best]}
+            for token in generation.tokens
+        ],
+    }
+
+
+def define_flags(arguments: list[str]) -> None:
+    """Defines the flags of this verb."""
+    define_model_flags(arguments, __name__)
+    flags.DEFINE_string("prompt", None, "what to go on from; without it, lines of standard input")
+    flags.DEFINE_integer("max_new_tokens", 50, "most tokens after the prompt, the end counted")
+    flags.DEFINE_integer(
+        "top_n", 3, "likeliest next tokens shown for every token; 0: only the text"
+    )
+    flags.DEFINE_float("temperature", 0.0, "what logits are divided by; 0: the likeliest token")
+    flags.DEFINE_integer("top_k", 0, "draw from so many likeliest tokens; 0: from all")
+    flags.DEFINE_float(
+        "top_p", 1.0, "draw from the likeliest tokens of so much probability; 1: all"
+    )
+    flags.DEFINE_integer("seed", 0, "of all draws")
+    flags.DEFINE_integer("num_samples", 1, "continuations of every prompt")
+    flags.DEFINE_bool("json", False, "print one JSON object a line")
+
+
+def main() -> None:
+    """Runs the verb."""
+    values = flags.FLAGS
+    for name in ("top_k", "top_p"):
+        if values[name].present and values.temperature == 0:
+            raise ValueError(
+                f"--{name}={values[name].value} changes nothing with --temperature=0, which always "
+                "chooses the likeliest token: set a temperature above 0, such as 1"
+            )
+    sampling = Sampling(temperature=values.temperature, top_k=values.top_k, top_p=values.top_p)
+    prompts = read_lines() if values.prompt is None else [values.prompt]
+    found = generate_with(
+        model_of_flags(),
+        prompts,
+        max_new_tokens=values.max_new_tokens,
+        sampling=sampling,
+        seed=values.seed,
+        num_samples=values.num_samples,
+        top_n=values.top_n,
+    )
+    print_texts(text_output(), prompts, found, as_json=values.json)

@@ -1,0 +1,73 @@
+"""What a language model wrote, as a person reads it: the likeliest next tokens, then the text."""
+
+from io import TextIOWrapper
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from t2t_jax.decoding.generate import Generation, Token
+
+_BAR_WIDTH = 24  # characters, of probability 1
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+# No terminal: whatever the tokens need, so that no line is ever folded.
+_FILE_WIDTH = 10_000
+
+
+def make_console(output: TextIOWrapper) -> Console:
+    """Colours and bars where `output` is a terminal, plain lines elsewhere."""
+    width = None if output.isatty() else _FILE_WIDTH
+    return Console(file=output, width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_generation(console: Console, heading: str, generation: Generation) -> None:
+    """Prints a heading, the table of the tokens and the finished text."""
+    console.print(Text(heading, style="dim"), soft_wrap=True)
+    console.print()
+    console.print(token_table(generation.tokens, with_bars=console.is_terminal))
+    console.print()
+    console.print(Text(generation.text, style="bold"), soft_wrap=True)
+    if not generation.has_ended:
+        note = f"(not at its end: max_new_tokens={len(generation.tokens)})"
+        console.print(Text(note, style="dim"), soft_wrap=True)
+
+
+def token_table(tokens: list[Token], *, with_bars: bool) -> Table:
+    """A row for every candidate; `>` marks the chosen one, a number where a token begins."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("", justify="right", style="dim")
+    table.add_column("", style="bold green")
+    table.add_column("token", no_wrap=True)
+    table.add_column("logit", justify="right", no_wrap=True)
+    table.add_column("probability", justify="right", no_wrap=True)
+    if with_bars:
+        table.add_column("", min_width=_BAR_WIDTH, no_wrap=True, style="cyan")
+    for number, token in enumerate(tokens, start=1):
+        candidates = token.best
+        if token.chosen.id not in [candidate.id for candidate in candidates]:
+            candidates = [*candidates, token.chosen]
+        for rank, candidate in enumerate(candidates):
+            is_chosen = candidate.id == token.chosen.id
+            cells = [
+                str(number) if rank == 0 else "",
+                ">" if is_chosen else "",
+                Text(_shown(candidate.piece), style="bold" if is_chosen else ""),
+                f"{candidate.logit:.2f}",
+                _percent(candidate.probability),
+            ]
+            table.add_row(*cells, *([_bar(candidate.probability)] if with_bars else []))
+    return table
+
+
+def _percent(probability: float) -> str:
+    return "< 0.01 %" if probability < 5e-5 else f"{100 * probability:.2f} %"
+
+
+def _bar(probability: float) -> str:
+    full, eighths = divmod(round(8 * _BAR_WIDTH * probability), 8)
+    return "█" * full + _EIGHTHS[eighths].strip()
+
+
+def _shown(piece: str) -> str:
+    """The piece on one line, whatever characters it has."""
+    return piece if piece.isprintable() else piece.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,4 @@
+"""Weights in and out: models of other libraries become ours, ours become theirs.
+
+Needs the `interop` extra.
+"""

@@ -1,0 +1,264 @@
+"""BERT and DistilBERT in Hugging Face format: encoder-only, post-norm, learned positions.
+
+They are one model under two sets of names. Sentences are read alone: the vector that BERT adds to
+every token of a first sentence goes into the positions, that of a second one is not used.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from t2t_jax.interop import layers
+from t2t_jax.interop.layers import Params
+from t2t_jax.interop.model_files import ModelFiles, TheirConfig, config_of
+from t2t_jax.interop.vocabulary import Rows, load_tokenizer, reserved_rows
+from t2t_jax.interop.weight_files import Weights
+
+Head = Literal["masked", "classes"]
+
+
+class _Names(NamedTuple):
+    """Where one of the two keeps what."""
+
+    prefix: str
+    layer: str
+    attention: dict[str, str]
+    attention_norm: str
+    inner: str
+    outer: str
+    feed_forward_norm: str
+    transform: str
+    transform_norm: str
+    output: str  # of the head that guesses masked tokens: the table's second name
+    output_bias: tuple[str, ...]
+    pooler: str
+    pooler_activation: Literal["tanh", "relu"]
+
+
+_BERT = _Names(
+    prefix="bert.",
+    layer="encoder.layer.{}.",
+    attention={
+        "query": "attention.self.query",
+        "key": "attention.self.key",
+        "value": "attention.self.value",
+        "output": "attention.output.dense",
+    },
+    attention_norm="attention.output.LayerNorm",
+    inner="intermediate.dense",
+    outer="output.dense",
+    feed_forward_norm="output.LayerNorm",
+    transform="cls.predictions.transform.dense",
+    transform_norm="cls.predictions.transform.LayerNorm",
+    output="cls.predictions.decoder.weight",
+    output_bias=("cls.predictions.bias", "cls.predictions.decoder.bias"),
+    pooler="pooler.dense",
+    pooler_activation="tanh",
+)
+_DISTILBERT = _Names(
+    prefix="distilbert.",
+    layer="transformer.layer.{}.",
+    attention={
+        "query": "attention.q_lin",
+        "key": "attention.k_lin",
+        "value": "attention.v_lin",
+        "output": "attention.out_lin",
+    },
+    attention_norm="sa_layer_norm",
+    inner="ffn.lin1",
+    outer="ffn.lin2",
+    feed_forward_norm="output_layer_norm",
+    transform="vocab_transform",
+    transform_norm="vocab_layer_norm",
+    output="vocab_projector.weight",
+    output_bias=("vocab_projector.bias",),
+    pooler="pre_classifier",
+    pooler_activation="relu",
+)
+
+
+def read_bert(directory: Path, head: Head | None, num_classes: int | None) -> ModelFiles:
+    """The BERT in `directory`; see `_read`."""
+    theirs = TheirConfig(directory)
+    theirs.require("is_decoder", False)
+    theirs.require("position_embedding_type", None, "absolute")
+
+    config = dict(
+        num_encoder_layers=theirs["num_hidden_layers"],
+        d_model=theirs["hidden_size"],
+        d_ff=theirs["intermediate_size"],
+        num_heads=theirs["num_attention_heads"],
+        norm_epsilon=float(theirs["layer_norm_eps"]),
+        activation=theirs.activation("hidden_act"),
+        dropout_rate=float(theirs["hidden_dropout_prob"]),
+        attention_dropout_rate=float(theirs["attention_probs_dropout_prob"]),
+    )
+
+    def positions(weights: Weights, shape: tuple[int, int]) -> np.ndarray:
+        types = weights.take(
+            "embeddings.token_type_embeddings.weight", (theirs["type_vocab_size"], shape[1])
+        )
+        return weights.take("embeddings.position_embeddings.weight", shape) + types[:1]
+
+    return _read(directory, theirs, _BERT, config, positions, head, num_classes)
+
+
+def read_distilbert(directory: Path, head: Head | None, num_classes: int | None) -> ModelFiles:
+    """The DistilBERT in `directory`; see `_read`."""
+    theirs = TheirConfig(directory)
+    config = dict(
+        num_encoder_layers=theirs["n_layers"],
+        d_model=theirs["dim"],
+        d_ff=theirs["hidden_dim"],
+        num_heads=theirs["n_heads"],
+        norm_epsilon=1e-12,
+        activation=theirs.activation("activation"),
+        dropout_rate=float(theirs["dropout"]),
+        attention_dropout_rate=float(theirs["attention_dropout"]),
+    )
+
+    def positions(weights: Weights, shape: tuple[int, int]) -> np.ndarray:
+        return weights.take("embeddings.position_embeddings.weight", shape)
+
+    return _read(directory, theirs, _DISTILBERT, config, positions, head, num_classes)
+
+
+def _read(
+    directory: Path,
+    theirs: TheirConfig,
+    names: _Names,
+    given: dict,
+    positions: Callable[[Weights, tuple[int, int]], np.ndarray],
+    head: Head | None,
+    num_classes: int | None,
+) -> ModelFiles:
+    """The model in `directory`, with the head that it has or, to be trained, the one asked for.
+
+    Parameters of a head that is asked for but not there are left out.
+
+    Raises:
+      ValueError: it is none that ours can be, no head is asked for and it has none, or its files
+        are damaged.
+    """
+    weights = Weights(directory, names.prefix)
+    has = _head_of(weights, names)
+    head = head or has
+    if head is None:
+        raise ValueError(
+            f"{directory} holds an encoder without a head, which has no use but to be trained on: "
+            "t2t-jax train --init"
+        )
+    rows = _rows(directory, theirs)
+    d_model, num_heads = given["d_model"], given["num_heads"]
+    width = theirs.head_width(d_model, num_heads)
+    class_names: tuple[str, ...] = ()
+    if head == "classes" and has == "classes":
+        class_names = tuple(theirs["id2label"][number] for number in sorted(theirs["id2label"]))
+        num_classes = num_classes or len(class_names)
+        if num_classes != len(class_names):  # another task, hence a fresh head
+            has, class_names = None, ()
+    config = config_of(
+        family="encoder_only",
+        vocabulary_rows=len(rows.theirs),
+        num_decoder_layers=0,
+        d_k=width,
+        d_v=width,
+        positions="learned",
+        max_positions=theirs["max_position_embeddings"],
+        norm="post",
+        embedding_norm=True,
+        tied_embeddings="all" if theirs["tie_word_embeddings"] else "none",
+        pooling="cls" if head == "classes" else "none",
+        pooler_activation=names.pooler_activation,
+        num_classes=num_classes if head == "classes" and num_classes else 2,
+        **given,
+    )
+    shape = (rows.num_theirs, d_model)
+    table_names = ["embeddings.word_embeddings.weight"]
+    if config.tied_embeddings == "all":
+        table_names.append(names.output)
+    table = rows.table(weights.take_one_of(table_names, shape))
+    stack = [
+        _layer(weights, names, number, d_model, config.d_ff, num_heads)
+        for number in range(config.num_encoder_layers)
+    ]
+    learned = positions(weights, (config.max_positions, d_model))
+    params: Params = {
+        "embedding": {"table": table},
+        "encoder": layers.numbered(stack)
+        | {
+            "positions": {"learned": {"table": learned}},
+            "embedding_norm": layers.layer_norm(weights, "embeddings.LayerNorm", d_model),
+        },
+    }
+    if head == "masked" == has:
+        params |= _masked_head(weights, names, rows, config.tied_embeddings, d_model)
+    if head == "classes":
+        params |= _class_head(weights, names, has, config.num_classes, d_model)
+    _ignore_others(weights)
+    weights.check_all_used()
+    return ModelFiles(config, params, rows, class_names=class_names)
+
+
+def _head_of(weights: Weights, names: _Names) -> Head | None:
+    if f"{names.transform}.weight" in weights:
+        return "masked"
+    return "classes" if "classifier.weight" in weights else None
+
+
+def _rows(directory: Path, theirs: TheirConfig) -> Rows:
+    tokenizer = load_tokenizer(directory)
+    reserved = reserved_rows(
+        tokenizer,
+        pad=tokenizer.pad_token_id,
+        start=tokenizer.cls_token_id,
+        end=tokenizer.sep_token_id,
+    )
+    return Rows(theirs["vocab_size"], reserved)
+
+
+def _layer(
+    weights: Weights, names: _Names, number: int, d_model: int, d_ff: int, num_heads: int
+) -> Params:
+    prefix = names.layer.format(number)
+    attention = {ours: prefix + name for ours, name in names.attention.items()}
+    return layers.layer(
+        layers.attention(weights, attention, d_model, num_heads),
+        layers.layer_norm(weights, prefix + names.attention_norm, d_model),
+        layers.linear(weights, prefix + names.inner, d_model, d_ff),
+        layers.linear(weights, prefix + names.outer, d_ff, d_model),
+        layers.layer_norm(weights, prefix + names.feed_forward_norm, d_model),
+    )
+
+
+def _masked_head(weights: Weights, names: _Names, rows: Rows, tied: str, d_model: int) -> Params:
+    bias = weights.take_one_of(list(names.output_bias), (rows.num_theirs,))
+    head: Params = {
+        "transform": layers.linear(weights, names.transform, d_model, d_model),
+        "transform_norm": layers.layer_norm(weights, names.transform_norm, d_model),
+        "output": {"bias": rows.bias(bias)},
+    }
+    if tied == "none":
+        table = weights.take(names.output, (rows.num_theirs, d_model))
+        head["output_embedding"] = {"table": rows.table(table)}
+    return head
+
+
+def _class_head(
+    weights: Weights, names: _Names, has: Head | None, num_classes: int, d_model: int
+) -> Params:
+    head: Params = {}
+    if f"{names.pooler}.weight" in weights:
+        head["pooler"] = layers.linear(weights, names.pooler, d_model, d_model)
+    if has == "classes":
+        head["classes"] = {"table": weights.take("classifier.weight", (num_classes, d_model))}
+        head["output"] = {"bias": weights.take("classifier.bias", (num_classes,))}
+    return head
+
+
+def _ignore_others(weights: Weights) -> None:
+    """Heads that were not asked for, and what older files hold beside the parameters."""
+    weights.ignore(r"embeddings\.position_ids")
+    weights.ignore(r"(cls|pooler|classifier|pre_classifier|vocab_\w+)\..*")

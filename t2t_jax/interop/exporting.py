@@ -1,0 +1,104 @@
+"""What every way out has in common: is the model expressible there, and where does it go.
+
+Axes: D d_model, H heads, K width of a head, F d_ff, I and O inputs and outputs of a linear map.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from t2t_jax.data.vocabulary import PAD_ID, START_ID, Vocabulary
+from t2t_jax.interop.layers import Params
+from t2t_jax.interop.vocabulary import PretrainedVocabulary
+from t2t_jax.model.config import TransformerConfig
+
+
+class Linear(NamedTuple):
+    """A linear map as PyTorch and CTranslate2 keep it."""
+
+    weight: Float[np.ndarray, "O I"]
+    bias: Float[np.ndarray, " O"]
+
+
+def check_expressible(config: TransformerConfig, name: str, **allowed: tuple[Any, ...]) -> None:
+    """Raises ValueError at the first key of the model that the format `name` has no words for."""
+    allowed = dict(family=("encoder_decoder",), num_self_attentions=(1,)) | allowed
+    for key, values in allowed.items():
+        if (value := getattr(config, key)) not in values:
+            told = " or ".join(map(repr, values))
+            raise ValueError(f"model.{key}={value!r}: {name} can only have {told}")
+    width = config.d_model / config.num_heads
+    for key in ("d_k", "d_v"):
+        if (value := getattr(config, key)) != width:
+            raise ValueError(
+                f"model.{key}={value}: {name} can only have model.d_model / model.num_heads, "
+                f"{width:g}"
+            )
+
+
+def linear(params: Params, num_in: int, num_out: int) -> Linear:
+    """One of our linear maps, its heads side by side; a bias that it has not is 0."""
+    weight = np.asarray(params["kernel"]).reshape(num_in, num_out).T
+    bias = params.get("bias", np.zeros(num_out, np.float32))
+    return Linear(np.ascontiguousarray(weight), np.asarray(bias).reshape(num_out))
+
+
+def attention_maps(params: Params, d_model: int) -> dict[str, Linear]:
+    """Query, key, value and output of an attention whose heads share the width of the model."""
+    return {name: linear(params[name], d_model, d_model) for name in params}
+
+
+def tables(config: TransformerConfig, params: Params) -> dict[str, Float[np.ndarray, "rows D"]]:
+    """The embeddings of source and target and the output table, which may be one and the same."""
+    target = np.asarray(params["embedding"]["table"])
+    found = {"source": target, "target": target, "output": target}
+    if config.tied_embeddings != "all":
+        found["source"] = np.asarray(params["source_embedding"]["table"])
+    if config.tied_embeddings == "none":
+        found["output"] = np.asarray(params["output_embedding"]["table"])
+    return found
+
+
+def output_bias(config: TransformerConfig, params: Params) -> Float[np.ndarray, " rows"]:
+    """The bias of the logits, 0 where the model has none."""
+    if config.output_bias:
+        return np.asarray(params["output"]["bias"])
+    return np.zeros(config.vocabulary_rows, np.float32)
+
+
+def never_generated(vocabulary: Vocabulary | PretrainedVocabulary, num_rows: int) -> list[int]:
+    """Padding, start, and the rows that are no token: what no search of ours chooses."""
+    return [PAD_ID, START_ID, *range(vocabulary.size, num_rows)]
+
+
+def token_names(vocabulary: Vocabulary | PretrainedVocabulary, num_rows: int) -> list[str]:
+    """What the token of each row is called, no two alike."""
+    is_silent = np.zeros(num_rows, bool)
+    if isinstance(vocabulary, PretrainedVocabulary):
+        is_silent = vocabulary.rows.is_silent
+    return [
+        vocabulary.piece(row) if row < vocabulary.size and not is_silent[row] else f"<unused_{row}>"
+        for row in range(num_rows)
+    ]
+
+
+@contextlib.contextmanager
+def new_directory(output: Path) -> Iterator[Path]:
+    """A directory to write to, which becomes `output` once all is written.
+
+    Raises:
+      ValueError: `output` is there already and not empty.
+    """
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ValueError(f"{output} is there already: name a new directory, or empty it first")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as aside:
+        whole = Path(aside) / output.name
+        whole.mkdir()
+        yield whole
+        whole.rename(output)

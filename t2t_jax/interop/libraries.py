@@ -1,0 +1,29 @@
+"""The libraries of the `interop` extra, imported when they are needed and not before."""
+
+import importlib
+import os
+from typing import Any
+
+_LONGEST = 200  # characters of another library's message
+
+
+def library(name: str) -> Any:
+    """The module `name`.
+
+    Raises:
+      ValueError: it is not installed.
+    """
+    # It would tell of PyTorch, which is not needed to read files.
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ValueError(
+            f"this needs {name}, which cannot be imported ({error}): pip install 't2t-jax[interop]'"
+        ) from error
+
+
+def in_one_line(error: Exception) -> str:
+    """The beginning of what a library says went wrong."""
+    words = " ".join(str(error).split())
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}..."

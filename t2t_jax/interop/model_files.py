@@ -1,0 +1,110 @@
+"""What the readers of each family have in common: a directory's config.json, and our config."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from t2t_jax.interop.layers import Params
+from t2t_jax.interop.libraries import in_one_line, library
+from t2t_jax.interop.vocabulary import Rows
+from t2t_jax.json_files import read_json
+from t2t_jax.model.config import TransformerConfig
+
+_ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "silu": "swish",
+    "swish": "swish",
+}
+
+
+class ModelFiles(NamedTuple):
+    """A model as its reader finds it in a directory."""
+
+    config: TransformerConfig
+    params: Params
+    rows: Rows
+    opens_with_start: bool = True
+    class_names: tuple[str, ...] = ()
+
+
+class TheirConfig:
+    """`config.json`, what it does not say filled in as the `transformers` library does.
+
+    Raises:
+      ValueError: there is none, or it cannot be read.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        transformers = library("transformers")
+        self.path = directory / "config.json"
+        try:
+            self._values = transformers.AutoConfig.from_pretrained(
+                directory, local_files_only=True, trust_remote_code=False
+            ).to_dict()
+        except Exception as error:  # it has kinds of its own, which are no ValueError
+            raise ValueError(f"{self.path} cannot be read: {in_one_line(error)}") from error
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values.get(key)
+
+    def require(self, key: str, *allowed: Any) -> None:
+        """Raises ValueError unless the value of `key` is one that a model of ours can have."""
+        if self[key] not in allowed:
+            told = " or ".join(map(repr, allowed))
+            raise ValueError(f"{self.path}: {key}={self[key]!r}; only {told} can be read")
+
+    def activation(self, key: str) -> str:
+        """Our name of an activation."""
+        self.require(key, *_ACTIVATIONS)
+        return _ACTIVATIONS[self[key]]
+
+    def head_width(self, d_model: int, num_heads: int) -> int:
+        """d_k and d_v, which are one number in their models."""
+        if d_model % num_heads:
+            raise ValueError(f"{self.path}: {num_heads} heads cannot share a width of {d_model}")
+        return d_model // num_heads
+
+
+def model_type(directory: Path) -> str:
+    """What family `config.json` says it is.
+
+    Raises:
+      ValueError: there is no such file, or it does not say.
+    """
+    path = directory / "config.json"
+    if not path.is_file():
+        raise ValueError(f"{directory} holds no {path.name}: it is no model in Hugging Face format")
+    found = read_json(path).get("model_type")
+    if not isinstance(found, str):
+        raise ValueError(f"{path} has no model_type")
+    return found
+
+
+def config_of(**given: Any) -> TransformerConfig:
+    """Our config, in which keys that the family does not read have some allowed value."""
+    others: dict[str, Any] = dict(
+        num_self_attentions=1,
+        first_position=0,
+        relative_buckets=32,
+        relative_max_distance=128,
+        max_positions=1,
+        attention_init="separate",
+        attention_biases=True,
+        feed_forward_biases=True,
+        embedding_init="inverse_sqrt_d_model",
+        scale_embeddings=False,
+        embedding_norm=False,
+        scale_logits=False,
+        output_bias=True,
+        pooling="none",
+        pooler_activation="none",
+        num_classes=2,
+        recurrent_cell="lstm",
+        recurrent_attention=True,
+        feed_forward_dropout_rate=0.0,
+        dtype="float32",
+    )
+    return TransformerConfig(**(others | given))

@@ -1,0 +1,248 @@
+"""Another library's tokenizer behind the face of our vocabulary.
+
+Our models know four reserved ids, PAD, START, END and UNKNOWN (and MASK where there is one), the
+same in every vocabulary. A pretrained model has its own somewhere among its rows. `Rows` says
+which row of theirs each of our ids is: first the reserved ones, then all others as they come.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from t2t_jax.data.vocabulary import (
+    END_ID,
+    MASK_ID,
+    PAD_ID,
+    START_ID,
+    UNKNOWN_ID,
+    Vocabulary,
+)
+from t2t_jax.interop.libraries import in_one_line, library
+from t2t_jax.json_files import read_json, write_json
+
+_NO_ROW = -1
+# Makes a probability 0 in float32, and stays finite in a sum.
+SILENT = np.float32(-1e9)
+
+# Which of two reserved ids has the row that both stand for: the first here.
+_CLAIMS = (END_ID, START_ID, UNKNOWN_ID, MASK_ID, PAD_ID)
+
+# What a tokenizer may consist of; the rest of a directory is the model.
+_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "source.spm",
+    "target.spm",
+)
+_ROWS_FILE = "rows.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Which of a pretrained model's rows each of our ids is.
+
+    A row may serve two reserved ids (GPT-2 starts and ends a text with the same token, Marian
+    starts with its padding). The logit then goes to one of them and the other is silent: END is
+    it first, because it is generated, and PAD last, because label smoothing can leave it out.
+    """
+
+    num_theirs: int  # rows of their embedding
+    reserved: tuple[int | None, ...]  # their rows of PAD, START, END, UNKNOWN and maybe MASK
+
+    @property
+    def theirs(self) -> Int[np.ndarray, " rows"]:
+        """Their row of each of our ids, or -1 where they have none."""
+        first = [_NO_ROW if row is None else row for row in self.reserved]
+        return np.array([*first, *sorted(set(range(self.num_theirs)) - set(first))])
+
+    @property
+    def ours(self) -> Int[np.ndarray, " theirs"]:
+        """Our id of each of their rows."""
+        theirs, is_silent = self.theirs, self.is_silent
+        ours = np.full(self.num_theirs, _NO_ROW)
+        ours[theirs[~is_silent]] = np.flatnonzero(~is_silent)
+        return ours
+
+    @property
+    def is_silent(self) -> Bool[np.ndarray, " rows"]:
+        """True for ids that stand for no row of their own."""
+        is_silent = np.zeros(len(self.theirs), bool)
+        taken = {_NO_ROW}
+        for ours in sorted(range(len(self.reserved)), key=_CLAIMS.index):
+            row = int(self.theirs[ours])
+            is_silent[ours] = row in taken
+            taken.add(row)
+        return is_silent
+
+    def table(self, theirs: Float[np.ndarray, "theirs D"]) -> Float[np.ndarray, "rows D"]:
+        """Their embedding in our order; zeros for an id that is no row of theirs."""
+        rows = self.theirs
+        return np.where((rows == _NO_ROW)[:, None], np.float32(0), theirs[rows])
+
+    def bias(self, theirs: Float[np.ndarray, " theirs"]) -> Float[np.ndarray, " rows"]:
+        """Their output bias in our order, so low at silent ids that probabilities equal theirs."""
+        return np.where(self.is_silent, SILENT, theirs[self.theirs])
+
+
+class PretrainedVocabulary(Vocabulary):
+    """The tokenizer of a directory in Hugging Face format, with our ids.
+
+    Sentences are tokenised just as the `transformers` library does it, without special tokens.
+
+    Args:
+      directory: holds the tokenizer's files; nothing else is read, nothing fetched.
+      rows: of the model that it belongs to.
+
+    Raises:
+      ValueError: `transformers` is not installed, there is no tokenizer, or it has more tokens
+        than the model has rows.
+    """
+
+    def __init__(self, directory: Path, rows: Rows) -> None:
+        self._directory = directory
+        self.rows = rows  # of the model, one for each id
+        self._tokenizer = load_tokenizer(directory)
+        if len(self._tokenizer) > rows.num_theirs:
+            raise ValueError(
+                f"{directory}: the tokenizer has {len(self._tokenizer)} tokens, but the model only "
+                f"{rows.num_theirs} rows"
+            )
+        self._ours = rows.ours
+        self._theirs = rows.theirs
+
+    def __reduce__(self) -> tuple:
+        return PretrainedVocabulary, (self._directory, self.rows)
+
+    @property
+    def size(self) -> int:
+        """Number of ids, the reserved ones included; the model may have more rows."""
+        return int(np.max(np.flatnonzero(self._theirs < len(self._tokenizer)))) + 1
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether MASK_ID stands for a token to be guessed."""
+        return len(self.rows.reserved) > MASK_ID
+
+    @property
+    def fingerprint(self) -> str:
+        """First 16 hexadecimal digits of the sha256 of the tokenizer's files and the rows."""
+        digest = hashlib.sha256(json.dumps(dataclasses.asdict(self.rows)).encode())
+        for file in _tokenizer_files(self._directory):
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+        return digest.hexdigest()[:16]
+
+    def encode(self, sentences: list[str]) -> list[list[int]]:
+        """Token ids of each sentence, without start or end; none for a blank sentence."""
+        return self._encoded(sentences)
+
+    def encode_target(self, sentences: list[str]) -> list[list[int]]:
+        """The same for the target language, of which Marian has a tokenizer of its own."""
+        return self._encoded(sentences, is_target=True)
+
+    def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
+        """The text of each list of ids up to its first END_ID, without special tokens."""
+        texts = []
+        for sentence in sentences:
+            until_end = itertools.takewhile(lambda token_id: token_id != END_ID, map(int, sentence))
+            ids = [token_id for token_id in until_end if token_id not in (PAD_ID, START_ID)]
+            theirs = [int(self._theirs[token_id]) for token_id in ids]
+            theirs = [row for row in theirs if row != _NO_ROW]
+            texts.append(self._tokenizer.decode(theirs, skip_special_tokens=True))
+        return texts
+
+    def piece(self, token_id: int) -> str:
+        """How the tokenizer writes the token."""
+        row = int(self._theirs[token_id])
+        if row == _NO_ROW or row >= len(self._tokenizer):
+            return f"<{token_id}>"
+        return self._tokenizer.convert_ids_to_tokens(row)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes a directory from which `load` makes the same vocabulary."""
+        path = Path(path)
+        self.save_tokenizer(path)
+        config = self._directory / "config.json"
+        if not (path / config.name).exists():  # of which a tokenizer may need the model's type
+            shutil.copyfile(config, path / config.name)
+        write_json(path / _ROWS_FILE, dataclasses.asdict(self.rows))
+
+    def save_tokenizer(self, path: Path) -> None:
+        """Writes the tokenizer's files into the directory `path`."""
+        path.mkdir(parents=True, exist_ok=True)
+        for file in _tokenizer_files(self._directory):
+            if not (path / file.name).exists():
+                shutil.copyfile(file, path / file.name)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "PretrainedVocabulary":
+        """The vocabulary that `save` wrote.
+
+        Raises:
+          ValueError: there is none, or it is damaged.
+        """
+        path = Path(path)
+        if not (path / _ROWS_FILE).is_file():
+            raise ValueError(f"no vocabulary at {path}: t2t-jax train --init=hf:DIR leaves one")
+        values = read_json(path / _ROWS_FILE)
+        return cls(path, Rows(values["num_theirs"], tuple(values["reserved"])))
+
+    def _encoded(self, sentences: list[str], *, is_target: bool = False) -> list[list[int]]:
+        if not sentences:  # which tokenizers do not take
+            return []
+        name = "text_target" if is_target else "text"
+        found = self._tokenizer(**{name: list(sentences)}, add_special_tokens=False)["input_ids"]
+        return [
+            self._ours[np.array(ids, int)].tolist() if sentence.strip() else []
+            for sentence, ids in zip(sentences, found, strict=True)
+        ]
+
+
+def load_tokenizer(directory: Path) -> Any:
+    """The tokenizer of `directory`, as the `transformers` library reads it.
+
+    Raises:
+      ValueError: it cannot be read, or `transformers` is not installed.
+    """
+    transformers = library("transformers")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what one library thinks of another's call
+            return transformers.AutoTokenizer.from_pretrained(
+                directory, local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:  # the libraries behind it have kinds of their own
+        told = in_one_line(error)
+        raise ValueError(f"{directory} holds no tokenizer that can be read: {told}") from error
+
+
+def reserved_rows(
+    tokenizer: Any, *, pad: int | None, start: int | None, end: int | None
+) -> tuple[int | None, ...]:
+    """Their rows of our reserved ids; the tokenizer knows the unknown and the mask token."""
+    reserved: list[int | None] = [None] * (UNKNOWN_ID + 1)
+    reserved[PAD_ID], reserved[START_ID], reserved[END_ID] = pad, start, end
+    reserved[UNKNOWN_ID] = tokenizer.unk_token_id
+    # GPT-2's tokenizer calls its one special token unknown too; nothing is unknown to its bytes.
+    if reserved[UNKNOWN_ID] in reserved[:UNKNOWN_ID]:
+        reserved[UNKNOWN_ID] = None
+    mask = tokenizer.mask_token_id
+    return tuple(reserved) if mask is None else (*reserved, mask)
+
+
+def _tokenizer_files(directory: Path) -> list[Path]:
+    return [directory / name for name in _FILES if (directory / name).is_file()]

@@ -1,0 +1,155 @@
+"""Tensors out of *.safetensors files: arrays of numbers and nothing else, so nothing is unpickled.
+
+Comes in: a directory in Hugging Face format. Goes out: float32 arrays by name, and a sentence for
+every tensor that is missing, has another shape or is one too many.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from t2t_jax.interop.libraries import library
+from t2t_jax.json_files import read_json
+
+_SINGLE = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_DTYPES = ("F64", "F32", "F16", "BF16")
+
+
+class Weights:
+    """The tensors of one model, each taken once or ignored by name.
+
+    Args:
+      directory: holds `model.safetensors`, or several such files and their index.
+      prefix: what a model with a head has before the names of the model without: left out.
+
+    Raises:
+      ValueError: there are no such files, or one cannot be read.
+    """
+
+    def __init__(self, directory: Path, prefix: str) -> None:
+        self.directory = directory
+        self._prefix = prefix
+        # Plain name -> the file it is in and its name there.
+        self._places: dict[str, tuple[Path, str]] = {}
+        self._left: set[str] = set()
+        for file in _files(directory):
+            for name in _open(file).keys():
+                self._places[_plain(name, prefix)] = (file, name)
+        self._left = set(self._places)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor that is there.
+
+        Raises:
+          ValueError: there is no tensor of this name.
+        """
+        file, stored_name = self._place(name)
+        return tuple(_open(file).get_slice(stored_name).get_shape())
+
+    def take(self, name: str, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
+        """The tensor in float32; it now counts as used.
+
+        Raises:
+          ValueError: it is missing, has another shape, or holds something other than numbers with
+            a fraction.
+        """
+        file, stored_name = self._place(name)
+        found = self.shape(name)
+        if found != shape:
+            raise ValueError(
+                f"{file}: the tensor {stored_name} has the shape {list(found)}; this model's "
+                f"config.json wants {list(shape)}"
+            )
+        self._left.discard(name)
+        return _read(file, stored_name)
+
+    def take_one_of(self, names: Sequence[str], shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
+        """The one tensor that a model has under several names, of which a file may hold any.
+
+        Raises:
+          ValueError: as `take` does.
+        """
+        there = [name for name in names if name in self] or names
+        for name in there[1:]:
+            self._left.discard(name)
+        return self.take(there[0], shape)
+
+    def ignore(self, pattern: str) -> None:
+        """Counts every tensor whose whole name matches `pattern` as used."""
+        self._left = {name for name in self._left if not re.fullmatch(pattern, name)}
+
+    def check_all_used(self) -> None:
+        """Raises ValueError if a tensor was neither taken nor ignored."""
+        if self._left:
+            name = min(self._left)
+            more = f" (and {len(self._left) - 1} more)" if len(self._left) > 1 else ""
+            raise ValueError(
+                f"{self.directory}: the tensor {name} of shape {list(self.shape(name))}{more} has "
+                "no place in a model of this config.json"
+            )
+
+    def _place(self, name: str) -> tuple[Path, str]:
+        if name not in self._places:
+            raise ValueError(f"{self.directory}: the tensor {name} is missing")
+        return self._places[name]
+
+
+def _plain(name: str, prefix: str) -> str:
+    """The name without `prefix`, and with today's words for the two vectors of a layer norm."""
+    name = name.removeprefix(prefix)
+    if "LayerNorm." in name:
+        name = name.removesuffix("gamma") + "weight" if name.endswith("gamma") else name
+        name = name.removesuffix("beta") + "bias" if name.endswith("beta") else name
+    return name
+
+
+def _files(directory: Path) -> Iterable[Path]:
+    """Raises ValueError if there is none, or if the index names what is not beside it."""
+    if (directory / _SINGLE).is_file():
+        return [directory / _SINGLE]
+    if (index := directory / _INDEX).is_file():
+        weight_map: Any = read_json(index).get("weight_map")
+        names = sorted(set(weight_map.values())) if isinstance(weight_map, dict) else []
+        for name in names:
+            # An index could name any file of the machine.
+            if not isinstance(name, str) or Path(name).name != name:
+                raise ValueError(f"{index}: {name!r} is no name of a file in {directory}")
+            if not (directory / name).is_file():
+                raise ValueError(f"{index} names {name}, which is missing in {directory}")
+        if not names:
+            raise ValueError(f"{index} has no weight_map of tensors to files")
+        return [directory / name for name in names]
+    pickled = sorted(path.name for path in directory.glob("*.bin"))
+    if pickled:
+        raise ValueError(
+            f"{directory} has its weights in {pickled[0]} alone, a pickle, which could run any "
+            f"code when it is read: convert it to {_SINGLE} first"
+        )
+    raise ValueError(f"{directory} holds no {_SINGLE}")
+
+
+def _open(file: Path) -> Any:
+    safetensors = library("safetensors")
+    try:
+        return safetensors.safe_open(file, framework="numpy")
+    except (safetensors.SafetensorError, OSError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from error
+
+
+def _read(file: Path, name: str) -> Float[np.ndarray, "..."]:
+    dtype = _open(file).get_slice(name).get_dtype()
+    if dtype not in _DTYPES:
+        raise ValueError(f"{file}: the tensor {name} is {dtype}, none of {', '.join(_DTYPES)}")
+    # numpy has no bfloat16.
+    framework = "flax" if dtype == "BF16" else "numpy"
+    with library("safetensors").safe_open(file, framework=framework) as opened:
+        return np.asarray(jnp.asarray(opened.get_tensor(name)).astype(jnp.float32))

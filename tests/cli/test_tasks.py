@@ -1,0 +1,167 @@
+"""Language models, masked ones and classifiers, by the verbs that translation has."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from configs import classifier, language_model, masked_language_model, tiny
+from t2t_jax.cli import score, train
+from t2t_jax.cli.sections import read_sections
+from t2t_jax.cli.workdir import load_trained, read_config
+from tests.cli.test_verbs import OVERRIDES, REPOSITORY
+
+SMALLEST = OVERRIDES | {
+    "data.num_buckets": 1,
+    "data.source_tokens_per_batch": 4_096,
+    "data.target_tokens_per_batch": 4_096,
+    "training.steps": 2,
+    "training.warmup_steps": 1,
+    "training.checkpoint_every_steps": 2,
+}
+
+
+def config_of(module, cache, **changes):
+    config = module.get_config()
+    config.update_from_flattened_dict(SMALLEST | {"data.cache": str(cache)} | changes)
+    return config
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def run_of(cache, tmp_path_factory):
+    """The directory of a trained model, trained once a module."""
+    done = {}
+
+    def run(module):
+        if module not in done:
+            done[module] = tmp_path_factory.mktemp("run") / "w"
+            train.train(config_of(module, cache), done[module])
+        return done[module]
+
+    return run
+
+
+def test_a_language_model_is_scored_beside_unigram_and_bigram(run_of):
+    scores = score.score(run_of(language_model), "test")
+    assert (scores["task"], scores["direction"]) == ("language_modelling", "en")
+    assert 1 < scores["bigram_perplexity"] < scores["unigram_perplexity"] < scores["perplexity"]
+    assert 0 <= scores["accuracy"] <= 1 and "bleu" not in scores
+    assert json.loads((run_of(language_model) / "scores" / "test.json").read_text()) == scores
+
+
+def test_a_masked_language_model_is_scored_on_the_same_masks_each_time(run_of):
+    first, again = (score.score(run_of(masked_language_model), "dev") for _ in range(2))
+    assert first["perplexity"] == again["perplexity"] and first["tokens"] == again["tokens"]
+    assert 0 < first["most_frequent_accuracy"] < 0.3
+    long = score.score(run_of(masked_language_model), "long")
+    assert long["tokens"] > first["tokens"]
+
+
+def test_a_classifier_is_scored_as_a_whole_and_by_class(run_of):
+    scores = score.score(run_of(classifier), "test")
+    by_class = scores["accuracy_by_class"]
+    assert by_class.keys() == {"statement", "question"} and scores["tokens"] == 2_000
+    assert scores["accuracy"] == pytest.approx(sum(by_class.values()) / 2)
+    trained = load_trained(run_of(classifier), read_config(run_of(classifier)))
+    assert trained.classes == ("statement", "question")
+    assert (run_of(classifier) / "classes.txt").read_text() == "statement\nquestion\n"
+
+
+def test_several_splits_are_scored_by_one_loaded_model(run_of, monkeypatch):
+    loads = []
+    monkeypatch.setattr(
+        score.run_directory,
+        "load_trained",
+        lambda *arguments: loads.append(arguments) or load_trained(*arguments),
+    )
+    scores = score.score_splits(run_of(classifier), {"dev": False, "test": True})
+    assert [scores[split]["split"] for split in ("dev", "test")] == ["dev", "test"]
+    assert len(loads) == 1
+
+
+def test_other_data_with_the_same_vocabulary_does_not_go_on_with_a_run(tmp_path):
+    for stem in ("train", "dev", "test"):
+        (tmp_path / f"{stem}.en").write_text("the dog sees a cat\na cat sleeps\n" * 8)
+        (tmp_path / f"{stem}.labels").write_text("long\nshort\n" * 8)
+    changes = {
+        "data.source": "text",
+        "data.directory": str(tmp_path),
+        "data.vocabulary_size": 26,
+        "devices.data": 1,
+    }
+    config = config_of(classifier, tmp_path / "cache", **changes)
+    train.train(config, tmp_path / "w")
+    (tmp_path / "dev.labels").write_text("short\nlong\n" * 8)
+    with pytest.raises(ValueError, match="has data_fingerprint .* it cannot be used with this one"):
+        train.train(config, tmp_path / "w")
+    # What was learned can be scored on it.
+    assert score.score(tmp_path / "w", "dev")["tokens"] == 16
+    for stem in ("train", "dev", "test"):
+        (tmp_path / f"{stem}.labels").write_text("long\nbrief\n" * 8)
+    with pytest.raises(ValueError, match="now has the classes brief, long, but .* long, short"):
+        score.score(tmp_path / "w", "dev")
+
+
+@pytest.mark.parametrize(
+    ("module", "changes", "sentence"),
+    [
+        (
+            tiny,
+            {"model.family": "decoder_only"},
+            "data.task='translation' cannot be learned by model.family='decoder_only': it needs "
+            "'encoder_decoder' or 'recurrent'",
+        ),
+        (language_model, {"model.family": "encoder_only"}, "it needs 'decoder_only'"),
+        (
+            masked_language_model,
+            {"model.pooling": "mean"},
+            "data.task='masked_language_modelling' does not go with model.pooling='mean': it needs "
+            "'none'",
+        ),
+        (classifier, {"model.pooling": "none"}, "it needs 'cls', 'mean' or 'query'"),
+        (
+            classifier,
+            {"training.label_smoothing": 0.1},
+            "training.label_smoothing=0.1 must be 0 where data.task='classification'",
+        ),
+    ],
+)
+def test_a_family_that_cannot_learn_the_task_is_told(module, changes, sentence):
+    with pytest.raises(ValueError) as error:
+        read_sections(config_of(module, "cache", **changes))
+    assert sentence in str(error.value) and "\n" not in str(error.value)
+
+
+def test_another_number_of_classes_than_the_corpus_has_is_told(cache, tmp_path):
+    config = config_of(classifier, cache, **{"model.num_classes": 3})
+    sentence = r"model\.num_classes=3, but the corpus has 2 classes \(statement, question\)"
+    with pytest.raises(ValueError, match=sentence):
+        train.train(config, tmp_path / "w")
+
+
+@pytest.mark.parametrize("module", [language_model, masked_language_model, classifier])
+def test_too_few_learned_positions_are_told_for_every_family(module, cache, tmp_path):
+    changes = {"model.positions": "learned", "model.max_positions": 8}
+    with pytest.raises(ValueError, match=r"model\.max_positions=8 is less than the \d+ tokens"):
+        train.train(config_of(module, cache, **changes), tmp_path / "w")
+
+
+def test_the_classify_command_uses_what_was_trained(run_of):
+    done = subprocess.run(
+        [sys.executable, "-m", "t2t_jax.cli.main", "classify", f"--workdir={run_of(classifier)}"],
+        cwd=REPOSITORY,
+        input="the dog is sleeping\n\nis the dog sleeping\n",
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3 and lines[1] == ""
+    assert {line.split("\t")[0] for line in (lines[0], lines[2])} <= {"statement", "question"}

@@ -1,0 +1,234 @@
+"""The verbs with models of other libraries: use them, train on from them, send models out."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("ctranslate2")
+
+from configs import classifier, language_model, tiny  # noqa: E402
+from t2t_jax.cli import pretrained, score, workdir  # noqa: E402
+from t2t_jax.cli.classify import classify_with  # noqa: E402
+from t2t_jax.cli.export import export  # noqa: E402
+from t2t_jax.cli.generate import generate_with  # noqa: E402
+from t2t_jax.cli.train import train  # noqa: E402
+from t2t_jax.cli.translate import translate_with  # noqa: E402
+from t2t_jax.decoding.sampling import Sampling  # noqa: E402
+from t2t_jax.interop.huggingface import load_pretrained  # noqa: E402
+from tests.data.text_corpus import (  # noqa: E402
+    labelled_sentences,
+    sentence_pairs,
+    write_labelled,
+    write_pairs,
+)
+from tests.interop import peers  # noqa: E402
+
+pytestmark = pytest.mark.parity
+BARELY = 1e-12  # a learning rate that moves nothing
+
+
+def loaded(directory, **changes):
+    config = pretrained.default_config(directory)
+    config.update_from_flattened_dict({"devices.data": 1} | changes)
+    return pretrained.load(directory, config)
+
+
+def barely_trained(config_file, directory, **changes):
+    """A config whose run on a few lines of text changes nothing that it begins with."""
+    directory.mkdir(exist_ok=True)
+    for split in ("train", "dev", "test"):
+        write_pairs(directory, split, sentence_pairs(9))
+        if config_file is classifier:
+            write_labelled(directory, split, labelled_sentences(9))
+    config = config_file.get_config()
+    values = {
+        "data.source": "text",
+        "data.directory": str(directory),
+        "data.num_buckets": 1,
+        "data.max_length": 200,
+        "data.source_tokens_per_batch": 2_000,
+        "data.target_tokens_per_batch": 2_000,
+        "data.cache": str(directory / "cache"),
+        "training.steps": 1,
+        "training.label_smoothing": 0.0,
+        "training.schedule": "peak",
+        "training.peak_learning_rate": BARELY,
+        "training.checkpoint_every_steps": 1,
+        "decoding.average_checkpoints": 1,
+        "decoding.beam_size": 1,
+        "decoding.max_tokens": 3,
+        "devices.data": 1,
+    }
+    config.update_from_flattened_dict(values | changes)
+    return config
+
+
+def assert_same(found, expected):
+    """Every parameter that was read is still what it was."""
+    for name, value in expected.items():
+        if isinstance(value, dict):
+            assert_same(found[name], value)
+        else:
+            np.testing.assert_allclose(found[name], value, atol=1e-6, err_msg=name)
+
+
+def test_translate(tmp_path):
+    peers.save_marian(tmp_path)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"num_beams": 2}))
+    model = loaded(tmp_path, **{"decoding.max_tokens": 3, "decoding.n_best": 2})
+    assert model.sections.decoding.beam_size == 2
+    assert model.sections.decoding.length_penalty_formula == "power"
+    found = translate_with(model, ["The dog sleeps.", "", "The dog sleeps."])
+    assert found[0] == found[2] and len(found[0]) == 2
+    assert found[1][0].text == ""
+
+
+def test_generate_says_what_their_model_says(tmp_path):
+    import torch
+    import transformers
+
+    theirs = peers.save_gpt2(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    prompt = torch.tensor([tokenizer("The dog").input_ids])
+    with torch.no_grad():
+        logits = theirs(prompt).logits[0, -1]
+    best = logits.topk(3)
+    options = dict(max_new_tokens=1, sampling=Sampling(temperature=0.0), top_n=3)
+    ((generation,),) = generate_with(loaded(tmp_path), ["The dog"], **options)
+    found = generation.tokens[0].best
+    assert [token.piece for token in found] == tokenizer.convert_ids_to_tokens(best.indices)
+    np.testing.assert_allclose([token.logit for token in found], best.values, atol=1e-5)
+    expected = logits.softmax(-1)[best.indices]
+    np.testing.assert_allclose([token.probability for token in found], expected, atol=1e-6)
+
+
+def test_classify_says_what_their_model_says(tmp_path):
+    import torch
+    import transformers
+
+    names = {0: "statement", 1: "question"}
+    theirs = peers.save_distilbert(tmp_path, "DistilBertForSequenceClassification", id2label=names)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    texts = ["The dog reads a book.", "a cat?"]
+    inputs = tokenizer(texts, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        expected = theirs(inputs["input_ids"], inputs["attention_mask"]).logits.softmax(-1)
+    first, second, nothing = classify_with(loaded(tmp_path), [*texts, ""])
+    found = [first.probabilities, second.probabilities]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert [first.name, second.name] == [names[int(i)] for i in expected.argmax(-1)]
+    assert nothing is None
+
+
+@pytest.fixture(scope="module")
+def fine_tuned(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("marian")
+    peers.save_marian(directory)
+    config = barely_trained(tiny, tmp_path_factory.mktemp("data"))
+    run = tmp_path_factory.mktemp("run") / "w"
+    train(config, run, init=f"hf:{directory}")
+    return config, run, directory
+
+
+def test_a_run_begins_with_the_weights_and_the_tokenizer(fine_tuned):
+    _, run, directory = fine_tuned
+    ours = load_pretrained(directory)
+    stored = workdir.read_config(run)
+    trained = workdir.load_trained(run, stored)
+    assert trained.vocabulary.fingerprint == ours.vocabulary.fingerprint
+    expected = dataclasses.replace(
+        ours.config, dropout_rate=0.0, attention_dropout_rate=0.0, feed_forward_dropout_rate=0.0
+    )
+    assert trained.sections.model == expected
+    assert stored.data.vocabulary_size == ours.vocabulary.size
+    assert_same(trained.params, ours.params)
+    ((translation,),) = translate_with(trained, ["The dog sleeps."])
+    assert np.isfinite(translation.score)
+
+
+def test_such_a_run_can_be_scored_and_taken_up_again(fine_tuned):
+    config, run, directory = fine_tuned
+    scores = score.score(run, "dev", translates=False)
+    assert 1 < scores["perplexity"] < 1e6
+    train(config, run, init=f"hf:{directory}")
+    with pytest.raises(ValueError, match="began with --init=hf:DIR: give it again"):
+        train(workdir.read_config(run), run)
+
+
+@pytest.mark.parametrize("format", ["marian", "ctranslate2"])
+def test_such_a_run_goes_out_again(fine_tuned, tmp_path, format):
+    _, run, directory = fine_tuned
+    trained = workdir.load_trained(run, workdir.read_config(run))
+    export(trained, format, tmp_path / "out", max_positions=64)
+    if format == "marian":
+        ours, back = load_pretrained(directory), load_pretrained(tmp_path / "out")
+        assert back.vocabulary.fingerprint == ours.vocabulary.fingerprint
+        assert_same(back.params, ours.params)
+    else:
+        import ctranslate2
+
+        translator = ctranslate2.Translator(str(tmp_path / "out"))
+        (found,) = translator.translate_batch([["▁The", "▁dog"]], max_decoding_length=2)
+        assert len(found.hypotheses[0]) <= 2
+
+
+def test_a_language_model_goes_on_from_gpt2(tmp_path):
+    directory = tmp_path / "in"
+    directory.mkdir()
+    peers.save_gpt2(directory, n_positions=200)
+    config = barely_trained(language_model, tmp_path / "data")
+    train(config, tmp_path / "w", init=f"hf:{directory}")
+    trained = workdir.load_trained(tmp_path / "w", workdir.read_config(tmp_path / "w"))
+    assert_same(trained.params, load_pretrained(directory).params)
+
+
+def test_a_classifier_goes_on_from_an_encoder(tmp_path):
+    directory = tmp_path / "in"
+    directory.mkdir()
+    peers.save_bert(directory, max_position_embeddings=200)
+    config = barely_trained(classifier, tmp_path / "data", **{"model.num_classes": 4})
+    train(config, tmp_path / "w", init=f"hf:{directory}")
+    trained = workdir.load_trained(tmp_path / "w", workdir.read_config(tmp_path / "w"))
+    expected = load_pretrained(directory)
+    assert_same(trained.params["encoder"], expected.params["encoder"])
+    assert trained.sections.model.pooling == "cls"
+    assert trained.sections.model.num_classes == len(trained.classes)
+    found = classify_with(trained, ["The dog sleeps."])
+    assert found[0].name in trained.classes
+
+
+def test_a_task_that_the_weights_are_not_for_is_told(tmp_path):
+    directory = tmp_path / "in"
+    directory.mkdir()
+    peers.save_gpt2(directory)
+    with pytest.raises(ValueError, match="'translation' cannot be learned by model.family='dec"):
+        train(barely_trained(tiny, tmp_path / "data"), tmp_path / "w", init=f"hf:{directory}")
+    assert not (tmp_path / "w").exists()
+
+
+def test_label_smoothing_over_ids_without_probability_is_told(tmp_path):
+    peers.save_marian(tmp_path)
+    config = barely_trained(tiny, tmp_path / "data", **{"training.label_smoothing": 0.1})
+    with pytest.raises(ValueError, match=r"label_smoothing=0.1 .* \(0\): set it to 0 or training"):
+        pretrained.beginning(tmp_path, config)
+    config.training.label_smoothing_mass = "others_but_padding"
+    pretrained.beginning(tmp_path, config)
+
+
+@pytest.mark.parametrize("name", ["/somewhere", "hf:", "opus-mt-en-de"])
+def test_a_name_without_its_scheme_is_told(name):
+    with pytest.raises(ValueError, match="must be hf:DIR"):
+        pretrained.directory_of(name, "model")
+
+
+def test_an_unknown_format_is_told(fine_tuned, tmp_path):
+    _, run, _ = fine_tuned
+    trained = workdir.load_trained(run, workdir.read_config(run))
+    with pytest.raises(ValueError, match="--format=onnx is none of marian, ctranslate2"):
+        export(trained, "onnx", tmp_path / "out", max_positions=64)
+    with pytest.raises(ValueError, match="--max_positions=0 must be at least 1"):
+        export(trained, "marian", tmp_path / "out", max_positions=0)
