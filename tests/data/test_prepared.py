@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.prepared import prepare
-from t2t_jax.data.vocabulary import END_ID, START_ID
+from t2t_jax.data.vocabulary import END_ID, START_ID, learn_vocabulary
 from tests.data.text_corpus import (
     labelled_sentences,
     sentence_pairs,
@@ -292,3 +292,26 @@ def test_the_length_limit_counts_start_and_end(directory):
     longest = int(prepare(config, silent).splits["train"].source_lengths.max())
     limited = prepare(dataclasses.replace(config, max_length=longest - 1), silent)
     assert limited.splits["train"].source_lengths.max() < longest
+
+
+def test_a_vocabulary_that_is_given_takes_the_place_of_one_that_is_learned(directory):
+    config = text_config(directory, vocabulary_size=40)
+    given = learn_vocabulary(["the cow sees die Kuh ."], "char", 30, 1.0)
+    lines = []
+    prepared = prepare(config, lines.append, given)
+    assert prepared.vocabulary is given
+    assert not any("learned" in line for line in lines)
+    first = prepared.splits["test"].source_ids[: prepared.splits["test"].source_offsets[1]]
+    (expected,) = given.encode([sentence_pairs(120)[100][0]])
+    assert first.tolist() == [*expected, END_ID]
+    # It is found again whatever the config says of a vocabulary, and is not that of the config.
+    other = dataclasses.replace(config, vocabulary_size=41)
+    assert prepare(other, silent, given).directory == prepared.directory
+    assert prepare(config, silent).directory != prepared.directory
+
+
+def test_masked_language_modelling_needs_a_mask_in_a_vocabulary_that_is_given(directory):
+    config = text_config(directory, task="masked_language_modelling")
+    given = learn_vocabulary(["the cow sees"], "char", 30, 1.0)
+    with pytest.raises(ValueError, match="needs a vocabulary with a mask token"):
+        prepare(config, silent, given)
