@@ -5,7 +5,8 @@
 
 "marian": DIR is what `transformers` loads as MarianMTModel and MarianTokenizer. "ctranslate2": DIR
 is for `ctranslate2.Translator`, which takes and gives pieces of DIR/vocabulary.model. A directory
-that is there already is not written to. Needs the `interop` extra.
+that is there already is not written to. Needs the `interop` extra. MarianMT has an epsilon of its
+own in layer norms: --config.model.norm_epsilon=1e-5 moves a logit by some 1e-5.
 """
 
 from pathlib import Path

@@ -47,7 +47,7 @@ def main() -> None:
     flags.DEFINE_bool("debug", False, "show where an error arose", module_name=verb.__name__)
     try:
         verb.define_flags([] if wants_help else rest)
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         sys.exit(f"t2t-jax {name}: {error}")
     if wants_help:
         print(verb.__doc__)

@@ -82,9 +82,10 @@ def default_config(directory: Path) -> ConfigDict:
     for name in ("config.json", "generation_config.json"):  # older models have it in the first
         if (directory / name).is_file():
             generation |= read_json(directory / name)
+    length_penalty = generation.get("length_penalty")
     decoding = dict(
         beam_size=generation.get("num_beams") or 1,
-        length_penalty=float(generation.get("length_penalty", 1.0)),
+        length_penalty=1.0 if length_penalty is None else float(length_penalty),
         length_penalty_formula="power",
         max_extra_tokens=50,
         max_tokens=0,

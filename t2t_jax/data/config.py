@@ -76,7 +76,7 @@ class DataConfig:
                 raise ValueError(
                     f"data.{name}={language!r}: the embedded corpus has only 'en' and 'de'"
                 )
-        if self.source_language == self.target_language:
+        if self.task == "translation" and self.source_language == self.target_language:
             raise ValueError(
                 f"data.source_language and target_language are both {self.source_language!r}: "
                 "they must differ"

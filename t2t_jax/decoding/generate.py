@@ -136,7 +136,8 @@ class Generator:
             would give the same sample again.
         """
         _check_at_least(1, num_samples=num_samples)
-        _check_at_least(0, seed=seed)
+        if not 0 <= seed < 2**31:
+            raise ValueError(f"seed={seed} must be a whole number from 0 to 2^31 - 1")
         if num_samples > 1 and self._sampling.temperature == 0:
             raise ValueError(
                 f"num_samples={num_samples} with temperature=0, which always chooses the likeliest "
@@ -225,7 +226,9 @@ class Generator:
                 strict=True,
             )
         ]
-        (text,) = self._vocabulary.decode([[*prompt_ids, *new.ids]])
+        # An end token within a prompt (GPT-2 has no other start) does not end the text.
+        prompt = [token_id for token_id in prompt_ids if token_id != END_ID]
+        (text,) = self._vocabulary.decode([[*prompt, *new.ids]])
         return Generation(text, tokens)
 
     def _candidate(self, token_id: int, logit: float, probability: float) -> Candidate:

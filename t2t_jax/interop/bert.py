@@ -84,6 +84,7 @@ def read_bert(directory: Path, head: Head | None, num_classes: int | None) -> Mo
     theirs = TheirConfig(directory)
     theirs.require("is_decoder", False)
     theirs.require("position_embedding_type", None, "absolute")
+    theirs.require("problem_type", None, "single_label_classification")
 
     config = dict(
         num_encoder_layers=theirs["num_hidden_layers"],
@@ -108,6 +109,7 @@ def read_bert(directory: Path, head: Head | None, num_classes: int | None) -> Mo
 def read_distilbert(directory: Path, head: Head | None, num_classes: int | None) -> ModelFiles:
     """The DistilBERT in `directory`; see `_read`."""
     theirs = TheirConfig(directory)
+    theirs.require("problem_type", None, "single_label_classification")
     config = dict(
         num_encoder_layers=theirs["n_layers"],
         d_model=theirs["dim"],
@@ -250,7 +252,8 @@ def _class_head(
     weights: Weights, names: _Names, has: Head | None, num_classes: int, d_model: int
 ) -> Params:
     head: Params = {}
-    if f"{names.pooler}.weight" in weights:
+    # A classifier reads it; where the classes are yet to be learned it may be learned with them.
+    if has == "classes" or f"{names.pooler}.weight" in weights:
         head["pooler"] = layers.linear(weights, names.pooler, d_model, d_model)
     if has == "classes":
         head["classes"] = {"table": weights.take("classifier.weight", (num_classes, d_model))}

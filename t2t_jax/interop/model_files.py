@@ -63,7 +63,7 @@ class TheirConfig:
 
     def head_width(self, d_model: int, num_heads: int) -> int:
         """d_k and d_v, which are one number in their models."""
-        if d_model % num_heads:
+        if num_heads < 1 or d_model % num_heads:
             raise ValueError(f"{self.path}: {num_heads} heads cannot share a width of {d_model}")
         return d_model // num_heads
 

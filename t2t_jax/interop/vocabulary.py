@@ -64,6 +64,14 @@ class Rows:
     num_theirs: int  # rows of their embedding
     reserved: tuple[int | None, ...]  # their rows of PAD, START, END, UNKNOWN and maybe MASK
 
+    def __post_init__(self) -> None:
+        for row in self.reserved:
+            if row is not None and not 0 <= row < self.num_theirs:
+                raise ValueError(
+                    f"the tokenizer has a special token {row}, but the model only "
+                    f"{self.num_theirs} rows, from 0 on"
+                )
+
     @property
     def theirs(self) -> Int[np.ndarray, " rows"]:
         """Their row of each of our ids, or -1 where they have none."""

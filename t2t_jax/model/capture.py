@@ -23,11 +23,13 @@ def capture(
 
         encoder.embedded                               B T D, what the first layer sees
         encoder.layers_0.output                        B T D, what a layer hands on
+        encoder.output                                 B T D, after the final norm if there is one
         encoder.layers_0.self_attentions_0.weights     B H T S, before dropout
         decoder.layers_0.cross_attention.weights       B H T S
 
-    In `decode_step` T is 1 and S the length of the cache; for attention to the source B counts
-    the sentences and T the beams of each.
+    A search cannot be asked while it runs; a forward pass over what it found sees the same, step
+    for step. In `decode_step` T is 1 and S the length of the cache; for attention to the source B
+    counts the sentences and T the beams of each.
     """
     output, variables = model.apply(
         {"params": params}, *args, method=method, mutable=["intermediates"], **kwargs

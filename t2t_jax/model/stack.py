@@ -138,4 +138,6 @@ class Stack(nn.Module):
         return Relations(mask)
 
     def _normalised(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-        return self.norm(x) if self.config.norm == "pre" else x
+        x = self.norm(x) if self.config.norm == "pre" else x
+        self.sow("intermediates", "output", x)
+        return x

@@ -95,3 +95,8 @@ def test_a_mistake_is_told_with_name_value_and_what_is_allowed(changes, message)
     assert message in str(error.value)
     assert str(error.value).startswith("data.")
     assert "\n" not in str(error.value)
+
+
+def test_the_language_that_a_task_does_not_read_may_be_any():
+    changes = {"task": "classification", "source_language": "de", "target_language": "de"}
+    assert DataConfig(**EMBEDDED | changes).source_language == "de"

@@ -210,7 +210,7 @@ def test_a_wrong_number_is_told(options, sentence):
     ("options", "sentence"),
     [
         ({"num_samples": 0}, "num_samples=0 must be at least 1"),
-        ({"seed": -1}, "seed=-1 must be at least 0"),
+        ({"seed": -1}, "seed=-1 must be a whole number from 0 to"),
         ({"num_samples": 2}, "num_samples=2 with temperature=0"),
     ],
 )

@@ -138,3 +138,8 @@ def test_a_directory_without_a_tokenizer_is_told(tmp_path):
 def test_a_place_without_a_saved_vocabulary_is_told(tmp_path):
     with pytest.raises(ValueError, match="no vocabulary at"):
         PretrainedVocabulary.load(tmp_path)
+
+
+def test_a_special_token_beyond_the_rows_of_the_model_is_refused():
+    with pytest.raises(ValueError, match="special token 9, but the model only 9 rows"):
+        Rows(9, (9, 0, 0, None))

@@ -38,7 +38,9 @@ def test_every_layer_and_attention_of_a_translation_is_captured():
         "encoder.layers_0.self_attentions_0.weights": (B, 4, S, S),
         "encoder.layers_0.self_attentions_1.weights": (B, 4, S, S),
         "encoder.layers_0.output": (B, S, 12),
+        "encoder.output": (B, S, 12),
         "decoder.embedded": (B, T, 12),
+        "decoder.output": (B, T, 12),
         **{f"decoder.layers_0.{name}": shape for name, shape in decoder_layer.items()},
         **{f"decoder.layers_1.{name}": shape for name, shape in decoder_layer.items()},
     }
