@@ -3,6 +3,7 @@
 Axes: B batch, T positions, D d_model.
 """
 
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax.typing import DTypeLike
@@ -54,13 +55,15 @@ class Output(nn.Module):
     ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
         """Two factors whose `table_logits` these are, for a loss that wants them in parts.
 
-        A bias is one more column of the table, and a column of ones beside `x`: E = D + 1.
+        A bias is two more columns of the table, and two of ones beside `x`: E = D + 2. The second
+        has what the first loses where the product is made in bfloat16.
         """
         x, table = self._scaled(x), self.embedding.table
         if not self.use_bias:
             return x, table
-        ones = jnp.ones((*x.shape[:2], 1), x.dtype)
-        bias = self.bias[:, None]
+        ones = jnp.ones((*x.shape[:2], 2), x.dtype)
+        rounded = jax.lax.stop_gradient(self.bias.astype(x.dtype).astype(jnp.float32))
+        bias = jnp.stack([rounded, self.bias - rounded], axis=-1)
         return jnp.concatenate([x, ones], axis=-1), jnp.concatenate([table, bias], axis=-1)
 
     def _scaled(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:

@@ -155,9 +155,12 @@ def test_closing_the_launcher_ends_its_processes(tmp_path, launch):
 def test_a_stopped_sweep_leaves_no_process_and_says_how_to_continue(tmp_path, launch, stop_signal):
     code = f"""
         import functools
+        import signal
         from configs import tiny
         from experiments import quickstart, sweep
         from experiments.launchers import local
+        # As in a terminal, also where these tests are a shell's background job, which ignores it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         launch = functools.partial(local.launch, command={launch.keywords["command"]!r})
         sweep.run_table(quickstart.TABLE, tiny.get_config(), patterns="no_positions",
                         workdir={str(tmp_path)!r}, parallel=1, launch=launch)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.model.classifier import Classifier
+from t2t_jax.model.embedding import table_logits
 from t2t_jax.model.families import make_model, num_parameters, parameter_shapes
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.model.masked_language_model import MaskedLanguageModel
@@ -57,3 +58,24 @@ def test_features_are_factors_of_the_logits(family, output_bias, scale_logits):
 def test_encoder_decoder_layers_may_differ_in_number():
     shapes = parameter_shapes(make_model(small(num_encoder_layers=3, num_decoder_layers=1)))
     assert len(shapes["encoder"]) == 3 and len(shapes["decoder"]) == 1
+
+
+def test_the_bias_of_the_factors_is_exact_in_bfloat16_and_has_its_whole_gradient():
+    model, variables = model_and_variables(
+        family="decoder_only", output_bias=True, dtype="bfloat16"
+    )
+    bias = variables["params"]["output"]["bias"] = jnp.linspace(9.9, 10.1, 11)
+    target = some_ids(B, T)
+
+    def logits(bias):
+        params = {**variables["params"], "output": {"bias": bias}}
+        x, table = model.apply(
+            {"params": params}, target, target, deterministic=True, method=model.features
+        )
+        return table_logits(x, table)
+
+    expected = model.apply(variables, target, deterministic=True)
+    # bfloat16 alone would be off by up to 0.03.
+    np.testing.assert_allclose(logits(bias), expected, atol=1e-3)
+    grads = jax.grad(lambda bias: logits(bias).sum())(bias)
+    np.testing.assert_allclose(grads, np.full(11, B * T), rtol=1e-6)
