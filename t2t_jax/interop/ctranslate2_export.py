@@ -38,7 +38,7 @@ _POSITIONS = (
 def export_ctranslate2(
     config: TransformerConfig,
     params: Params,
-    vocabulary: Vocabulary | PretrainedVocabulary,
+    vocabulary: Vocabulary,
     output: Path,
     *,
     max_positions: int,

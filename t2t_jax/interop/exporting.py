@@ -71,12 +71,12 @@ def output_bias(config: TransformerConfig, params: Params) -> Float[np.ndarray, 
     return np.zeros(config.vocabulary_rows, np.float32)
 
 
-def never_generated(vocabulary: Vocabulary | PretrainedVocabulary, num_rows: int) -> list[int]:
+def never_generated(vocabulary: Vocabulary, num_rows: int) -> list[int]:
     """Padding, start, and the rows that are no token: what no search of ours chooses."""
     return [PAD_ID, START_ID, *range(vocabulary.size, num_rows)]
 
 
-def token_names(vocabulary: Vocabulary | PretrainedVocabulary, num_rows: int) -> list[str]:
+def token_names(vocabulary: Vocabulary, num_rows: int) -> list[str]:
     """What the token of each row is called, no two alike."""
     is_silent = np.zeros(num_rows, bool)
     if isinstance(vocabulary, PretrainedVocabulary):

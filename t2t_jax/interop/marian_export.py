@@ -33,7 +33,7 @@ _Tensors = dict[str, np.ndarray]
 def export_marian(
     config: TransformerConfig,
     params: Params,
-    vocabulary: Vocabulary | PretrainedVocabulary,
+    vocabulary: Vocabulary,
     output: Path,
     *,
     decoding: DecodingConfig,
@@ -154,7 +154,7 @@ def _generation_json(
 
 
 def _suppressed(
-    vocabulary: Vocabulary | PretrainedVocabulary,
+    vocabulary: Vocabulary,
     config: TransformerConfig,
     rows: Int[np.ndarray, " theirs"],
 ) -> list[int]:
