@@ -21,8 +21,10 @@ def get_config() -> ConfigDict:
     config.data = data = ConfigDict()
     # "translation" | "language_modelling" | "masked_language_modelling" | "classification"
     data.task = "translation"  # what is learned of the corpus
-    data.source = "text"  # "text": files in `directory`; "embedded": the grammar's corpus
-    data.directory = ""  # of the text files; "" only where source is "embedded"
+    data.source = "text"  # files in `directory` | "tfds" | "embedded": the grammar's corpus
+    data.name = ""  # tfds only: dataset and its config, as TFDS writes them
+    data.directory = ""  # of the text files, to be given
+    data.mixture = ""  # corpora of train and how often each is read in an epoch: "A=1,B=3"; "": one
     data.source_language = "en"  # ending of the files translated from
     data.target_language = "de"  # ending of the files translated to
     data.train = "train"  # file name before the ending; 29,000 pairs
@@ -33,11 +35,14 @@ def get_config() -> ConfigDict:
     data.vocabulary_kind = "bpe"  # "bpe" | "unigram" | "word" | "char"
     data.vocabulary_size = 10_000  # pieces, both languages share them
     data.character_coverage = 1.0  # share of the characters that get pieces
+    data.vocabulary_sentences = 10_000_000  # of both languages, at most so many teach the pieces
     data.max_length = 256  # tokens, end included; longer training pairs are dropped
     data.cache = "~/.cache/t2t_jax"  # where the vocabulary and the token ids are kept
+    data.batching = "bucketed"  # by length | "packed": several pairs in a row
+    data.packed_length = 256  # packed: tokens of a target row; the source's follows from the corpus
     data.source_tokens_per_batch = 4_096  # tokens, padding included
     data.target_tokens_per_batch = 4_096  # tokens, padding included
-    data.num_buckets = 8  # batch shapes, hence compilations of the training step
+    data.num_buckets = 8  # bucketed: batch shapes, hence compilations of the training step
     data.mask_rate = 0.15  # masked_language_modelling: share of the tokens to be guessed
 
     config.model = model = ConfigDict()

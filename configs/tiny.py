@@ -17,8 +17,10 @@ def get_config() -> ConfigDict:
     config.data = data = ConfigDict()
     # "translation" | "language_modelling" | "masked_language_modelling" | "classification"
     data.task = "translation"  # what is learned of the corpus
-    data.source = "embedded"  # "text": files in `directory`; "embedded": the grammar's corpus
-    data.directory = ""  # of the text files; "" only where source is "embedded"
+    data.source = "embedded"  # the grammar's corpus | "text": files in `directory` | "tfds"
+    data.name = ""  # tfds only: dataset and its config, as TFDS writes them
+    data.directory = ""  # of the text files; tfds: its data_dir
+    data.mixture = ""  # not of the embedded corpus; "A=1,B=3": train is once A and three times B
     data.source_language = "en"  # "en" | "de"
     data.target_language = "de"  # "de" | "en"
     data.train = "train"  # file name before the ending, text files only
@@ -29,11 +31,14 @@ def get_config() -> ConfigDict:
     data.vocabulary_kind = "bpe"  # "bpe" | "unigram" | "word" | "char"
     data.vocabulary_size = 2_000  # pieces, both languages share them
     data.character_coverage = 1.0  # share of the characters that get pieces
+    data.vocabulary_sentences = 10_000_000  # of both languages, at most so many teach the pieces
     data.max_length = 64  # tokens, end included; longer training pairs are dropped
     data.cache = "~/.cache/t2t_jax"  # where the vocabulary and the token ids are kept
+    data.batching = "bucketed"  # by length | "packed": several pairs in a row
+    data.packed_length = 256  # packed: tokens of a target row; the source's follows from the corpus
     data.source_tokens_per_batch = 1_024  # tokens, padding included
     data.target_tokens_per_batch = 1_024  # tokens, padding included
-    data.num_buckets = 4  # batch shapes, hence compilations of the training step
+    data.num_buckets = 4  # bucketed: batch shapes, hence compilations of the training step
     data.mask_rate = 0.15  # masked_language_modelling: share of the tokens to be guessed
 
     config.model = model = ConfigDict()

@@ -31,7 +31,8 @@ _PAPER_BASE = {
 }
 
 _PAPER_RECIPE = {
-    "data.dev": "newstest2013",
+    "data.name": "wmt14_translate/de-en",
+    "data.dev": "validation",  # newstest2013
     "data.vocabulary_kind": "bpe",
     "data.vocabulary_size": 37_000,
     "data.source_tokens_per_batch": 25_000,

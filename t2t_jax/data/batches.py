@@ -49,6 +49,9 @@ class Batch(NamedTuple):
 
     source_ids: np.ndarray  # int32, B S
     target_ids: np.ndarray  # int32, B T
+    # Several pairs in a row: which of them a token is of, 1, 2, ...; 0 at padding. None: one pair.
+    source_segments: np.ndarray | None = None  # int32, B S
+    target_segments: np.ndarray | None = None  # int32, B T
 
 
 class BucketShape(NamedTuple):

@@ -6,7 +6,8 @@ from typing import Literal, no_type_check
 from t2t_jax.config_checks import check_at_least, check_rates, check_types
 
 Task = Literal["translation", "language_modelling", "masked_language_modelling", "classification"]
-Source = Literal["embedded", "text"]
+Source = Literal["embedded", "text", "tfds"]
+Batching = Literal["bucketed", "packed"]
 VocabularyKind = Literal["bpe", "unigram", "word", "char"]
 # SentencePiece accepts no other range.
 _COVERAGE_RANGE = (0.98, 1.0)
@@ -23,11 +24,14 @@ class DataConfig:
     """
 
     task: Task  # what the model is to learn of the corpus, hence what a batch holds
-    source: Source  # "embedded" (our own grammar) or "text" (files)
-    directory: str  # text: holds {train,dev,test}.LANGUAGE[.gz], for classification .labels[.gz]
+    source: Source  # "embedded" (our own grammar), "text" (files) or "tfds"
+    name: str  # tfds: dataset and its config, such as "wmt14_translate/de-en"
+    directory: str  # text: holds {train,dev,test}.LANGUAGE[.gz], for classification .labels[.gz];
+    # tfds: its data_dir, "" for the default
+    mixture: str  # corpora of train with the times an epoch reads each: "A=1,B=3"; "" for one
     source_language: str  # the one of masked language modelling and classification
     target_language: str  # the one of language modelling
-    train: str  # text: file stem of the split, as are the next two
+    train: str  # text: file stem of the split; tfds: the split, slices too; as are the next two
     dev: str
     test: str
     corpus_seed: int  # embedded: seed of the grammar
@@ -35,19 +39,21 @@ class DataConfig:
     vocabulary_kind: VocabularyKind
     vocabulary_size: int  # pieces, the reserved ones included
     character_coverage: float  # share of the text's characters that get a piece of their own
+    vocabulary_sentences: int  # of all languages together, at most so many teach the pieces
     max_length: int  # tokens a side, start and end included; longer train pairs are dropped
     cache: str  # directory where prepared data goes
+    batching: Batching
+    packed_length: int  # packed: tokens of a target row
     source_tokens_per_batch: int  # padding included
     target_tokens_per_batch: int  # padding included
-    num_buckets: int  # at most so many batch shapes, hence compilations
+    num_buckets: int  # bucketed: at most so many batch shapes, hence compilations
     mask_rate: float  # masked_language_modelling: share of the tokens to be guessed
 
     def __post_init__(self) -> None:
         check_types("data", self)
         self._check_languages()
         self._check_numbers()
-        if self.source == "text":
-            self._check_text_files()
+        self._check_corpus()
         if not self.cache:
             raise ValueError("data.cache='' is empty: name a directory for prepared data")
 
@@ -64,6 +70,14 @@ class DataConfig:
     def direction(self) -> str:
         """ "en-de" for a translation, the language alone for a task that reads only one."""
         return "-".join(self.languages)
+
+    @property
+    def corpora(self) -> tuple[tuple[str, int], ...]:
+        """Of a mixture each corpus and how often an epoch reads it; () for a single corpus.
+
+        A corpus is what `directory` is for text files, and what `name` is for TFDS.
+        """
+        return tuple(map(_corpus_and_weight, self.mixture.split(","))) if self.mixture else ()
 
     def _check_languages(self) -> None:
         for name in ("source_language", "target_language"):
@@ -85,7 +99,8 @@ class DataConfig:
     def _check_numbers(self) -> None:
         check_at_least("data", self, 0, ("corpus_seed",))
         budgets = ("source_tokens_per_batch", "target_tokens_per_batch")
-        check_at_least("data", self, 1, ("train_pairs", "num_buckets", *budgets))
+        counts = ("train_pairs", "num_buckets", "vocabulary_sentences", "packed_length")
+        check_at_least("data", self, 1, (*counts, *budgets))
         check_rates("data", self, ("mask_rate",))
         is_masked = self.task == "masked_language_modelling"
         if is_masked and self.mask_rate == 0:
@@ -100,13 +115,38 @@ class DataConfig:
                 f"{high}"
             )
 
-    def _check_text_files(self) -> None:
-        if not self.directory:
+    def _check_corpus(self) -> None:
+        if self.source == "text" and not self.directory:
             raise ValueError(
                 "data.directory='' is empty: source='text' needs the directory of the text files"
             )
+        if self.source == "tfds" and not self.name:
+            raise ValueError(
+                "data.name='' is empty: source='tfds' needs a dataset such as "
+                "'wmt14_translate/de-en'"
+            )
+        if self.source == "embedded" and self.mixture:
+            raise ValueError(
+                f"data.mixture={self.mixture!r} must be '' where data.source='embedded', which is "
+                "one corpus"
+            )
         for split in ("train", "dev", "test"):
-            if not getattr(self, split):
-                raise ValueError(
-                    f"data.{split}='' is empty: source='text' needs a file stem for it"
-                )
+            if self.source != "embedded" and not getattr(self, split):
+                raise ValueError(f"data.{split}='' is empty: source={self.source!r} needs its name")
+        for task, key, value in (
+            ("classification", "source", "tfds"),
+            ("classification", "batching", "packed"),
+        ):
+            if self.task == task and getattr(self, key) == value:
+                raise ValueError(f"data.{key}={value!r} does not go with data.task={task!r}")
+        _ = self.corpora
+
+
+def _corpus_and_weight(term: str) -> tuple[str, int]:
+    corpus, _, weight = term.strip().rpartition("=")
+    if not corpus or not weight.isdecimal() or int(weight) < 1:
+        raise ValueError(
+            f"data.mixture: {term.strip()!r} is no corpus with a whole number of times to read it "
+            "in an epoch, such as 'DIR=2'"
+        )
+    return corpus, int(weight)

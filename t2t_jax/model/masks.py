@@ -5,6 +5,7 @@ Axes: B batch, T query positions, S key positions.
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
@@ -20,6 +21,20 @@ class Packing(NamedTuple):
 
     segments: Int[Array, "B T"]  # 1, 2, ...: which sequence of the row a token is of; 0 at padding
     positions: Int[Array, "B T"]  # counted from 0 in each sequence
+
+
+def packing_of(segments: Int[Array, "B T"]) -> Packing:
+    """The packing of rows whose sequences follow one another, padding last."""
+    index = jnp.arange(segments.shape[1])[None]
+    start = jax.lax.cummax(jnp.where(is_first(segments), index, 0), axis=1)
+    # Padding may be longer than a learned table, and is at none of its positions.
+    return Packing(segments, jnp.where(segments > 0, index - start, 0))
+
+
+def is_first(segments: Int[Array, "B T"]) -> Bool[Array, "B T"]:
+    """True where a sequence of a packed row begins, and at the first padding."""
+    before = jnp.pad(segments, ((0, 0), (1, 0)), constant_values=-1)[:, :-1]
+    return segments != before
 
 
 def is_token(ids: Int[Array, "B S"]) -> Bool[Array, "B S"]:

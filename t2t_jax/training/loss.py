@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from t2t_jax.data.batches import Batch
 from t2t_jax.data.vocabulary import PAD_ID, START_ID
 from t2t_jax.model.embedding import table_logits
+from t2t_jax.model.masks import is_first, packing_of
 from t2t_jax.training.config import LabelSmoothingMass
 
 Sum = Float[Array, ""] | np.floating  # on devices, and once fetched
@@ -56,9 +57,15 @@ _NOTHING = Metrics(*np.zeros(4, np.float32))
 LossFn = Callable[[PyTree, Batch, Key[Array, ""] | None], tuple[Sum, Metrics]]
 
 
-def shift_right(target_ids: Int[Array, "B T"]) -> Int[Array, "B T"]:
-    """What the decoder reads to write `target_ids`: the start token, then all but the last."""
-    return jnp.pad(target_ids, ((0, 0), (1, 0)), constant_values=START_ID)[:, :-1]
+def shift_right(
+    target_ids: Int[Array, "B T"], segments: Int[Array, "B T"] | None = None
+) -> Int[Array, "B T"]:
+    """What the decoder reads to write `target_ids`: the start token, then all but the last.
+
+    With `segments` a row is several sequences, each of which has a start token of its own.
+    """
+    shifted = jnp.pad(target_ids, ((0, 0), (1, 0)), constant_values=START_ID)[:, :-1]
+    return shifted if segments is None else jnp.where(is_first(segments), START_ID, shifted)
 
 
 def cross_entropy(
@@ -184,7 +191,8 @@ def make_loss_fn(
     """Builds `loss_fn(params, batch, dropout_key)`: the summed loss, and all sums.
 
     Every family of models gives its logits by `model.features(source_ids, target_inputs,
-    deterministic=...)`, as the two factors of `table_logits`; a bias of the logits is in them.
+    source_packing=..., target_packing=..., deterministic=...)`, as the two factors of
+    `table_logits`; a bias of the logits is in them.
 
     Without a key nothing is dropped. With `tokens_per_chunk` the logits of about so many target
     tokens are held at once, else those of the whole batch; the result is the same. `mass` is that
@@ -194,11 +202,15 @@ def make_loss_fn(
     def loss_fn(
         params: PyTree, batch: Batch, dropout_key: Key[Array, ""] | None
     ) -> tuple[Sum, Metrics]:
-        target_ids = jnp.asarray(batch.target_ids)
+        # Arrays of numpy where the function is not compiled.
+        arrays: Any = jax.tree.map(jnp.asarray, batch)
+        source_ids, target_ids, source_segments, target_segments = arrays
         factors: Any = model.apply(
             {"params": params},
-            batch.source_ids,
-            shift_right(target_ids),
+            source_ids,
+            shift_right(target_ids, target_segments),
+            source_packing=None if source_segments is None else packing_of(source_segments),
+            target_packing=None if target_segments is None else packing_of(target_segments),
             deterministic=dropout_key is None,
             rngs={} if dropout_key is None else {"dropout": dropout_key},
             method="features",

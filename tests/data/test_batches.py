@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from t2t_jax.data.batches import BucketedBatches
 from t2t_jax.data.buckets import cheapest_shapes, choose_shapes, length_histogram
-from t2t_jax.data.config import DataConfig
 from t2t_jax.data.masking import Masking
 from t2t_jax.data.prepared import PreparedSplit, prepare
 from t2t_jax.data.vocabulary import END_ID, PAD_ID
+from tests.data.text_corpus import text_config
 
 MULTI30K = Path(__file__).resolve().parents[3] / "shared" / "data" / "multi30k"
 
@@ -50,7 +50,7 @@ def batches_of(lengths, **changes) -> BucketedBatches:
 def rows_of(batch):
     """The sentence pairs of a batch, padding taken off; rows of padding alone left out."""
     rows = []
-    for source, target in zip(*batch, strict=True):
+    for source, target in zip(*batch[:2], strict=True):
         pair = tuple(tuple(side[side != PAD_ID].tolist()) for side in (source, target))
         if any(pair):
             assert pair[0] == tuple(source[: len(pair[0])]), "padding before the end"
@@ -110,7 +110,7 @@ def test_an_epoch_holds_each_pair_once_within_all_limits(
         assert all(len(batch.source_ids) % row_multiple == 0 for batch in made)
         assert all(batch.source_ids.size <= budgets[0] for batch in made)
         assert all(batch.target_ids.size <= budgets[1] for batch in made)
-        assert all(side.dtype == np.int32 for batch in made for side in batch)
+        assert all(side.dtype == np.int32 for batch in made for side in batch[:2])
         # No batch is empty, and only one shape may have a batch that is not full.
         assert all(rows_of(batch) for batch in made)
         not_full = [b for b in made if len(rows_of(b)) < len(b.source_ids)]
@@ -277,7 +277,7 @@ def test_masks_leave_a_sentence_in_two_halves_whatever_the_batch():
         found = []
         for batch in epoch_of(batches, 1):
             assert batch.source_ids.shape == batch.target_ids.shape
-            for source, target in zip(*batch, strict=True):
+            for source, target in zip(*batch[:2], strict=True):
                 tokens = np.where(target != PAD_ID, target, source)
                 if tokens.any():
                     found.append(
@@ -344,26 +344,13 @@ def test_hundreds_of_different_lengths_are_rounded_up():
 
 @pytest.mark.skipif(not MULTI30K.is_dir(), reason="no Multi30k beside the repository")
 def test_multi30k_is_batched_with_little_padding(tmp_path):
-    config = DataConfig(
-        task="translation",
-        source="text",
-        directory=str(MULTI30K),
-        source_language="en",
-        target_language="de",
-        train="train",
+    config = text_config(
+        MULTI30K,
         dev="val",
         test="test2016",
-        corpus_seed=0,
-        train_pairs=1,
-        vocabulary_kind="bpe",
         vocabulary_size=10_000,
-        character_coverage=1.0,
         max_length=256,
         cache=str(tmp_path),
-        source_tokens_per_batch=4_096,
-        target_tokens_per_batch=4_096,
-        num_buckets=12,
-        mask_rate=0.15,
     )
     train = prepare(config, lambda line: None).splits["train"]
     batches = BucketedBatches(

@@ -9,7 +9,9 @@ from t2t_jax.data.config import DataConfig
 EMBEDDED = {
     "task": "translation",
     "source": "embedded",
+    "name": "",
     "directory": "",
+    "mixture": "",
     "source_language": "en",
     "target_language": "de",
     "train": "train",
@@ -20,13 +22,18 @@ EMBEDDED = {
     "vocabulary_kind": "bpe",
     "vocabulary_size": 300,
     "character_coverage": 1.0,
+    "vocabulary_sentences": 10_000_000,
     "max_length": 64,
     "cache": "cache",
+    "batching": "bucketed",
+    "packed_length": 256,
     "source_tokens_per_batch": 512,
     "target_tokens_per_batch": 512,
     "num_buckets": 4,
     "mask_rate": 0.15,
 }
+
+TEXT = {"source": "text", "directory": "d"}
 
 
 def test_a_complete_config_is_accepted_and_frozen():
@@ -56,7 +63,7 @@ def test_an_int_for_a_float_is_cast():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"source": "tfds"}, "source='tfds' is not one of 'embedded', 'text'"),
+        ({"source": "hub"}, "source='hub' is not one of 'embedded', 'text', 'tfds'"),
         ({"vocabulary_kind": "BPE"}, "vocabulary_kind='BPE' is not one of 'bpe', 'unigram'"),
         ({"vocabulary_size": "8000"}, "vocabulary_size='8000' is of type str, it must be int"),
         ({"num_buckets": True}, "num_buckets=True is of type bool, it must be int"),
@@ -87,6 +94,25 @@ def test_an_int_for_a_float_is_cast():
         ({"cache": ""}, "cache='' is empty"),
         ({"source": "text"}, "directory='' is empty: source='text' needs the directory"),
         ({"source": "text", "directory": "d", "dev": ""}, "dev='' is empty"),
+        ({"source": "tfds"}, "name='' is empty: source='tfds' needs a dataset such as"),
+        ({"source": "tfds", "name": "a/b", "test": ""}, "test='' is empty"),
+        (
+            {"source": "tfds", "name": "a/b", "task": "classification"},
+            "source='tfds' does not go with data.task='classification'",
+        ),
+        (
+            {"batching": "packed", "task": "classification"},
+            "batching='packed' does not go with data.task='classification'",
+        ),
+        ({"batching": "sorted"}, "batching='sorted' is not one of 'bucketed', 'packed'"),
+        ({"packed_length": 0}, "packed_length=0 must be at least 1"),
+        ({"vocabulary_sentences": 0}, "vocabulary_sentences=0 must be at least 1"),
+        ({"mixture": "a=1"}, "mixture='a=1' must be '' where data.source='embedded'"),
+        (TEXT | {"mixture": "a=1,b"}, "mixture: 'b' is no corpus with a whole number of times"),
+        (TEXT | {"mixture": "a=1,"}, "mixture: '' is no corpus with a whole number of times"),
+        (TEXT | {"mixture": "a=0"}, "mixture: 'a=0' is no corpus with a whole number of times"),
+        (TEXT | {"mixture": "a=1.5"}, "mixture: 'a=1.5' is no corpus with a whole number of"),
+        (TEXT | {"mixture": "=1"}, "mixture: '=1' is no corpus with a whole number of times"),
     ],
 )
 def test_a_mistake_is_told_with_name_value_and_what_is_allowed(changes, message):
@@ -100,3 +126,16 @@ def test_a_mistake_is_told_with_name_value_and_what_is_allowed(changes, message)
 def test_the_language_that_a_task_does_not_read_may_be_any():
     changes = {"task": "classification", "source_language": "de", "target_language": "de"}
     assert DataConfig(**EMBEDDED | changes).source_language == "de"
+
+
+@pytest.mark.parametrize(
+    ("mixture", "corpora"),
+    [
+        ("", ()),
+        ("a=1", (("a", 1),)),
+        ("a/b.c=1, ~/news=12", (("a/b.c", 1), ("~/news", 12))),
+        ("x=y=2", (("x=y", 2),)),
+    ],
+)
+def test_a_mixture_names_corpora_and_how_often_each_is_read(mixture, corpora):
+    assert DataConfig(**EMBEDDED | TEXT | {"mixture": mixture}).corpora == corpora

@@ -103,7 +103,7 @@ def test_pmap_over_devices_makes_the_same_update():
 def test_rows_of_padding_change_nothing():
     state, train_step, eval_step = parts()
     batch = unequal_batch()
-    padded = Batch(*(np.pad(ids, ((0, 3), (0, 0))) for ids in batch))
+    padded = jax.tree.map(lambda ids: np.pad(ids, ((0, 3), (0, 0))), batch)
     evaluate = jax.jit(eval_step)
     expected, actual = evaluate(state.params, batch), evaluate(state.params, padded)
     np.testing.assert_allclose(actual, expected, rtol=1e-5)
