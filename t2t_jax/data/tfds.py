@@ -1,0 +1,278 @@
+"""TensorFlow Datasets: any dataset with a Translation feature goes in, its sentences come out.
+
+Names, directories and splits are written as TFDS writes them. TensorFlow itself is not needed:
+the examples are read from array_record files, in the order in which TFDS keeps them.
+"""
+
+import contextlib
+import difflib
+import hashlib
+import importlib
+import os
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from absl import logging
+
+# Examples read at once: enough to hide what a call costs, few in memory.
+_BLOCK = 4_096
+_NAME_EXAMPLE = "wmt14_translate/de-en"
+_MAX_REASON_LENGTH = 400  # characters of an error message of TFDS
+
+
+class TfdsCorpus(NamedTuple):
+    """A dataset and the languages to read of it, in the order in which to give them."""
+
+    name: str  # such as "wmt14_translate/de-en", or with its version "wmt14_translate/de-en:1.0.0"
+    directory: str  # TFDS's data_dir; "" is its own default
+    languages: tuple[str, ...]
+
+
+def make_ready(corpus: TfdsCorpus, log: Callable[[str], None]) -> None:
+    """Downloads the dataset and prepares it as array_record, unless it is there already.
+
+    Raises:
+      ValueError: no such dataset, no such language in it, or it cannot be had.
+    """
+    builder = _builder(corpus)
+    if not _is_prepared(builder):
+        folder = builder.data_dir
+        log(f"TFDS downloads {corpus.name} and prepares it in {folder}")
+        try:
+            with _unpacking_without_tensorflow():
+                builder.download_and_prepare(file_format="array_record")
+        except Exception as error:
+            raise ValueError(
+                f"TFDS dataset {corpus.name!r} is not prepared in {folder} and could not be "
+                f"downloaded: {_one_line(error)}"
+            ) from None
+    _check_prepared(builder, corpus)
+
+
+def num_examples(corpus: TfdsCorpus, split: str) -> int:
+    """Of a split or a slice of one; raises as `read`."""
+    return len(_open(corpus, split)[1])
+
+
+def read(
+    corpus: TfdsCorpus, split: str, start: int = 0, stop: int | None = None
+) -> Iterator[tuple[str, ...]]:
+    """Examples start, start + 1, ..., stop - 1 of a split: a string for each language.
+
+    Raises:
+      ValueError: no such dataset, language or split; the dataset is not prepared; the split is
+        empty; while it is read: a file is damaged, a text is not UTF-8.
+    """
+    builder, source = _open(corpus, split)
+    return _read(corpus, split, source, _text_keys(builder, corpus), start, stop)
+
+
+def hashes(corpus: TfdsCorpus, split: str) -> dict[str, str]:
+    """sha256 of each file of a split, by dataset, version, file and the examples taken of it.
+
+    Raises:
+      ValueError: as `read`, before it reads.
+    """
+    builder, _ = _open(corpus, split)
+    parts = builder.info.splits[split].file_instructions
+    names = [
+        f"{builder.info.full_name}/{part.basename()}[{part.skip}:{part.skip + part.take}]"
+        for part in parts
+    ]
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(names, pool.map(_sha256, [part.filename for part in parts]), strict=True))
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without TFDS's notes and warnings: what matters of them is said in our errors."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+def _read(
+    corpus: TfdsCorpus,
+    split: str,
+    source: Any,
+    keys: Sequence[str],
+    start: int,
+    stop: int | None,
+) -> Iterator[tuple[str, ...]]:
+    from google.protobuf.message import DecodeError
+
+    # TFDS's own decoding makes numpy arrays on the way and takes three times as long.
+    messages: Any = importlib.import_module("tensorflow_datasets.proto").tf_example_pb2
+    parse = messages.Example.FromString
+    where = f"TFDS dataset {corpus.name!r}, split {split!r}"
+    numbers = range(len(source))[start:stop]
+    for first in range(0, len(numbers), _BLOCK):
+        block = numbers[first : first + _BLOCK]
+        try:
+            records = source.__getitems__(block)
+        except (RuntimeError, ValueError) as error:
+            raise ValueError(
+                f"{where}, examples {block[0]:,} to {block[-1]:,}: damaged file "
+                f"({_one_line(error)})"
+            ) from None
+        for number, record in zip(block, records, strict=True):
+            try:
+                features = parse(record).features.feature
+                example = tuple(str(features[key].bytes_list.value[0], "utf-8") for key in keys)
+            except UnicodeDecodeError as error:
+                byte = error.object[error.start]
+                raise ValueError(
+                    f"{where}, example {number:,} (the first is 0): not UTF-8 (byte 0x{byte:02x} "
+                    f"at position {error.start})"
+                ) from None
+            except (DecodeError, IndexError):
+                raise ValueError(
+                    f"{where}, example {number:,} (the first is 0): no text in one of "
+                    f"{', '.join(corpus.languages)}"
+                ) from None
+            yield example
+
+
+@_quiet()
+def _builder(corpus: TfdsCorpus) -> Any:
+    """TFDS's builder of the dataset, prepared or not, once it is known to have the languages."""
+    import tensorflow_datasets as tfds
+
+    # The WMT datasets are known to TFDS only once they are imported: it imports all kinds of
+    # datasets in turn and stops at the first that lacks a library, before it comes to these.
+    importlib.import_module("tensorflow_datasets.translate")
+
+    directory = os.path.expanduser(corpus.directory) or None
+    try:
+        builder = tfds.builder(corpus.name, data_dir=directory)
+    except Exception as error:
+        raise ValueError(f"TFDS dataset {corpus.name!r} {_why_not(corpus.name, error)}") from None
+    _text_keys(builder, corpus)
+    return builder
+
+
+def _why_not(name: str, error: Exception) -> str:
+    """What is wrong with a name, or else with the dataset."""
+    import tensorflow_datasets as tfds
+    from tensorflow_datasets.core.naming import is_valid_dataset_name
+
+    if not is_valid_dataset_name(name):
+        return f"is no name: write one such as {_NAME_EXAMPLE!r} or '{_NAME_EXAMPLE}:1.0.0'"
+    dataset, config = (part.partition(":")[0] for part in name.partition("/")[::2])
+    if isinstance(error, tfds.core.DatasetNotFoundError):
+        known = tfds.list_builders(with_community_datasets=False)
+        close = difflib.get_close_matches(dataset, known)
+        hint = f", did you mean {' or '.join(close)}?" if close else ""
+        return f"does not exist, neither in TFDS nor among the prepared datasets{hint}"
+    with contextlib.suppress(Exception):  # it may be on this disk alone, without any code
+        configs = tfds.builder_cls(dataset).builder_configs
+        if config and config not in configs:
+            return f"has no {config!r}, only {', '.join(configs) or 'one form, without a name'}"
+    return f"cannot be opened: {_one_line(error)}"
+
+
+def _text_keys(builder: Any, corpus: TfdsCorpus) -> list[str]:
+    """Names of the languages' texts in a stored example."""
+    from tensorflow_datasets.core.features import FeaturesDict, Translation
+
+    features = builder.info.features
+    found = {"": features}
+    if isinstance(features, FeaturesDict) and not isinstance(features, Translation):
+        found = {f"{name}/": feature for name, feature in features.items()}
+    translations = {name: f for name, f in found.items() if isinstance(f, Translation)}
+    if len(translations) != 1:
+        kinds = ", ".join(f"{name}{type(feature).__name__}" for name, feature in found.items())
+        raise ValueError(
+            f"TFDS dataset {corpus.name!r} has {len(translations)} Translation features, exactly "
+            f"one is needed: it has {kinds}"
+        )
+    ((prefix, translation),) = translations.items()
+    for language in corpus.languages:
+        if language not in translation.languages:
+            raise ValueError(
+                f"TFDS dataset {corpus.name!r} has no language {language!r}, only "
+                f"{', '.join(translation.languages)}"
+            )
+    return [prefix + language for language in corpus.languages]
+
+
+@_quiet()
+def _is_prepared(builder: Any) -> bool:
+    return builder.is_prepared()
+
+
+def _check_prepared(builder: Any, corpus: TfdsCorpus) -> None:
+    folder, name = builder.data_dir, corpus.name
+    if not _is_prepared(builder):
+        if builder.data_path.exists():
+            raise ValueError(
+                f"TFDS dataset {name!r} is not whole: {folder} has no dataset_info.json, delete it"
+            )
+        raise ValueError(f"TFDS dataset {name!r} is not prepared: {folder} does not exist")
+    formats = sorted(form.value for form in builder.info.available_file_formats())
+    if "array_record" not in formats:
+        raise ValueError(
+            f"TFDS dataset {name!r} is prepared as {', '.join(formats)} in {folder}, only "
+            "array_record can be read: name another directory or delete this one"
+        )
+
+
+@_quiet()
+def _open(corpus: TfdsCorpus, split: str) -> tuple[Any, Any]:
+    """The dataset's builder and the split's stored examples, by number."""
+    import tensorflow_datasets as tfds
+
+    builder = _builder(corpus)
+    _check_prepared(builder, corpus)
+    splits = builder.info.splits
+    try:
+        num_taken = [part.take for part in splits[split].file_instructions]
+    except Exception:  # of one kind for an unknown name, of others for a slice
+        has = ", ".join(f"{name!r} ({splits[name].num_examples:,} examples)" for name in splits)
+        raise ValueError(
+            f"TFDS dataset {corpus.name!r} has no split {split!r}, only {has} and their slices "
+            "and sums, such as 'train[:10%]'"
+        ) from None
+    if min(num_taken, default=0) < 1:  # below 0 for a slice such as [20:10]
+        raise ValueError(f"TFDS dataset {corpus.name!r}: split {split!r} has no examples")
+    # This also turns `builder` to array_record where the dataset has other formats beside it.
+    raw = tfds.decode.DeserializeMethod.RAW_BYTES
+    source = builder.as_data_source(split, deserialize_method=raw)
+    for part in builder.info.splits[split].file_instructions:
+        file = builder.data_path / part.basename()
+        if not file.exists():
+            raise ValueError(f"TFDS dataset {corpus.name!r} is not whole: {file} is missing")
+    return builder, source
+
+
+@contextlib.contextmanager
+def _unpacking_without_tensorflow() -> Iterator[None]:
+    """TFDS unpacks archives by TensorFlow's functions for files; Python's own serve as well.
+
+    https://github.com/tensorflow/datasets/issues/11058
+    """
+    from tensorflow_datasets.core.download import extractor
+
+    tensorflow = extractor.tf
+    files = SimpleNamespace(gfile=SimpleNamespace(GFile=open))
+    stand_in = SimpleNamespace(compat=SimpleNamespace(as_text=os.fsdecode), io=files)
+    extractor.tf = stand_in
+    try:
+        yield
+    finally:
+        extractor.tf = tensorflow
+
+
+def _one_line(error: Exception) -> str:
+    return textwrap.shorten(str(error), _MAX_REASON_LENGTH)
+
+
+def _sha256(file: str) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
