@@ -77,7 +77,13 @@ class DataConfig:
 
         A corpus is what `directory` is for text files, and what `name` is for TFDS.
         """
-        return tuple(map(_corpus_and_weight, self.mixture.split(","))) if self.mixture else ()
+        if not self.mixture:
+            return ()
+        corpora = tuple(map(_corpus_and_weight, self.mixture.split(",")))
+        names = [name for name, _ in corpora]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"data.mixture names {twice!r} twice: give it one number, such as 2")
+        return corpora
 
     def _check_languages(self) -> None:
         for name in ("source_language", "target_language"):

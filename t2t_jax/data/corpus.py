@@ -4,25 +4,48 @@
     language_modelling, masked_language_modelling   (text,)
     classification                               (text, class name)
 
-Text files are read as a stream: nothing here holds a corpus in memory.
+The one door to all corpora: embedded, text files and TFDS. They are read as streams: nothing
+here holds a corpus in memory.
 """
 
 import dataclasses
-import gzip
-import hashlib
 import itertools
-import zlib
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+from t2t_jax.data import embedded_corpus, text_files, tfds
 from t2t_jax.data.config import DataConfig
+from t2t_jax.data.text_files import LineChunk, file_sha256
+from t2t_jax.data.tfds import TfdsCorpus
 
-# Enough for a score that tells two models apart, little enough to decode in seconds.
-_EMBEDDED_EVALUATION_PAIRS = 1_000
 # Ending of the files with a class name a line.
 _LABELS = "labels"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_HASH_CHUNK_BYTES = 1 << 20
+# Its overhead is nothing then, and neither is its memory.
+_EXAMPLES_PER_CHUNK = 1_000
+# Category Cc without white space, all of which the vocabulary makes spaces of.
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+# SentencePiece's own sign for a space; it cannot tell the two apart.
+_SPACE_PIECE = "\u2581"
+
+
+class TfdsChunk(NamedTuple):
+    """Examples `start` to `stop` of a TFDS split; who decodes the chunk opens the files."""
+
+    corpus: TfdsCorpus
+    split: str
+    start: int
+    stop: int
+
+
+class ExampleChunk(NamedTuple):
+    """Examples that cost nothing to decode."""
+
+    examples: list[tuple[str, ...]]
+
+
+Chunk = LineChunk | TfdsChunk | ExampleChunk  # each can be pickled and holds no open file
 
 
 def split_names(config: DataConfig) -> tuple[str, ...]:
@@ -32,30 +55,103 @@ def split_names(config: DataConfig) -> tuple[str, ...]:
     return (*splits, "long") if has_long else splits
 
 
+def corpus_names(config: DataConfig, split: str) -> tuple[str, ...]:
+    """What a split is made of: train of a mixture of its corpora, else of one without a name."""
+    is_mixture = split == "train" and config.corpora
+    return tuple(name for name, _ in config.corpora) if is_mixture else ("",)
+
+
+def make_ready(config: DataConfig, log: Callable[[str], None]) -> None:
+    """Downloads and prepares what TFDS does not have yet; to be called before all that follows.
+
+    Raises:
+      ValueError: it cannot be had.
+    """
+    if config.source == "tfds":
+        names = [name for split in split_names(config) for name in corpus_names(config, split)]
+        for name in dict.fromkeys(names):
+            tfds.make_ready(_tfds_corpus(config, name), log)
+
+
 def read_pairs(config: DataConfig, split: str) -> Iterator[tuple[str, str]]:
     """(source, target) sentences of a split, whatever the task; see `read_examples`."""
     translation = dataclasses.replace(config, task="translation")
     return ((source, target) for source, target in read_examples(translation, split))
 
 
-def read_examples(config: DataConfig, split: str) -> Iterator[tuple[str, ...]]:
-    """The examples of a split in their order, blank ones included.
+def read_examples(config: DataConfig, split: str, corpus: str = "") -> Iterator[tuple[str, ...]]:
+    """The examples of a split in their order, those with a `drop_reason` included.
 
-    A line ends at a line feed and nowhere else; a carriage return before it is taken off,
-    and so is a byte order mark at the start of the file.
+    Args:
+      corpus: one of `corpus_names`; "" reads all of them, one after the other.
 
     Raises:
-      ValueError: no such split; a file is missing, empty, not UTF-8 or damaged; one file has
-        more lines than the other (known at the end of the shorter one).
+      ValueError: no such split or corpus; a file is missing, empty, not UTF-8 or damaged; one
+        file has more lines than the other (known at the end of the shorter one).
     """
-    if split not in split_names(config):
-        allowed = ", ".join(split_names(config))
-        raise ValueError(
-            f"split {split!r} does not exist: the {config.source} corpus has {allowed}"
-        )
+    chunks = read_chunks(config, split, corpus, examples_per_chunk=_EXAMPLES_PER_CHUNK)
+    return itertools.chain.from_iterable(map(decode_chunk, chunks))
+
+
+def read_chunks(
+    config: DataConfig, split: str, corpus: str = "", *, examples_per_chunk: int
+) -> Iterator[Chunk]:
+    """The same examples before the costly part of reading, which is left to `decode_chunk`.
+
+    No chunk has more than `examples_per_chunk`, and only the last of a corpus has fewer.
+
+    Raises:
+      ValueError: as `read_examples`, but for what `decode_chunk` finds.
+    """
+    names = _checked_names(config, split, corpus)
     if config.source == "embedded":
-        return _read_embedded(config, split)
-    return _zip_lines(_split_files(config, split))
+        return _embedded_chunks(config, split, examples_per_chunk)
+    if config.source == "tfds":
+        chunks = [_tfds_chunks(config, split, name, examples_per_chunk) for name in names]
+    else:
+        files_of_corpora = [_split_files(config, split, name) for name in names]
+        chunks = [text_files.read_chunks(files, examples_per_chunk) for files in files_of_corpora]
+    return itertools.chain.from_iterable(chunks)
+
+
+def decode_chunk(chunk: Chunk) -> list[tuple[str, ...]]:
+    """The examples of a chunk; may be called in another process.
+
+    Raises:
+      ValueError: a text is not UTF-8.
+    """
+    if isinstance(chunk, LineChunk):
+        return text_files.decode_chunk(chunk)
+    if isinstance(chunk, TfdsChunk):
+        return list(tfds.read(*chunk))
+    return chunk.examples
+
+
+def drop_reason(example: tuple[str, ...]) -> str | None:
+    """Why an example must not be used: a side is "blank" or has "control characters"."""
+    for text in example:
+        if not text.replace(_SPACE_PIECE, " ").strip():
+            return "blank"
+        # Most text is printable, which is sooner known.
+        if not text.isprintable() and _CONTROL_CHARACTER.search(text):
+            return "control characters"
+    return None
+
+
+def num_examples(config: DataConfig, split: str, corpus: str = "") -> int:
+    """How many examples `read_examples` gives; of text, one file is read through to count them.
+
+    Raises:
+      ValueError: no such split or corpus; a file is missing or damaged.
+    """
+    names = _checked_names(config, split, corpus)
+    if config.source == "embedded":
+        return embedded_corpus.num_examples(config, split)
+    if config.source == "tfds":
+        corpora = [_tfds_corpus(config, name) for name in names]
+        return sum(tfds.num_examples(corpus, getattr(config, split)) for corpus in corpora)
+    files = [_split_files(config, split, name)[0] for name in names]
+    return sum(map(text_files.count_lines, files))
 
 
 def class_names(config: DataConfig) -> tuple[str, ...]:
@@ -67,18 +163,16 @@ def class_names(config: DataConfig) -> tuple[str, ...]:
     if config.task != "classification":
         return ()
     if config.source == "embedded":
-        from t2t_jax.data.word_order import CLASSES
-
-        return CLASSES
+        return embedded_corpus.CLASSES
     names = set()
-    for number, (_, name) in enumerate(read_examples(config, "train"), start=1):
-        if not name.strip():
-            file = _split_files(config, "train")[1]
-            raise ValueError(f"{file}, line {number:,} is blank: each line must be a class")
+    for place, name in _labels(config, "train"):
+        if reason := drop_reason((name,)):
+            found = "is blank" if reason == "blank" else f"has {reason}"
+            raise ValueError(f"{place} {found}: each line must be a class")
         names.add(name)
     if len(names) < 2:
-        file = _split_files(config, "train")[1]
-        raise ValueError(f"{file} has the class {names.pop()!r} alone: at least 2 must occur")
+        files = ", ".join(str(files[-1]) for files in _files_of_corpora(config, "train"))
+        raise ValueError(f"{files} has the class {names.pop()!r} alone: at least 2 must occur")
     return tuple(sorted(names))
 
 
@@ -86,63 +180,81 @@ def check_corpus(config: DataConfig) -> None:
     """Reads a text corpus through, so that its mistakes are told before anything is trained.
 
     Raises:
-      ValueError: as `read_examples` and `class_names`, for any split; a class is not in train.
+      ValueError: as `read_examples` and `class_names`, for any split; a class is not in train;
+        every line of a file has a NUL.
     """
-    if config.source == "embedded":
+    if config.source == "tfds":
+        for split in split_names(config):
+            num_examples(config, split)
+    if config.source != "text":
         return
-    for split in split_names(config):
-        _split_files(config, split)
+    for files in [files for s in split_names(config) for files in _files_of_corpora(config, s)]:
+        text_files.check_counts(files, [text_files.check_file(file) for file in files])
     classes = class_names(config)
-    for split in split_names(config):
-        for number, (_, *names) in enumerate(read_examples(config, split), start=1):
-            if classes and names[0] not in classes:
-                file = _split_files(config, split)[1]
+    for split in split_names(config) if classes else ():
+        for place, name in _labels(config, split):
+            if name not in classes:
                 raise ValueError(
-                    f"{file}, line {number:,}: {names[0]!r} is no class of train, which has "
-                    f"{', '.join(classes)}"
+                    f"{place}: {name!r} is no class of train, which has {', '.join(classes)}"
                 )
 
 
 def content_hashes(config: DataConfig) -> dict[str, str]:
     """sha256 of all that the sentences depend on besides the config, by name.
 
+    The corpora of a mixture have numbers in the place of names: the same files in other
+    directories are the same mixture.
+
     Raises:
       ValueError: a file is missing.
     """
     if config.source == "embedded":
-        here = Path(__file__).parent
-        files = [here / "grammar.py", *sorted((here / "embedded").glob("*.py"))]
-        if config.task == "classification":
-            files.append(here / "word_order.py")
-        return {file.name: file_sha256(file) for file in files}
-    return {
-        f"{split}.{ending}": file_sha256(file)
-        for split in split_names(config)
-        for ending, file in zip(_endings(config), _split_files(config, split), strict=True)
-    }
+        return embedded_corpus.hashes(config)
+    hashes = {}
+    for split in split_names(config):
+        for number, name in enumerate(corpus_names(config, split), start=1):
+            prefix = f"corpus {number}/{split}" if name else split
+            if config.source == "tfds":
+                found = tfds.hashes(_tfds_corpus(config, name), getattr(config, split))
+                hashes |= {f"{prefix}: {file}": sha256 for file, sha256 in found.items()}
+            else:
+                files = _split_files(config, split, name)
+                for ending, file in zip(_endings(config), files, strict=True):
+                    hashes[f"{prefix}.{ending}"] = file_sha256(file)
+    return hashes
 
 
-def file_sha256(file: Path) -> str:
-    """Hexadecimal sha256 of a file's bytes."""
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while chunk := stream.read(_HASH_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+def _checked_names(config: DataConfig, split: str, corpus: str) -> tuple[str, ...]:
+    """The `corpus_names` that are meant by `corpus`."""
+    if split not in split_names(config):
+        allowed = ", ".join(split_names(config))
+        raise ValueError(
+            f"split {split!r} does not exist: the {config.source} corpus has {allowed}"
+        )
+    names = corpus_names(config, split)
+    if not corpus:
+        return names
+    if corpus not in names:
+        has = " has " + ", ".join(names) if names != ("",) else " is no mixture"
+        raise ValueError(f"corpus {corpus!r} does not exist: {split}{has}")
+    return (corpus,)
 
 
-def _read_embedded(config: DataConfig, split: str) -> Iterator[tuple[str, ...]]:
-    from t2t_jax.data.grammar import embedded_pairs
-    from t2t_jax.data.word_order import CLASSES, swapped_pairs
+def _embedded_chunks(config: DataConfig, split: str, size: int) -> Iterator[ExampleChunk]:
+    examples = embedded_corpus.read(config, split)
+    while chunk := list(itertools.islice(examples, size)):
+        yield ExampleChunk(chunk)
 
-    num_pairs = config.train_pairs if split == "train" else _EMBEDDED_EVALUATION_PAIRS
-    if config.task == "classification":
-        for pair in swapped_pairs(split, num_pairs, config.corpus_seed, config.source_language):
-            yield from zip(pair, CLASSES, strict=True)
-        return
-    columns = [("en", "de").index(language) for language in config.languages]
-    for pair in embedded_pairs(split, num_pairs, config.corpus_seed):
-        yield tuple(pair[column] for column in columns)
+
+def _tfds_corpus(config: DataConfig, name: str) -> TfdsCorpus:
+    return TfdsCorpus(name or config.name, config.directory, config.languages)
+
+
+def _tfds_chunks(config: DataConfig, split: str, name: str, size: int) -> Iterator[TfdsChunk]:
+    corpus, split = _tfds_corpus(config, name), getattr(config, split)
+    total = tfds.num_examples(corpus, split)
+    for start in range(0, total, size):
+        yield TfdsChunk(corpus, split, start, min(start + size, total))
 
 
 def _endings(config: DataConfig) -> tuple[str, ...]:
@@ -150,55 +262,19 @@ def _endings(config: DataConfig) -> tuple[str, ...]:
     return (*config.languages, *([_LABELS] if config.task == "classification" else []))
 
 
-def _split_files(config: DataConfig, split: str) -> list[Path]:
-    stem = getattr(config, split)
-    return [_find_file(config.directory, f"{stem}.{ending}", split) for ending in _endings(config)]
+def _split_files(config: DataConfig, split: str, name: str) -> list[Path]:
+    """The text files of one corpus of a split, which is the directory `name` of a mixture."""
+    file_names = [f"{getattr(config, split)}.{ending}" for ending in _endings(config)]
+    return [text_files.find_file(name or config.directory, file, split) for file in file_names]
 
 
-def _find_file(directory: str, name: str, split: str) -> Path:
-    """`name` in `directory`, or else `name`.gz."""
-    folder = Path(directory).expanduser()
-    if not folder.is_dir():
-        raise ValueError(f"directory={directory!r} does not exist or is no directory")
-    for file in (folder / name, folder / f"{name}.gz"):
-        if file.is_file():
-            return file
-    raise ValueError(f"no {split} split in {folder}: neither {name} nor {name}.gz is there")
+def _files_of_corpora(config: DataConfig, split: str) -> list[list[Path]]:
+    return [_split_files(config, split, name) for name in corpus_names(config, split)]
 
 
-def _zip_lines(files: list[Path]) -> Iterator[tuple[str, ...]]:
-    num_lines = [0] * len(files)
-    for lines in itertools.zip_longest(*map(_lines, files)):
-        for k, line in enumerate(lines):
-            num_lines[k] += line is not None
-        if None not in lines:
-            yield lines
-    for file, number in zip(files, num_lines, strict=True):
-        if number == 0:
-            raise ValueError(f"{file} is empty: one line for each example is expected")
-    if len(set(num_lines)) > 1:
-        (first, second), (num_first, num_second) = files, num_lines
-        longer = first if num_first > num_second else second
-        raise ValueError(
-            f"{first} has {num_first:,} lines, {second} has {num_second:,}: line "
-            f"{min(num_lines) + 1:,} of {longer.name} has no partner"
-        )
-
-
-def _lines(file: Path) -> Iterator[str]:
-    number = 0
-    try:
-        # Bytes are split at line feeds only; text mode would also split at carriage returns,
-        # str.splitlines at half a dozen more.
-        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                if number == 1:
-                    line = line.removeprefix(_BYTE_ORDER_MARK)
-                yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise ValueError(
-            f"{file}, line {number:,}: not UTF-8 (byte 0x{byte:02x} at position {error.start})"
-        ) from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{file}, after line {number:,}: damaged gzip file ({error})") from error
+def _labels(config: DataConfig, split: str) -> Iterator[tuple[str, str]]:
+    """Every class name of a split, after the file and line where it stands."""
+    for *_, file in _files_of_corpora(config, split):
+        for chunk in text_files.read_chunks([file], _EXAMPLES_PER_CHUNK):
+            for number, (name,) in enumerate(text_files.decode_chunk(chunk), chunk.first_line):
+                yield f"{file}, line {number:,}", name

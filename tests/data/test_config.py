@@ -112,6 +112,7 @@ def test_an_int_for_a_float_is_cast():
         (TEXT | {"mixture": "a=1,"}, "mixture: '' is no corpus with a whole number of times"),
         (TEXT | {"mixture": "a=0"}, "mixture: 'a=0' is no corpus with a whole number of times"),
         (TEXT | {"mixture": "a=1.5"}, "mixture: 'a=1.5' is no corpus with a whole number of"),
+        (TEXT | {"mixture": "a=1,b=1,a=2"}, "mixture names 'a' twice"),
         (TEXT | {"mixture": "=1"}, "mixture: '=1' is no corpus with a whole number of times"),
     ],
 )

@@ -1,8 +1,9 @@
-"""Parallel sentences as they come out of text files, and what is said about bad ones."""
+"""One door to three kinds of corpora: what each gives for every task."""
 
-import gzip
 import inspect
 import itertools
+import pickle
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,23 @@ from t2t_jax.data.corpus import (
     check_corpus,
     class_names,
     content_hashes,
+    decode_chunk,
+    drop_reason,
+    make_ready,
+    num_examples,
+    read_chunks,
     read_examples,
     read_pairs,
     split_names,
 )
-from tests.data.text_corpus import labelled_sentences, text_config, write_corpus, write_labelled
+from tests.data.text_corpus import (
+    labelled_sentences,
+    sentence_pairs,
+    text_config,
+    write_corpus,
+    write_labelled,
+)
+from tests.data.tfds_corpus import WMT14, write_tfds
 
 
 @pytest.fixture
@@ -23,103 +36,30 @@ def directory(tmp_path):
     return tmp_path
 
 
-def write_train(directory, english: bytes, german: bytes) -> None:
-    (directory / "train.en").write_bytes(english)
-    (directory / "train.de").write_bytes(german)
-
-
-def test_pairs_come_in_order_with_blank_ones(directory):
-    write_train(directory, b"one\n\nthree\n", "eins\nzwei\ndreißig\n".encode())
-    pairs = list(read_pairs(text_config(directory), "train"))
-    assert pairs == [("one", "eins"), ("", "zwei"), ("three", "dreißig")]
-
-
-def test_the_direction_follows_the_languages(directory):
-    config = text_config(directory, source_language="de", target_language="en")
-    swapped = [(english, german) for german, english in read_pairs(config, "train")]
-    assert swapped == list(read_pairs(text_config(directory), "train"))
-
-
-def test_only_a_line_feed_ends_a_line(directory):
-    inside = "a\u2028b\x0bc\x0cd\x85e\rf\u2029g"
-    write_train(directory, f"{inside}\nsecond\n".encode(), b"x\ny\n")
-    assert list(read_pairs(text_config(directory), "train")) == [(inside, "x"), ("second", "y")]
-
-
-def test_byte_order_mark_and_carriage_returns_are_taken_off(directory):
-    write_train(directory, b"\xef\xbb\xbfone\r\ntwo\r\n", b"eins\nzwei")
-    pairs = list(read_pairs(text_config(directory), "train"))
-    assert pairs == [("one", "eins"), ("two", "zwei")]
-
-
-def test_gzip_files_read_like_plain_ones(directory):
-    plain = list(read_pairs(text_config(directory), "train"))
-    for language in ("en", "de"):
-        file = directory / f"train.{language}"
-        (directory / f"train.{language}.gz").write_bytes(gzip.compress(file.read_bytes()))
-        file.unlink()
-    assert list(read_pairs(text_config(directory), "train")) == plain
-
-
-def test_reading_begins_before_the_end_of_the_file_is_known(directory):
-    write_train(directory, b"one\n" * 100_000 + b"\xff\n", b"eins\n" * 100_001)
-    pairs = read_pairs(text_config(directory), "train")
-    assert list(itertools.islice(pairs, 2)) == [("one", "eins")] * 2
-
-
-@pytest.mark.parametrize(
-    ("english", "german", "message"),
-    [
-        (b"a\nb\nc\n", b"x\ny\n", "3 lines, {d}/train.de has 2: line 3 of train.en has no partner"),
-        (b"a\n", b"x\ny\n\n", "{d}/train.en has 1 lines, {d}/train.de has 3: line 2 of train.de"),
-        (b"a\nb\xff\n", b"x\ny\n", "{d}/train.en, line 2: not UTF-8 (byte 0xff at position 1)"),
-        (b"a\nb\n", b"x\n\xc3", "{d}/train.de, line 2: not UTF-8 (byte 0xc3 at position 0)"),
-        (b"", b"x\n", "{d}/train.en is empty: one line for each example is expected"),
-        (b"x\n", b"", "{d}/train.de is empty: one line for each example is expected"),
-    ],
-)
-def test_a_bad_file_is_told_with_its_name_and_line(directory, english, german, message):
-    write_train(directory, english, german)
-    with pytest.raises(ValueError) as error:
-        check_corpus(text_config(directory))
-    assert message.format(d=directory) in str(error.value)
-
-
-def test_every_split_is_checked(directory):
-    (directory / "test.de").write_bytes(b"\xff\n" * 20)
-    with pytest.raises(ValueError, match=r"test.de, line 1: not UTF-8"):
-        check_corpus(text_config(directory))
-
-
-def test_a_missing_file_is_told_with_the_names_looked_for(directory):
-    (directory / "dev.de").unlink()
-    with pytest.raises(ValueError, match=r"neither dev\.de nor dev\.de\.gz is there"):
-        check_corpus(text_config(directory))
-
-
-def test_a_missing_directory_is_told(directory):
-    with pytest.raises(ValueError, match="does not exist or is no directory"):
-        check_corpus(text_config(directory / "nowhere"))
-
-
-@pytest.mark.parametrize("keep", [15, -4])
-def test_a_damaged_gzip_file_is_told(directory, keep):
-    packed = gzip.compress((directory / "train.en").read_bytes())
-    (directory / "train.en").unlink()
-    (directory / "train.en.gz").write_bytes(packed[:keep])
-    with pytest.raises(ValueError, match=r"train.en.gz, after line .*damaged gzip file"):
-        check_corpus(text_config(directory))
-
-
-def test_no_gzip_file_under_that_name_is_told(directory):
-    (directory / "train.en").rename(directory / "train.en.gz")
-    with pytest.raises(ValueError, match=r"train.en.gz, after line 0: damaged gzip file"):
-        check_corpus(text_config(directory))
-
-
 def test_an_unknown_split_is_told_at_once(directory):
     with pytest.raises(ValueError, match="split 'long' does not exist: .* train, dev, test"):
         read_pairs(text_config(directory), "long")
+
+
+@pytest.mark.parametrize(
+    ("example", "reason"),
+    [
+        (("a", "b"), None),
+        (("a",), None),
+        (("a\tb\v\f\r\x1c\x1d\x1e\x1f\x85\xa0\u2028\u2029", "ö\u200d\ufeff\ufffd\u2581x"), None),
+        (("", "b"), "blank"),
+        (("a", " \t\u2028\x85\u3000"), "blank"),
+        # Which SentencePiece takes for a space.
+        (("a", "\u2581 \u2581"), "blank"),
+        (("a", "b\0"), "control characters"),
+        (("\x1b[1ma", "b"), "control characters"),
+        *((("a", f"b{chr(code)}"), "control characters") for code in (1, 8, 14, 27, 127, 128, 159)),
+        (("\0", ""), "control characters"),
+        (("", "\0"), "blank"),
+    ],
+)
+def test_examples_are_dropped_for_a_blank_side_or_control_characters(example, reason):
+    assert drop_reason(example) == reason
 
 
 def test_content_hashes_change_with_the_content_alone(directory):
@@ -150,6 +90,7 @@ def test_the_embedded_corpus_has_four_splits_and_both_directions(tmp_path):
     assert pairs == list(grammar.embedded_pairs("train", 50, 3))
     assert [(english, german) for german, english in read_pairs(back, "train")] == pairs
     assert sum(1 for _ in read_pairs(forth, "long")) == 1_000
+    assert [num_examples(forth, split) for split in ("train", "long")] == [50, 1_000]
     check_corpus(forth)
     assert inspect.getsourcefile(grammar).rsplit("/", 1)[-1] in content_hashes(forth)
 
@@ -195,6 +136,7 @@ def test_classes_are_those_of_train_in_alphabetical_order(labelled):
             ["a", " ", *"b" * 10],
             "train.labels, line 2 is blank: each line must be a class",
         ),
+        ("train", ["a"] * 11 + ["\x7f"], "train.labels, line 12 has control characters: each line"),
         ("train", ["a"] * 12, "train.labels has the class 'a' alone: at least 2 must occur"),
         (
             "test",
@@ -222,6 +164,7 @@ def test_the_embedded_corpus_has_statements_and_questions(tmp_path):
     assert class_names(config) == ("statement", "question")
     examples = list(read_examples(config, "train"))
     assert [name for _, name in examples] == ["statement", "question"] * 3
+    assert num_examples(config, "train") == 6
     assert sorted(examples[0][0].split()) == sorted(examples[1][0].split())
     assert "word_order.py" in content_hashes(config)
 
@@ -233,3 +176,75 @@ def test_the_embedded_corpus_has_text_of_one_language(tmp_path, task, side):
     config = text_config(tmp_path, source="embedded", train_pairs=5, task=task)
     pairs = read_pairs(config, "train")
     assert list(read_examples(config, "train")) == [(pair[side],) for pair in pairs]
+
+
+@pytest.fixture(scope="module")
+def tfds_directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("tfds")
+    pairs = sentence_pairs(60)
+    write_tfds(directory, {"train": pairs[:25], "validation": pairs[25:30], "test": pairs[30:35]})
+    write_tfds(directory, {"train": pairs[40:]}, "wmt16_translate/de-en")
+    return directory
+
+
+def tfds_config(directory: Path, **changes):
+    names = {"source": "tfds", "name": WMT14, "dev": "validation", "test": "test[:80%]"}
+    return text_config(directory, **names | changes)
+
+
+def test_tfds_is_read_like_text_files(tfds_directory):
+    config, pairs = tfds_config(tfds_directory), sentence_pairs(60)
+    make_ready(config, lambda line: pytest.fail(line))  # it is there
+    check_corpus(config)
+    assert split_names(config) == ("train", "dev", "test")
+    assert list(read_examples(config, "train")) == pairs[:25]
+    assert list(read_pairs(config, "dev")) == pairs[25:30]
+    assert list(read_examples(config, "test")) == pairs[30:34]
+    assert [num_examples(config, split) for split in split_names(config)] == [25, 5, 4]
+    german = tfds_config(tfds_directory, task="language_modelling")
+    assert list(read_examples(german, "test")) == [(pair[1],) for pair in pairs[30:34]]
+    assert class_names(config) == ()
+
+
+def test_tfds_is_mixed_by_name(tfds_directory):
+    mixture = f"{WMT14}=1,wmt16_translate/de-en=3"
+    config, pairs = tfds_config(tfds_directory, mixture=mixture), sentence_pairs(60)
+    check_corpus(config)
+    assert list(read_examples(config, "train")) == pairs[:25] + pairs[40:]
+    assert list(read_examples(config, "train", "wmt16_translate/de-en")) == pairs[40:]
+    assert list(read_examples(config, "dev")) == pairs[25:30]
+    assert num_examples(config, "train") == 45
+    chunks = read_chunks(config, "train", examples_per_chunk=10)
+    assert [len(decode_chunk(chunk)) for chunk in chunks] == [10, 10, 5, 10, 10]
+    hashes = content_hashes(config)
+    assert {name.partition(":")[0] for name in hashes} == {
+        *("corpus 1/train", "corpus 2/train", "dev", "test")
+    }
+    swapped = tfds_config(tfds_directory, mixture=",".join(reversed(mixture.split(","))))
+    assert content_hashes(swapped) != hashes
+
+
+def test_mistakes_about_tfds_are_told(tfds_directory):
+    with pytest.raises(ValueError, match="has no split 'dev'"):
+        check_corpus(tfds_config(tfds_directory, dev="dev"))
+    unknown = tfds_config(tfds_directory, mixture="wmt17_translate/de-en=1")
+    with pytest.raises(ValueError, match="'wmt17_translate/de-en'"):
+        check_corpus(unknown)
+    with pytest.raises(ValueError, match="corpus 'a' does not exist: train is no mixture"):
+        read_examples(tfds_config(tfds_directory), "train", "a")
+
+
+@pytest.mark.parametrize("source", ["embedded", "text", "tfds"])
+def test_chunks_are_pickled_and_decoded_into_the_same_examples(directory, tfds_directory, source):
+    configs = {
+        "embedded": text_config(directory, source="embedded", train_pairs=25),
+        "text": text_config(directory),
+        "tfds": tfds_config(tfds_directory),
+    }
+    config = configs[source]
+    whole = list(read_examples(config, "train"))
+    for size in (1, 7, 25, 10_000):
+        chunks = list(read_chunks(config, "train", examples_per_chunk=size))
+        decoded = [decode_chunk(pickle.loads(pickle.dumps(chunk))) for chunk in chunks]
+        assert list(itertools.chain(*decoded)) == whole
+        assert {len(examples) for examples in decoded[:-1]} <= {size}

@@ -1,0 +1,240 @@
+"""Parallel text files: line n of each of them makes example n.
+
+A line ends at a line feed and nowhere else; a carriage return before it is taken off, and so is
+a byte order mark at the start of the file. Bytes are cheap and text is not: `read_chunks` only
+counts out lines, so that `decode_chunk` can run in other processes, and `check_file` decodes
+whole blocks and makes no line.
+"""
+
+import codecs
+import contextlib
+import gzip
+import hashlib
+import io
+import itertools
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, cast
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Enough that Python's share of the work is small, and still in a processor's cache.
+_BLOCK_BYTES = 1 << 17
+# Wherever any number would do.
+_LINES_AT_ONCE = 1_000
+
+
+class LineChunk(NamedTuple):
+    """The same lines of every file, undecoded; can be sent to another process."""
+
+    files: tuple[Path, ...]
+    first_line: int  # counted from 1
+    blocks: tuple[bytes, ...]  # one of each file, line feeds included
+
+
+def find_file(directory: str, name: str, split: str) -> Path:
+    """`name` in `directory`, or else `name`.gz.
+
+    Raises:
+      ValueError: neither is there, or not as a file.
+    """
+    folder = Path(os.path.expanduser(directory))
+    try:
+        if not folder.is_dir():
+            raise ValueError(f"directory={directory!r} does not exist or is no directory")
+        for file in (folder / name, folder / f"{name}.gz"):
+            if file.is_file():
+                return file
+            if file.is_dir():
+                raise ValueError(f"{file} is a directory: it must be a text file")
+    except OSError as error:
+        raise ValueError(f"{folder / name} cannot be read: {error.strerror}") from error
+    raise ValueError(f"no {split} split in {folder}: neither {name} nor {name}.gz is there")
+
+
+def read_chunks(files: Iterable[Path], lines_per_chunk: int) -> Iterator[LineChunk]:
+    """All lines of the files, `lines_per_chunk` at a time.
+
+    Raises:
+      ValueError: a file is empty, damaged or cannot be read; one has more lines than the other
+        (known at the end of the shorter one).
+    """
+    files = tuple(files)
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(contextlib.closing(_Reader(file))) for file in files]
+        num_lines = lines_per_chunk
+        first_line = 1
+        while num_lines == lines_per_chunk:
+            columns = [reader.take(lines_per_chunk) for reader in readers]
+            num_lines = min(map(len, columns))
+            if num_lines > 0:
+                blocks = tuple(b"".join(lines[:num_lines]) for lines in columns)
+                yield LineChunk(files, first_line, blocks)
+            first_line += num_lines
+        check_counts(files, [reader.count() for reader in readers])
+
+
+def decode_chunk(chunk: LineChunk) -> list[tuple[str, ...]]:
+    """One string of each file for every line.
+
+    Raises:
+      ValueError: a line is not UTF-8.
+    """
+    try:
+        return list(zip(*map(_decoded_lines, chunk.blocks), strict=True))
+    except UnicodeDecodeError as error:
+        raise ValueError(_first_mistake(chunk)) from error
+
+
+def check_file(file: Path) -> int:
+    """Reads a file through and returns how many lines it has.
+
+    Raises:
+      ValueError: the file is damaged, cannot be read or is not UTF-8; every line has a NUL.
+    """
+    num_line_feeds = 0
+    has_nul = False
+    last_block = b""
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    try:
+        with contextlib.closing(_open(file)) as stream:
+            while block := stream.read(_BLOCK_BYTES):
+                decode(block)
+                num_line_feeds += block.count(b"\n")
+                has_nul = has_nul or b"\0" in block
+                last_block = block
+        decode(b"", final=True)
+    except (UnicodeDecodeError, OSError, EOFError, zlib.error):
+        for chunk in read_chunks([file], _LINES_AT_ONCE):  # which is slower and knows the line
+            decode_chunk(chunk)
+        raise
+    if has_nul and _every_line_has_a_nul(file):
+        raise ValueError(f"{file} has a NUL in every line, as UTF-16 has: text must be UTF-8")
+    return num_line_feeds + (last_block != b"" and not last_block.endswith(b"\n"))
+
+
+def count_lines(file: Path) -> int:
+    """How many lines a file has.
+
+    Raises:
+      ValueError: the file is damaged or cannot be read.
+    """
+    with contextlib.closing(_Reader(file)) as reader:
+        return reader.count()
+
+
+def check_counts(files: Iterable[Path], counts: list[int]) -> None:
+    """Refuses parallel files without lines or with unequal numbers of them.
+
+    Raises:
+      ValueError: so it is.
+    """
+    for file, count in zip(files, counts, strict=True):
+        if count == 0:
+            raise ValueError(f"{file} is empty: one line for each example is expected")
+    if len(set(counts)) > 1:
+        (first, second), (num_first, num_second) = files, counts
+        longer = first if num_first > num_second else second
+        raise ValueError(
+            f"{first} has {num_first:,} lines, {second} has {num_second:,}: line "
+            f"{min(counts) + 1:,} of {longer.name} has no partner"
+        )
+
+
+def file_sha256(file: Path) -> str:
+    """Hexadecimal sha256 of a file's bytes.
+
+    Raises:
+      ValueError: the file cannot be read.
+    """
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read: {error.strerror}") from error
+
+
+class _Reader:
+    """The lines of a file, as bytes; errors name the file and how far it could be read."""
+
+    def __init__(self, file: Path) -> None:
+        self.num_lines = 0  # taken so far
+        self._file = file
+        with self._errors_in_words():
+            self._stream = _open(file)
+
+    def take(self, num_lines: int) -> list[bytes]:
+        """The next lines, fewer at the end of the file."""
+        lines: list[bytes] = []
+        with self._errors_in_words():
+            try:
+                lines.extend(itertools.islice(self._stream, num_lines))
+            finally:
+                self.num_lines += len(lines)
+        return lines
+
+    def count(self) -> int:
+        """How many lines the file has; takes all that are left."""
+        while self.take(_LINES_AT_ONCE):
+            pass
+        return self.num_lines
+
+    def close(self) -> None:
+        self._stream.close()
+
+    @contextlib.contextmanager
+    def _errors_in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise ValueError(
+                f"{self._file}, after line {self.num_lines:,}: damaged gzip file ({error})"
+            ) from error
+        except OSError as error:
+            raise ValueError(f"{self._file} cannot be read: {error.strerror}") from error
+
+
+def _open(file: Path) -> io.BufferedIOBase:
+    """The bytes after the byte order mark."""
+    # Buffered once more, as GzipFile itself runs Python code for every line.
+    plain_or_gzip = gzip.open(file) if file.suffix == ".gz" else file.open("rb", buffering=0)
+    stream = io.BufferedReader(cast(io.RawIOBase, plain_or_gzip), _BLOCK_BYTES)
+    try:
+        if stream.read(len(_BYTE_ORDER_MARK)) != _BYTE_ORDER_MARK:
+            stream.seek(0)
+    except BaseException:
+        stream.close()
+        raise
+    return stream
+
+
+def _decoded_lines(block: bytes) -> list[str]:
+    text = block.decode("utf-8")
+    lines = text.removesuffix("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+
+
+def _first_mistake(chunk: LineChunk) -> str:
+    """Of all files the first line that is not UTF-8, in words."""
+    mistakes = []
+    for number, block in enumerate(chunk.blocks):
+        try:
+            block.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = chunk.first_line + block.count(b"\n", 0, error.start)
+            position = error.start - (block.rfind(b"\n", 0, error.start) + 1)
+            mistakes.append((line, number, f"byte 0x{block[error.start]:02x}", position))
+    line, number, byte, position = min(mistakes)
+    return (
+        f"{chunk.files[number]}, line {line:,}: not UTF-8 ({byte} at position {position}), as "
+        "text must be"
+    )
+
+
+def _every_line_has_a_nul(file: Path) -> bool:
+    with contextlib.closing(_Reader(file)) as reader:
+        while lines := reader.take(_LINES_AT_ONCE):
+            if not all(b"\0" in line for line in lines):
+                return False
+    return True
