@@ -2,7 +2,8 @@
 
     t2t-jax prepare --config=configs/multi30k.py --config.data.directory=DIR
 
-What it makes is kept in --config.data.cache and found again by every later command.
+What it makes is kept in --config.data.cache and found again by every later command. After a kill
+or on a disk that was full, the same command goes on with what is there.
 """
 
 import sys
@@ -14,6 +15,7 @@ from t2t_jax.cli.sections import check_classes_fit, check_vocabulary_fits, read_
 from t2t_jax.data.prepared import Prepared
 from t2t_jax.data.prepared import prepare as prepare_data
 from t2t_jax.data.vocabulary import Vocabulary
+from t2t_jax.training.progress import Progress
 
 
 def prepare(config: ConfigDict, vocabulary: Vocabulary | None = None) -> Prepared:
@@ -23,9 +25,15 @@ def prepare(config: ConfigDict, vocabulary: Vocabulary | None = None) -> Prepare
 
     Raises:
       ValueError: the config or the corpus is wrong.
+    OSError: a file cannot be written.
     """
     sections = read_sections(config)
-    prepared = prepare_data(sections.data, lambda line: print(line, file=sys.stderr), vocabulary)
+    prepared = prepare_data(
+        sections.data,
+        lambda line: print(line, file=sys.stderr, flush=True),
+        vocabulary,
+        make_bar=Progress,
+    )
     check_vocabulary_fits(sections.model, prepared.vocabulary.size)
     check_classes_fit(sections.model, prepared.classes)
     return prepared
@@ -39,4 +47,8 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
-    prepare(flags.FLAGS.config)
+    try:
+        prepare(flags.FLAGS.config)
+    except KeyboardInterrupt:
+        print("t2t-jax prepare: stopped; the same command goes on from there", file=sys.stderr)
+        sys.exit(130)

@@ -3,17 +3,12 @@
 A prepared corpus is a directory named after all it depends on: the keys of the config that
 change a token, and the bytes of the input. It holds `manifest.json`, `vocabulary.model` and
 for every split four arrays, `SPLIT.{source,target}_{ids,offsets}.bin`. It is built beside its
-final place and renamed when complete, so a directory under its final name is whole.
+final place and renamed when complete, so a directory under its final name is whole. What a
+killed process leaves, the next one completes; two at once do not disturb each other.
 """
 
-import errno
-import hashlib
-import itertools
-import json
-import os
-import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,31 +16,19 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import DTypeLike
 
-from t2t_jax.data.config import DataConfig, Task
-from t2t_jax.data.corpus import (
-    check_corpus,
-    class_names,
-    content_hashes,
-    file_sha256,
-    read_examples,
-    split_names,
+from t2t_jax.data import manifest as manifests
+from t2t_jax.data.building import VOCABULARY, MakeBar, Means, build, split_lines
+from t2t_jax.data.config import DataConfig
+from t2t_jax.data.corpus import check_corpus, content_hashes, make_ready
+from t2t_jax.data.unfinished import (
+    ARRAYS,
+    WHAT_IS_LEFT,
+    array_file,
+    finish,
+    only_one_process,
+    writing,
 )
-from t2t_jax.data.vocabulary import END_ID, START_ID, Vocabulary, learn_vocabulary
-
-# Raise when the same input and config would give other files: old directories are then left alone.
-_FORMAT = 1
-_VOCABULARY_KEYS = ("vocabulary_kind", "vocabulary_size", "character_coverage")
-_KEYS = (
-    "source",
-    "source_language",
-    "target_language",
-    "max_length",
-    *_VOCABULARY_KEYS,
-)
-_EMBEDDED_KEYS = ("corpus_seed", "train_pairs")
-_ARRAYS = ("source_ids", "source_offsets", "target_ids", "target_offsets")
-# Enough sentences to keep SentencePiece's threads busy, few enough for any memory.
-_PAIRS_PER_CHUNK = 10_000
+from t2t_jax.data.vocabulary import Vocabulary
 
 
 class PreparedSplit(NamedTuple):
@@ -56,13 +39,20 @@ class PreparedSplit(NamedTuple):
     masked_language_modelling  source and target: the same sentence with start and end tokens
     classification             source: a sentence with start and end tokens; target: 1 + its class
 
-    All arrays are memory-mapped and read-only.
+    All arrays are memory-mapped and read-only. The pairs of a mixture stand corpus by corpus:
+    number c ends before pair `corpus_ends[c]`.
     """
 
     source_ids: np.ndarray
     source_offsets: np.ndarray
     target_ids: np.ndarray
     target_offsets: np.ndarray
+    corpus_ends: tuple[int, ...] = ()  # () is one corpus: see `ends`
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """`corpus_ends`, which of a single corpus is its number of pairs."""
+        return self.corpus_ends or (self.num_pairs,)
 
     @property
     def num_pairs(self) -> int:
@@ -92,233 +82,91 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    config: DataConfig, log: Callable[[str], None], vocabulary: Vocabulary | None = None
+    config: DataConfig,
+    log: Callable[[str], None],
+    vocabulary: Vocabulary | None = None,
+    *,
+    make_bar: MakeBar | None = None,
+    num_processes: int | None = None,
 ) -> Prepared:
     """Learns the vocabulary and tokenises every split, or loads what an earlier call has made.
 
-    Pairs with a blank side are dropped from every split; pairs with a side of more than
+    Pairs with a `drop_reason` are dropped from every split; pairs with a side of more than
     `max_length` tokens from train only, so that every model is scored on the same sentences.
 
     Args:
       log: called with one line of text per split, and one for the directory.
       vocabulary: to be used in the place of one that is learned.
+      make_bar: of what shows how far it is; called with a name, how many examples there are and
+        how many are done already. None, and a small corpus, show nothing.
+      num_processes: None chooses. The bytes written do not depend on it.
 
     Raises:
       ValueError: the input is wrong (see `check_corpus`), the vocabulary cannot be learned (see
         `learn_vocabulary`), nothing is left of a split, or the prepared files are damaged.
+      OSError: a file cannot be written, or a worker process has been killed; what is finished
+        is kept for the next call.
     """
     if vocabulary is not None and config.task == "masked_language_modelling":
         if not vocabulary.has_mask:
             raise ValueError(f"data.task={config.task!r} needs a vocabulary with a mask token")
+    make_ready(config, log)
     inputs = content_hashes(config)
-    settings = _settings(config, vocabulary)
-    directory = Path(config.cache).expanduser() / _cache_key(settings, inputs)
-    if directory.exists():
-        prepared = _load(directory, vocabulary)
-        for split, entry in prepared.manifest["splits"].items():
-            log(_split_line(config, split, entry))
-        log(f"prepared data loaded from {directory}")
-    else:
+    settings = manifests.settings(config, vocabulary)
+    directory = Path(config.cache).expanduser() / manifests.cache_key(settings, inputs)
+    if not directory.exists():
         check_corpus(config)
-        _build_aside(config, directory, settings, inputs, log, vocabulary)
-        prepared = _load(directory, vocabulary)
-        log(f"prepared data written to {directory}")
+        with only_one_process(directory.with_name(f".{directory.name}.lock"), log):
+            if not directory.exists():  # made by another process in the meantime
+                made_from = {"config": settings, "inputs": inputs, "place": manifests.place(config)}
+                means = Means(log, make_bar, num_processes)
+                _build_aside(config, directory, made_from, vocabulary, means)
+                prepared = _load(directory, vocabulary)
+                log(f"prepared data written to {directory}")
+                return prepared
+    prepared = _load(directory, vocabulary)
+    for split, entry in prepared.manifest["splits"].items():
+        for line, _ in split_lines(config, split, entry):
+            log(line)
+    log(f"nothing has changed: prepared data loaded from {directory}")
     return prepared
-
-
-def _settings(config: DataConfig, vocabulary: Vocabulary | None) -> dict[str, str | int | float]:
-    """The config keys that change a token, or the vocabulary in the place of those it is of."""
-    keys = _KEYS + (_EMBEDDED_KEYS if config.source == "embedded" else ())
-    if config.task != "translation":
-        keys += ("task",)
-    if vocabulary is None:
-        return {key: getattr(config, key) for key in keys}
-    others = {key: getattr(config, key) for key in keys if key not in _VOCABULARY_KEYS}
-    return others | {"vocabulary": vocabulary.fingerprint}
-
-
-def _cache_key(settings: dict, inputs: dict[str, str]) -> str:
-    relevant = {"format": _FORMAT, "config": settings, "inputs": inputs}
-    return _sha256(json.dumps(relevant, sort_keys=True))[:16]
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def _build_aside(
     config: DataConfig,
     directory: Path,
-    settings: dict,
-    inputs: dict[str, str],
-    log: Callable[[str], None],
+    made_from: dict,
     vocabulary: Vocabulary | None,
+    means: Means,
 ) -> None:
-    aside = directory.with_name(f".{directory.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    aside.mkdir(parents=True)
+    changes = manifests.changes(directory.parent, made_from)
+    if changes:
+        means.log(f"prepared anew: {changes}")
+    unfinished = directory.with_name(f".{directory.name}.unfinished")
     try:
-        manifest = _build(config, aside, log, vocabulary)
-        manifest |= {"config": settings, "inputs": inputs}
-        (aside / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
-        aside.rename(directory)
-    except OSError as error:
-        # Another process was first: its directory holds the same files.
-        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-            raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def _build(
-    config: DataConfig,
-    directory: Path,
-    log: Callable[[str], None],
-    vocabulary: Vocabulary | None,
-) -> dict:
-    if vocabulary is None:
-        vocabulary = learn_vocabulary(
-            _train_sentences(config),
-            config.vocabulary_kind,
-            config.vocabulary_size,
-            config.character_coverage,
-            with_mask=config.task == "masked_language_modelling",
-        )
-        vocabulary.save(directory / "vocabulary.model")
-        log(f"vocabulary: {vocabulary.size:,} {config.vocabulary_kind} pieces learned from train")
-    # Every pair of ids in half the memory, as long as an id fits.
-    ids_dtype = np.uint16 if vocabulary.size <= 1 << 16 else np.int32
-    classes = class_names(config)
-    encode = _make_encode(config.task, vocabulary, classes)
-    splits = {}
-    for split in split_names(config):
-        max_length = config.max_length if split == "train" else None
-        examples = read_examples(config, split)
-        splits[split] = _write_split(directory, split, examples, encode, ids_dtype, max_length)
-        line = _split_line(config, split, splits[split])
-        log(line)
-        if splits[split]["pairs"] == 0:
-            raise ValueError(f"nothing is left of the corpus: {line}")
-    files = {
-        file.name: {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
-        for file in sorted(directory.iterdir())
-    }
-    return {
-        "format": _FORMAT,
-        "direction": config.direction,
-        "fingerprint": _fingerprint(files, classes),
-        "vocabulary_fingerprint": vocabulary.fingerprint,
-        "vocabulary_size": vocabulary.size,
-        "ids_dtype": np.dtype(ids_dtype).name,
-        "splits": splits,
-        "files": files,
-        "classes": classes,
-    }
-
-
-def _fingerprint(files: dict, classes: tuple[str, ...]) -> str:
-    parts = {"files": files, "classes": classes} if classes else files
-    return _sha256(json.dumps(parts, sort_keys=True))[:16]
-
-
-def _train_sentences(config: DataConfig) -> Iterator[str]:
-    """All text of train, in an order that makes en-de and de-en learn the same vocabulary."""
-    num_texts = len(config.languages)
-    step = -1 if list(config.languages) != sorted(config.languages) else 1
-    for example in read_examples(config, "train"):
-        yield from example[:num_texts][::step]
-
-
-# The source and target ids of each of some examples; None for one with a blank text.
-Encode = Callable[[list[tuple[str, ...]]], list[tuple[list[int], list[int]] | None]]
-
-
-def _make_encode(task: Task, vocabulary: Vocabulary, classes: tuple[str, ...]) -> Encode:
-    target_of_class = {name: [number] for number, name in enumerate(classes, start=1)}
-
-    def encode(examples: list[tuple[str, ...]]) -> list[tuple[list[int], list[int]] | None]:
-        texts, *others = map(list, zip(*examples, strict=True))
-        encoded = vocabulary.encode(texts)
-        if task == "translation":
-            pairs = zip(encoded, vocabulary.encode_target(others[0]), strict=True)
-            return [([*s, END_ID], [*t, END_ID]) if s and t else None for s, t in pairs]
-        if task == "language_modelling":
-            return [([], [*ids, END_ID]) if ids else None for ids in encoded]
-        sentences = [[START_ID, *ids, END_ID] if ids else None for ids in encoded]
-        if task == "masked_language_modelling":
-            return [(ids, ids) if ids else None for ids in sentences]
-        pairs = zip(sentences, others[0], strict=True)
-        return [(ids, target_of_class[name]) if ids else None for ids, name in pairs]
-
-    return encode
-
-
-def _write_split(
-    directory: Path,
-    split: str,
-    examples: Iterator[tuple[str, ...]],
-    encode: Encode,
-    ids_dtype: type[np.generic],
-    max_length: int | None,
-) -> dict:
-    """Writes the four arrays chunk by chunk; returns the split's entry of the manifest."""
-    num_kept = num_blank = num_too_long = 0
-    num_tokens = {"source": 0, "target": 0}
-    streams = {name: _array_file(directory, split, name).open("wb") for name in _ARRAYS}
-    try:
-        for side in num_tokens:
-            np.zeros(1, np.int64).tofile(streams[f"{side}_offsets"])
-        while chunk := list(itertools.islice(examples, _PAIRS_PER_CHUNK)):
-            kept = []
-            for pair in encode(chunk):
-                if pair is None:
-                    num_blank += 1
-                elif max_length is not None and max(map(len, pair)) > max_length:
-                    num_too_long += 1
-                else:
-                    kept.append(pair)
-            num_kept += len(kept)
-            for side, sentences in zip(num_tokens, zip(*kept, strict=True), strict=False):
-                lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-                offsets = num_tokens[side] + np.cumsum(lengths)
-                offsets.tofile(streams[f"{side}_offsets"])
-                ids = itertools.chain.from_iterable(sentences)
-                np.fromiter(ids, ids_dtype, lengths.sum()).tofile(streams[f"{side}_ids"])
-                num_tokens[side] = int(offsets[-1])
-    finally:
-        for stream in streams.values():
-            stream.close()
-    return {
-        "pairs": num_kept,
-        "dropped": {"blank": num_blank, "too_long": num_too_long},
-        "source_tokens": num_tokens["source"],
-        "target_tokens": num_tokens["target"],
-    }
-
-
-def _split_line(config: DataConfig, split: str, entry: dict) -> str:
-    dropped = entry["dropped"]
-    examples = "pairs" if config.task == "translation" else "sentences"
-    line = f"{split}: {entry['pairs']:,} {examples} kept, {dropped['blank']:,} blank"
-    if split == "train":
-        line += f", {dropped['too_long']:,} over {config.max_length} tokens"
-    return line
-
-
-def _array_file(directory: Path, split: str, name: str) -> Path:
-    return directory / f"{split}.{name}.bin"
+        manifest = build(config, unfinished, vocabulary, means) | made_from
+    except ValueError:  # and so would the next run find it
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    except ChildProcessError as error:
+        raise ChildProcessError(f"{error}: {WHAT_IS_LEFT}") from error
+    with writing(unfinished):
+        manifests.write_manifest(unfinished, manifest)
+    finish(unfinished, directory)
 
 
 def _load(directory: Path, vocabulary: Vocabulary | None) -> Prepared:
-    manifest = _checked_manifest(directory)
+    manifest = manifests.checked_manifest(directory)
     splits = {}
-    for split in manifest["splits"]:
+    for split, entry in manifest["splits"].items():
         arrays = {}
-        for name in _ARRAYS:
+        for name in ARRAYS:
             dtype = np.int64 if name.endswith("offsets") else manifest["ids_dtype"]
-            arrays[name] = _mapped(_array_file(directory, split, name), dtype)
-        splits[split] = PreparedSplit(**arrays)
-    vocabulary = vocabulary or Vocabulary.load(directory / "vocabulary.model")
-    classes = tuple(manifest.get("classes", ()))
+            arrays[name] = _mapped(array_file(directory, split, name), dtype)
+        sizes = [corpus["pairs"] for corpus in entry.get("corpora", [entry])]
+        splits[split] = PreparedSplit(**arrays, corpus_ends=tuple(np.cumsum(sizes).tolist()))
+    vocabulary = vocabulary or Vocabulary.load(directory / VOCABULARY)
+    classes = tuple(manifest["classes"])
     return Prepared(directory, vocabulary, splits, manifest["fingerprint"], manifest, classes)
 
 
@@ -327,26 +175,3 @@ def _mapped(file: Path, dtype: DTypeLike) -> np.ndarray:
         return np.empty(0, dtype)
     # A plain view of the mapped memory: indexing np.memmap itself is slow.
     return np.asarray(np.memmap(file, dtype, mode="r"))
-
-
-def _checked_manifest(directory: Path) -> dict:
-    """The manifest, once every file has the size and the sha256 it states.
-
-    Raises:
-      ValueError: a file is missing or is not what was written.
-    """
-    advice = f"delete {directory} and prepare again"
-    try:
-        manifest = json.loads((directory / "manifest.json").read_text("utf-8"))
-        files = manifest["files"]
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{directory / 'manifest.json'} cannot be read: {advice}") from error
-    for name, expected in files.items():
-        file = directory / name
-        num_bytes = file.stat().st_size if file.is_file() else None
-        if num_bytes != expected["bytes"]:
-            found = "is missing" if num_bytes is None else f"has {num_bytes:,} bytes"
-            raise ValueError(f"{file} {found}, not {expected['bytes']:,} bytes: {advice}")
-        if file_sha256(file) != expected["sha256"]:
-            raise ValueError(f"{file} is not what was written (other sha256): {advice}")
-    return manifest

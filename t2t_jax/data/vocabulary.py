@@ -5,15 +5,22 @@ normalisation, no lower-casing); only white space is changed: every run of it, t
 no-break spaces included, becomes one space, and none is left at the ends.
 """
 
+import functools
 import hashlib
 import io
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import sentencepiece
+
+from t2t_jax.data import model_proto
 
 PAD_ID, START_ID, END_ID, UNKNOWN_ID = 0, 1, 2, 3
 MASK_ID = 4  # only in a vocabulary of masked language modelling; elsewhere 4 is a piece of text
@@ -24,7 +31,16 @@ _MASK = "<mask>"
 _LEARNING_THREADS = 4
 # SentencePiece leaves out longer sentences without a word; its own limit is 4,192.
 _MAX_SENTENCE_BYTES = 1 << 20
+# Longer ones are no words. SentencePiece refuses some, and takes minutes for long repetitions.
+_MAX_WORD_CHARACTERS = 1_000
+# SentencePiece needs some 70 bytes for each character of a word that teaches byte pairs.
+_MAX_BPE_CHARACTERS = 12_000_000
 _ERRORS_ONLY = 2
+_SPACE = "\u2581"  # how SentencePiece writes a space
+# Their pieces are found word by word. Unigram's are not: of two segmentations with the same
+# score rounding chooses one, which depends on the words before. Nor are whole words: unknown
+# ones in a row are one token.
+_BPE_AND_CHAR = (2, 4)
 
 
 class Vocabulary:
@@ -70,6 +86,22 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """First 16 hexadecimal digits of the model's sha256."""
         return hashlib.sha256(self.model).hexdigest()[:16]
+
+    @functools.cached_property
+    def is_word_by_word(self) -> bool:
+        """Whether `encode` is `encode_word` of each word, unless one holds U+2581 itself."""
+        if model_proto.value(self.model, model_proto.TRAINER_MODEL_TYPE) not in _BPE_AND_CHAR:
+            return False
+        processor = self._processor
+        has_space = not processor.is_unknown(processor.piece_to_id(_SPACE))
+        # Letters and signs that every other rule of SentencePiece changes.
+        changes_nothing = processor.normalize("ﬁ Ａ½") == f"{_SPACE}ﬁ{_SPACE}Ａ½"
+        pieces = map(processor.id_to_piece, range(self.size))
+        return has_space and changes_nothing and not any(_SPACE in piece[1:] for piece in pieces)
+
+    def encode_word(self, word: str) -> list[int]:
+        """Token ids of a word, which has no white space."""
+        return self._processor.encode(word)
 
     def encode(self, sentences: list[str]) -> list[list[int]]:
         """Token ids of each sentence, without start or end; none for a blank sentence."""
@@ -126,12 +158,76 @@ def learn_vocabulary(
 
     "bpe" and "unigram" get exactly `size` pieces. For "word" and "char" `size` is an upper
     bound: there are as many pieces as the text has words or characters, if that is fewer.
+    "unigram" keeps all sentences in memory, the others only their words. Words of more than
+    1,000 letters teach nothing.
 
     Raises:
       ValueError: there is no text, or it does not give `size` pieces.
     """
-    stream = _RememberedErrors(sentences)
+    if kind != "unigram":
+        counts = Counter(itertools.chain.from_iterable(map(str.split, sentences)))
+        return learn_from_words(counts, kind, size, character_coverage, with_mask=with_mask)
+    lines = itertools.chain.from_iterable(map(_lines_of_words, sentences))
+    return _learn(lines, kind, size, character_coverage, with_mask)
+
+
+def learn_from_words(
+    counts: Mapping[str, int],
+    kind: str,
+    size: int,
+    character_coverage: float,
+    *,
+    with_mask: bool = False,
+) -> Vocabulary:
+    """As `learn_vocabulary` from sentences in which each word occurs so often; not "unigram".
+
+    The model is the same, byte for byte, but for "bpe" of a text with above a million different
+    words: the rarest teach nothing, and only their letters become pieces where
+    `character_coverage` is 1.
+    """
+    words = sorted(word for word in counts if len(word) <= _MAX_WORD_CHARACTERS)
+    required = ""
+    if kind == "bpe":
+        num_characters = np.fromiter(map(len, words), np.int64, len(words))
+        if num_characters.sum() > _MAX_BPE_CHARACTERS:
+            is_frequent = _most_frequent(words, counts, num_characters)
+            rare = itertools.compress(words, ~is_frequent)
+            words = list(itertools.compress(words, is_frequent))
+            if character_coverage == 1:
+                required = "".join(sorted(set().union(*rare).difference(*words)))
+    lines = (f"{word}\t{counts[word]}" for word in words)
+    return _learn(lines, kind, size, character_coverage, with_mask, required, are_words=True)
+
+
+def _most_frequent(
+    words: list[str], counts: Mapping[str, int], num_characters: np.ndarray
+) -> np.ndarray:
+    """True for as many words as may teach byte pairs; equally rare ones from all over the text."""
+    frequency = np.fromiter((counts[word] for word in words), np.int64, len(words))
+    scattered = np.arange(len(words)) * 0.6180339887498949 % 1  # golden ratio: evenly at any number
+    order = np.lexsort((scattered, -frequency))
+    is_frequent = np.zeros(len(words), bool)
+    is_frequent[order] = np.cumsum(num_characters[order]) <= _MAX_BPE_CHARACTERS
+    return is_frequent
+
+
+def _learn(
+    lines: Iterator[str],
+    kind: str,
+    size: int,
+    character_coverage: float,
+    with_mask: bool,
+    required_characters: str = "",
+    *,
+    are_words: bool = False,
+) -> Vocabulary:
+    """Learns from sentences, or from words each with a tab and how often it occurs."""
+    stream = _RememberedErrors(lines)
     model = io.BytesIO()
+    # Options that are not given are not written into the model.
+    options: dict[str, Any] = {"input_format": "tsv"} if are_words else {}
+    if required_characters:
+        options["required_chars"] = required_characters
     try:
         first = next(stream, None)
         if first is None:
@@ -153,32 +249,45 @@ def learn_vocabulary(
             max_sentence_length=_MAX_SENTENCE_BYTES,
             num_threads=_LEARNING_THREADS,
             minloglevel=_ERRORS_ONLY,
+            **options,
         )
     except RuntimeError as error:
         if stream.error is not None:
             raise stream.error from None
         raise ValueError(_in_words(str(error), kind, size)) from error
-    return Vocabulary(model.getvalue())
+    # How the text came in is no part of the vocabulary, and its fingerprint must not tell.
+    return Vocabulary(model_proto.without(model.getvalue(), model_proto.TRAINER_INPUT_FORMAT))
 
 
 class _RememberedErrors:
-    """Non-blank sentences; keeps the error that SentencePiece would turn into another."""
+    """Lines of text; keeps the error that SentencePiece would turn into another."""
 
-    def __init__(self, sentences: Iterable[str]) -> None:
+    def __init__(self, lines: Iterator[str]) -> None:
         self.error: BaseException | None = None
-        self._sentences = (text for text in map(_single_spaced, sentences) if text)
+        self._lines = lines
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
         try:
-            return next(self._sentences)
+            return next(self._lines)
         except StopIteration:
             raise
         except BaseException as error:
             self.error = error
             raise
+
+
+def _lines_of_words(text: str) -> list[str]:
+    """A sentence, without what is no word; a long one in lines, as no piece is of two words."""
+    words = text.split()
+    if len(text) <= _MAX_WORD_CHARACTERS:
+        return [" ".join(words)] if words else []
+    words = [word for word in words if len(word) <= _MAX_WORD_CHARACTERS]
+    return textwrap.wrap(
+        " ".join(words), _MAX_WORD_CHARACTERS, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _single_spaced(text: str) -> str:

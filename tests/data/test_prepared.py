@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import multiprocessing
 import os
 
 import numpy as np
@@ -33,7 +32,7 @@ def silent(line: str) -> None:
 def decoded(prepared, split):
     arrays = prepared.splits[split]
     texts = []
-    for ids, offsets in (arrays[:2], arrays[2:]):
+    for ids, offsets in (arrays[:2], arrays[2:4]):
         sentences = [ids[start:stop] for start, stop in zip(offsets, offsets[1:], strict=False)]
         assert all(sentence[-1] == END_ID for sentence in sentences)
         texts.append(prepared.vocabulary.decode([sentence.tolist() for sentence in sentences]))
@@ -65,10 +64,11 @@ def test_blank_pairs_are_dropped_everywhere_and_long_ones_from_train(directory):
     write_pairs(directory, "dev", odd)
     lines = []
     prepared = prepare(text_config(directory), lines.append)
-    assert "train: 81 pairs kept, 3 blank, 1 over 100 tokens" in lines
-    assert "dev: 2 pairs kept, 3 blank" in lines
+    assert "train: 81 pairs kept; dropped: 3 blank, 1 over 100 tokens" in lines
+    assert "dev: 2 pairs kept; dropped: 3 blank" in lines
+    assert "test: 20 pairs kept" in lines
     assert prepared.manifest["splits"]["train"]["dropped"] == {"blank": 3, "too_long": 1}
-    assert prepared.manifest["splits"]["dev"]["dropped"] == {"blank": 3, "too_long": 0}
+    assert prepared.manifest["splits"]["dev"]["dropped"] == {"blank": 3}
     assert decoded(prepared, "dev")[1] == ("the cow", "die Kuh")
 
 
@@ -84,11 +84,13 @@ def test_the_length_limit_counts_the_end_token_of_either_side(directory):
 def test_the_second_call_loads_what_the_first_has_written(directory):
     lines = []
     first = prepare(text_config(directory), lines.append)
-    written = {file: file.stat().st_mtime_ns for file in first.directory.iterdir()}
+    files = [first.directory / name for name in first.manifest["files"]]
+    written = [file.stat().st_mtime_ns for file in files]
     second = prepare(text_config(directory), lines.append)
-    assert lines[-1] == f"prepared data loaded from {first.directory}"
+    assert lines[-1] == f"nothing has changed: prepared data loaded from {first.directory}"
+    assert lines[1:4] == lines[5:8]  # what was kept is told again
     assert second.fingerprint == first.fingerprint
-    assert {file: file.stat().st_mtime_ns for file in second.directory.iterdir()} == written
+    assert [file.stat().st_mtime_ns for file in files] == written
     assert os.listdir(directory / "cache") == [first.directory.name]
 
 
@@ -102,7 +104,8 @@ def test_the_manifest_tells_direction_counts_and_hashes(directory):
     assert manifest["splits"]["train"]["source_tokens"] == len(prepared.splits["train"].source_ids)
     assert len(manifest["inputs"]["train.en"]) == 64
     assert manifest["config"]["vocabulary_size"] == 60
-    assert set(manifest["files"]) == set(os.listdir(prepared.directory)) - {"manifest.json"}
+    notes = {"manifest.json", "checked.json"}
+    assert set(manifest["files"]) == set(os.listdir(prepared.directory)) - notes
 
 
 @pytest.mark.parametrize(
@@ -180,48 +183,10 @@ def test_a_mistake_in_the_last_split_is_told_before_anything_is_learned(director
 
 def test_a_split_of_which_nothing_is_left_is_told(directory):
     write_pairs(directory, "dev", [("", "x"), ("y", "")])
-    with pytest.raises(ValueError, match="nothing is left of the corpus: dev: 0 pairs kept, 2 bl"):
+    with pytest.raises(
+        ValueError, match="nothing is left of the corpus: dev: 0 pairs kept; dropped: 2 bl"
+    ):
         prepare(text_config(directory), silent)
-
-
-def test_a_half_written_directory_is_never_read(directory):
-    key = prepare(text_config(directory), silent).directory.name
-    for file in (directory / "cache" / key).iterdir():
-        file.unlink()
-    (directory / "cache" / key).rename(directory / "cache" / f".{key}.1.killed")
-    assert decoded(prepare(text_config(directory), silent), "dev") == sentence_pairs(120)[80:100]
-
-
-def _prepare_at(barrier, directory, results):
-    barrier.wait(60)
-    results.put(prepare(text_config(directory), silent).fingerprint)
-
-
-def test_two_processes_at_once_end_with_the_same_good_directory(directory):
-    # Not forked: JAX has started threads in this process.
-    context = multiprocessing.get_context("spawn")
-    barrier, results = context.Barrier(2), context.Queue()
-    processes = [
-        context.Process(target=_prepare_at, args=(barrier, directory, results)) for _ in range(2)
-    ]
-    for process in processes:
-        process.start()
-    fingerprints = [results.get(timeout=60) for _ in processes]
-    for process in processes:
-        process.join()
-    prepared = prepare(text_config(directory), silent)
-    assert fingerprints == [prepared.fingerprint] * 2
-    assert os.listdir(directory / "cache") == [prepared.directory.name]
-
-
-def test_a_process_that_comes_second_takes_the_first_ones_directory(directory):
-    def other_process(line):
-        if line.startswith("test:"):
-            prepare(text_config(directory), silent)
-
-    prepared = prepare(text_config(directory), other_process)
-    assert decoded(prepared, "test") == sentence_pairs(120)[100:]
-    assert os.listdir(directory / "cache") == [prepared.directory.name]
 
 
 def sides(split):
@@ -266,7 +231,7 @@ def test_a_classifier_has_sentences_and_the_numbers_of_their_classes(tmp_path):
         ([START_ID, *tokens, END_ID], [1 + prepared.classes.index(name)])
         for tokens, (_, name) in zip(ids, examples, strict=True)
     ]
-    assert "train: 12 sentences kept, 1 blank, 0 over 100 tokens" in lines
+    assert "train: 12 sentences kept; dropped: 1 blank" in lines
     assert prepare(config, silent).classes == prepared.classes
     # Other names for the same numbers are other data.
     for stem in ("train", "dev", "test"):

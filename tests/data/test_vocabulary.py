@@ -1,13 +1,16 @@
 """SentencePiece vocabularies: what they keep, what they promise and what they refuse."""
 
+import collections
 import io
 import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import sentencepiece
 
+from t2t_jax.data import vocabulary as vocabulary_module
 from t2t_jax.data.vocabulary import (
     END_ID,
     MASK_ID,
@@ -15,6 +18,7 @@ from t2t_jax.data.vocabulary import (
     START_ID,
     UNKNOWN_ID,
     Vocabulary,
+    learn_from_words,
     learn_vocabulary,
 )
 from tests.data.text_corpus import sentence_pairs
@@ -175,3 +179,59 @@ def test_a_file_that_is_no_vocabulary_is_told_with_its_name(tmp_path):
     (tmp_path / "junk.model").write_bytes(b"junk")
     with pytest.raises(ValueError, match=r"junk.model: these bytes are no SentencePiece model"):
         Vocabulary.load(tmp_path / "junk.model")
+
+
+def whole_sentences(kind, size, character_coverage):
+    """The model that SentencePiece learns when it counts the words itself."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES),
+        model_writer=model,
+        model_type=kind,
+        vocab_size=size,
+        character_coverage=character_coverage,
+        hard_vocab_limit=kind == "bpe",
+        pad_id=PAD_ID,
+        bos_id=START_ID,
+        eos_id=END_ID,
+        unk_id=UNKNOWN_ID,
+        control_symbols=[],
+        normalization_rule_name="identity",
+        max_sentence_length=1 << 20,
+        num_threads=4,
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+@pytest.mark.parametrize("character_coverage", [1.0, 0.98])
+@pytest.mark.parametrize("kind", ["bpe", "word", "char"])
+def test_counted_words_give_the_very_model_of_the_sentences(kind, character_coverage):
+    counts = collections.Counter(word for sentence in SENTENCES for word in sentence.split())
+    size = SIZES[kind]
+    learned = learn_from_words(counts, kind, size, character_coverage)
+    assert learned.model == whole_sentences(kind, size, character_coverage)
+    backwards = dict(reversed(counts.items()))
+    assert learn_from_words(backwards, kind, size, character_coverage).model == learned.model
+
+
+def test_words_of_a_hundred_thousand_letters_teach_nothing(kind):
+    long = ["x" * 100_000, "cat" * 50_000]
+    sentences = [*long, *SENTENCES[:-1], f"{long[0]} {SENTENCES[-1]}"]
+    learned = learn_vocabulary(sentences, kind, SIZES[kind], 1.0)
+    assert learned.model == learn_vocabulary(SENTENCES, kind, SIZES[kind], 1.0).model
+
+
+def test_of_too_many_words_the_frequent_teach_and_the_rare_give_their_letters(monkeypatch):
+    monkeypatch.setattr(vocabulary_module, "_MAX_BPE_CHARACTERS", 100)
+    rare = {f"{chr(0x4E00 + number)}abc": 1 for number in range(40)}
+    counts = rare | {"zebra": 5, "zebu": 3, "abc": 2}
+    learned = learn_from_words(counts, "bpe", 70, 1.0)
+    pieces = {learned.piece(number) for number in range(learned.size)}
+    assert "▁zebra" in pieces
+    assert {word[0] for word in rare} < pieces
+    # 22 rare words of 4 letters are left beside 12 letters of frequent ones, from all places.
+    taken = vocabulary_module._most_frequent(list(rare), rare, np.full(40, 4))
+    assert taken.sum() == 25 and np.diff(np.flatnonzero(taken)).max() <= 3
+    few = {"abc": 1, "abd": 1}
+    assert learn_from_words(few, "bpe", 9, 1.0).model == learn_vocabulary(few, "bpe", 9, 1.0).model

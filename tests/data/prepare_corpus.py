@@ -1,0 +1,29 @@
+"""Prepares a text corpus in chunks of seven pairs: python -m tests.data.prepare_corpus DIR N"""
+
+import sys
+from pathlib import Path
+
+from t2t_jax.data import building
+from t2t_jax.data.prepared import prepare
+from tests.data.text_corpus import text_config
+
+PAIRS_PER_CHUNK = 7
+
+
+def main() -> None:
+    """Prepares the corpus in DIR with N processes, and says what is done."""
+    building._EXAMPLES_PER_CHUNK = PAIRS_PER_CHUNK
+    directory, num_processes = sys.argv[1:]
+    try:
+        prepared = prepare(
+            text_config(Path(directory)),
+            lambda line: print(line, flush=True),
+            num_processes=int(num_processes),
+        )
+    except OSError as error:
+        sys.exit(f"failed: {error}")
+    print(prepared.fingerprint)
+
+
+if __name__ == "__main__":
+    main()
