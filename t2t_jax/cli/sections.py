@@ -95,6 +95,11 @@ def _check_task(sections: Sections) -> None:
             f"data.task={task!r} does not go with model.pooling={model.pooling!r}: it needs "
             f"{needed}"
         )
+    if model.family == "recurrent" and sections.data.batching == "packed":
+        raise ValueError(
+            "data.batching='packed' does not go with model.family='recurrent', whose state would "
+            "run on from one sentence into the next: it needs 'bucketed'"
+        )
     if task == "classification" and sections.training.label_smoothing > 0:
         raise ValueError(
             f"training.label_smoothing={sections.training.label_smoothing} must be 0 where "

@@ -20,11 +20,10 @@ from ml_collections import ConfigDict, config_flags
 
 from t2t_jax.cli import pretrained
 from t2t_jax.cli import workdir as run_directory
+from t2t_jax.cli.batches import check_lengths, describe, evaluation_batches, train_batches
 from t2t_jax.cli.prepare import prepare
 from t2t_jax.cli.sections import Sections, read_sections
-from t2t_jax.data.batches import BucketedBatches
 from t2t_jax.data.feed import feed
-from t2t_jax.data.masking import Masking
 from t2t_jax.data.prepared import Prepared
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import write_json
@@ -35,9 +34,6 @@ from t2t_jax.training.loss import LossFn, make_loss_fn, sum_of
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.schedule import learning_rate
 from t2t_jax.training.step import make_eval_step, make_train_state, make_train_step
-
-# Of the masks that dev and test are scored with: the same for every run.
-_EVALUATION_SEED = 0
 
 
 def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
@@ -61,8 +57,8 @@ def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
         raise ValueError("model.num_decoder_layers=0: a decoder needs at least 1 layer to attend")
     prepared = prepare(config, begin.vocabulary if begin else None)
     devices = make_devices(sections.devices.data)
-    _check_lengths(prepared, sections, devices)
-    batches = _batches(prepared, "train", sections, devices, shuffle=True)
+    check_lengths(prepared, sections, devices)
+    batches = train_batches(prepared, sections, devices)
     run_directory.check_vocabulary(workdir, prepared.vocabulary)
     run_directory.write_config(workdir, config)
     prepared.vocabulary.save(workdir / "vocabulary.model")
@@ -77,7 +73,8 @@ def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
         state = state._replace(params=devices.put_replicated(params))
     train_step = make_train_step(_loss_fn(model, sections), optimizer)
     num_params = num_parameters(sections.model)
-    _log_start(num_params, devices, batches)
+    _log(f"{num_params / 1e6:.2f} million parameters on {devices.describe()}")
+    _log(describe(batches))
 
     with Checkpoints(
         workdir / "checkpoints",
@@ -121,7 +118,7 @@ def make_evaluate(
 ) -> loop.Evaluate:
     """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each."""
     eval_step = devices.compile(make_eval_step(_loss_fn(model, sections)))
-    batches = _batches(prepared, split, sections, devices, shuffle=False)
+    batches = evaluation_batches(prepared, split, sections, devices)
 
     def evaluate(params):
         fed = feed(batches, 0, batches.batches_per_epoch, devices.put_batch)
@@ -137,55 +134,6 @@ def _loss_fn(model: nn.Module, sections: Sections) -> LossFn:
         training.label_smoothing,
         training.loss_chunk_tokens,
         training.label_smoothing_mass,
-    )
-
-
-def _batches(
-    prepared: Prepared, split: str, sections: Sections, devices: Devices, *, shuffle: bool
-) -> BucketedBatches:
-    masking = None
-    if sections.data.task == "masked_language_modelling":
-        seed = sections.seed if shuffle else _EVALUATION_SEED
-        masking = Masking(sections.data.mask_rate, prepared.vocabulary.size, seed)
-    return BucketedBatches(
-        prepared.splits[split],
-        source_tokens_per_batch=sections.data.source_tokens_per_batch,
-        target_tokens_per_batch=sections.data.target_tokens_per_batch,
-        num_buckets=sections.data.num_buckets,
-        row_multiple=devices.num_data,
-        seed=sections.seed,
-        shuffle=shuffle,
-        masking=masking,
-    )
-
-
-def _check_lengths(prepared: Prepared, sections: Sections, devices: Devices) -> None:
-    """Finds a sentence of any split that could not be trained on or scored, before anything is.
-
-    Raises:
-      ValueError: it has more tokens than there are learned positions, or than fit in a batch.
-    """
-    for name, split in prepared.splits.items():
-        _batches(prepared, name, sections, devices, shuffle=False)
-        longest = max(split.source_lengths.max(), split.target_lengths.max())
-        has_table = sections.model.positions == "learned" and sections.model.family != "recurrent"
-        if has_table and longest > sections.model.max_positions:
-            raise ValueError(
-                f"model.max_positions={sections.model.max_positions} is less than the {longest} "
-                f"tokens of a sentence of {name}; learned positions need as many"
-            )
-
-
-def _log_start(num_params: int, devices: Devices, batches: BucketedBatches) -> None:
-    _log(f"{num_params / 1e6:.2f} million parameters on {devices.describe()}")
-    sides = "source + target" if batches.shapes[0].source_length else "target"
-    shapes = ", ".join(
-        f"{rows} x ({source} + {target})" if source else f"{rows} x {target}"
-        for rows, source, target in batches.shapes
-    )
-    _log(
-        f"an epoch is {batches.batches_per_epoch} batches, {batches.non_padding_share:.1%} of them "
-        f"tokens, the rest padding; shapes, rows x ({sides}): {shapes}"
     )
 
 

@@ -9,10 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, UInt
 
 # Candidates a side. A corpus with more different lengths has them rounded up for the search.
 _MAX_EDGES = 128
+
+# Up to so many shapes all are placed anew after each addition, from there on after every so many:
+# it takes time with the square of their number, and by then saves little.
+_ALWAYS_SETTLED, _SETTLED_EVERY = 12, 8
 
 # Indices of a source and of a target edge in the histogram.
 Shape = tuple[int, int]
@@ -30,17 +34,29 @@ class LengthHistogram(NamedTuple):
         """Cells a row takes in the shape (i, j)."""
         return self.source_edges[:, None] + self.target_edges
 
+    def cell_of(
+        self,
+        source_lengths: Int[np.ndarray, " pairs"],
+        target_lengths: Int[np.ndarray, " pairs"],
+    ) -> tuple[UInt[np.ndarray, " pairs"], UInt[np.ndarray, " pairs"]]:
+        """The indices (i, j) of each pair's cell."""
+        i = _edge_of(self.source_edges, source_lengths)
+        return i, _edge_of(self.target_edges, target_lengths)
+
 
 def length_histogram(
-    source_lengths: Int[np.ndarray, " pairs"], target_lengths: Int[np.ndarray, " pairs"]
+    source_lengths: Int[np.ndarray, " pairs"],
+    target_lengths: Int[np.ndarray, " pairs"],
+    times: Int[np.ndarray, " pairs"] | None = None,
 ) -> LengthHistogram:
-    """The histogram of the pairs' lengths."""
+    """The histogram of the pairs' lengths; a pair counts as often as `times` says, or once."""
     source_edges, target_edges = _edges(source_lengths), _edges(target_lengths)
     size = len(source_edges), len(target_edges)
-    cells = np.searchsorted(source_edges, source_lengths) * size[1]
-    cells += np.searchsorted(target_edges, target_lengths)
-    counts = np.bincount(cells, minlength=size[0] * size[1]).reshape(size)
-    return LengthHistogram(source_edges, target_edges, counts)
+    empty = LengthHistogram(source_edges, target_edges, np.zeros(size, np.int64))
+    i, j = empty.cell_of(source_lengths, target_lengths)
+    cells = i.astype(np.int32) * size[1] + j
+    counts = np.bincount(cells, times, size[0] * size[1]).reshape(size)
+    return empty._replace(counts=counts.astype(np.int64))
 
 
 def cheapest_shapes(
@@ -69,7 +85,10 @@ def choose_shapes(histogram: LengthHistogram, max_shapes: int) -> Iterator[list[
         added, saved = _best_addition(histogram, shapes)
         if saved == 0:
             return
-        shapes = _settled(histogram, _by_cost(histogram, [*shapes, added]))
+        shapes = _by_cost(histogram, [*shapes, added])
+        number = len(shapes)
+        if number <= _ALWAYS_SETTLED or number % _SETTLED_EVERY == 0 or number == max_shapes:
+            shapes = _settled(histogram, shapes)
         yield shapes
 
 
@@ -115,3 +134,11 @@ def _edges(lengths: Int[np.ndarray, " pairs"]) -> Int[np.ndarray, " edges"]:
         # The longest length stays an edge, or its pairs would fit nowhere.
         edges = edges[np.linspace(0, len(edges) - 1, _MAX_EDGES).round().astype(int)]
     return edges
+
+
+def _edge_of(
+    edges: Int[np.ndarray, " edges"], lengths: Int[np.ndarray, " pairs"]
+) -> UInt[np.ndarray, " pairs"]:
+    """The index of the first edge that is no less than each length."""
+    of_length = np.searchsorted(edges, np.arange(edges[-1] + 1))
+    return of_length.astype(np.min_scalar_type(len(edges)))[lengths]

@@ -7,7 +7,9 @@ import time
 
 import pytest
 
+from t2t_jax.data.batches import BucketedBatches, PackedBatches
 from t2t_jax.data.feed import feed
+from tests.data.splits import RANDOM_LENGTHS, assert_equal_batches, split_of
 
 
 class Numbers:
@@ -27,6 +29,20 @@ class Numbers:
 @pytest.mark.parametrize(("start", "stop"), [(0, 20), (7, 20), (7, 8), (5, 5), (10**9, 10**9 + 4)])
 def test_batches_come_in_order_from_start_to_stop(start, stop):
     assert list(feed(Numbers(), start, stop, lambda i: -i)) == [-i for i in range(start, stop)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [(BucketedBatches, {"num_buckets": 3}), (PackedBatches, {"packed_length": 30})],
+)
+def test_batches_come_as_they_were_assembled(kind, size):
+    budgets = {"source_tokens_per_batch": 300, "target_tokens_per_batch": 300}
+    batches = kind(split_of(RANDOM_LENGTHS), row_multiple=2, seed=0, **budgets, **size)
+    # Beyond the end of an epoch, too.
+    last = batches.batches_per_epoch + 3
+    for i, batch in enumerate(feed(batches, 0, last, lambda batch: batch)):
+        assert_equal_batches(batch, batches[i])
+    assert i == last - 1
 
 
 def test_put_runs_in_the_callers_thread_two_batches_ahead():

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from t2t_jax.data.masking import Masking, masked
+from t2t_jax.data import masking
+from t2t_jax.data.masking import Masking
 from t2t_jax.data.vocabulary import END_ID, MASK_ID, PAD_ID, START_ID
 
 MASKING = Masking(rate=0.15, vocabulary_size=1_000, seed=0)
@@ -17,6 +18,15 @@ def rows_of(lengths, width=None):
         tokens = rng.integers(MASK_ID + 1, MASKING.vocabulary_size, length)
         row[: length + 2] = [START_ID, *tokens, END_ID]
     return ids
+
+
+def masked(ids, sentences, epoch, settings):
+    """`masking.masked` of padded rows, one sentence in each."""
+    is_token = ids != PAD_ID
+    halves = masking.masked(ids[is_token], is_token.sum(axis=1), sentences, epoch, settings)
+    rows = np.full((2, *ids.shape), PAD_ID, ids.dtype)
+    rows[:, is_token] = halves
+    return rows
 
 
 LENGTHS = [1, 2, 3, 10, 20, 40]
@@ -90,6 +100,11 @@ def test_masks_are_the_same_on_every_machine():
     assert np.flatnonzero(target[0]).tolist() == [1, 2, 5]
 
 
-def test_a_row_of_padding_alone_stays():
-    source, target = masked(np.zeros((2, 5), np.int32), np.array([0, 0]), 0, MASKING)
+def test_nothing_has_nothing_to_hide():
+    source, target = masked(np.zeros((2, 5), np.int32), np.array([0, 1]), 0, MASKING)
     assert not source.any() and not target.any()
+
+
+def test_a_sentence_without_text_stays():
+    source, target = masked(np.array([[START_ID, END_ID]], np.int32), np.array([4]), 0, MASKING)
+    assert source.tolist() == [[START_ID, END_ID]] and not target.any()
