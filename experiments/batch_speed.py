@@ -20,13 +20,13 @@ import numpy as np
 from absl import app, flags
 from ml_collections import config_flags
 
+from t2t_jax.cli.batches import train_batches
 from t2t_jax.cli.prepare import prepare
 from t2t_jax.cli.sections import Sections, read_sections
 from t2t_jax.data.batches import Batches, BucketedBatches, PackedBatches
 from t2t_jax.data.feed import feed
-from t2t_jax.data.masking import Masking
 from t2t_jax.data.prepared import Prepared, PreparedSplit
-from t2t_jax.devices import Devices, make_devices
+from t2t_jax.devices import make_devices
 from t2t_jax.model.families import make_model
 from t2t_jax.training.loss import make_loss_fn
 from t2t_jax.training.optimizer import make_optimizer
@@ -119,7 +119,7 @@ def fed_batches_a_second(batches: Batches, put: Callable) -> float:
 def feed_against_step(sections: Sections, prepared: Prepared) -> dict[str, Any]:
     """Batches a second of the feed alone, and steps a second of the training it feeds."""
     devices = make_devices(sections.devices.data)
-    batches = _batches_of(sections, prepared, devices)
+    batches = train_batches(prepared, sections, devices)
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
     training = sections.training
@@ -147,25 +147,6 @@ def feed_against_step(sections: Sections, prepared: Prepared) -> dict[str, Any]:
         "steps_a_second": round(max(steps), 2),
         "feed_over_step": round(max(fed) / max(steps), 1),
     }
-
-
-def _batches_of(sections: Sections, prepared: Prepared, devices: Devices) -> Batches:
-    data = sections.data
-    masking = None
-    if data.task == "masked_language_modelling":
-        masking = Masking(data.mask_rate, prepared.vocabulary.size, sections.seed)
-    options: dict[str, Any] = {
-        "source_tokens_per_batch": data.source_tokens_per_batch,
-        "target_tokens_per_batch": data.target_tokens_per_batch,
-        "row_multiple": devices.num_data,
-        "seed": sections.seed,
-        "masking": masking,
-        "weights": tuple(weight for _, weight in data.corpora) or (1,),
-    }
-    train = prepared.splits["train"]
-    if data.batching == "packed":
-        return PackedBatches(train, packed_length=data.packed_length, **options)
-    return BucketedBatches(train, num_buckets=data.num_buckets, **options)
 
 
 def _one_of_each_shape(batches: Batches) -> Iterator:

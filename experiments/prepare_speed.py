@@ -11,7 +11,6 @@ processes, added up. --keep leaves the prepared corpus there, and finds the text
 import itertools
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -36,17 +35,23 @@ _EVALUATION_PAIRS = 3_000
 _SECONDS_BETWEEN_SAMPLES = 0.1
 
 
+class Event(NamedTuple):
+    """A line of the log, and what had been spent when it came."""
+
+    line: str
+    seconds: float
+    cpu_seconds: float  # of all processes
+
+
 class Measured(NamedTuple):
     """One call of `t2t-jax prepare`."""
 
-    seconds: float
-    cpu_seconds: float  # of all its processes
-    lines: list[tuple[float, str]]  # of its log, each with the second it came
+    events: list[Event]  # the last one, without a line, is the end
     peak_memory_mib: float
 
-    def seconds_until(self, start: str) -> float:
-        """When the last line came that starts so."""
-        return [second for second, line in self.lines if line.startswith(start)][-1]
+    def until(self, start: str) -> Event:
+        """The last event whose line starts so."""
+        return [event for event in self.events if event.line.startswith(start)][-1]
 
 
 def write_corpus(directory: Path, num_pairs: int) -> None:
@@ -108,30 +113,25 @@ def measure(directory: Path, *more_flags: str) -> Measured:
         f"--config.data.cache={directory / 'cache'}",
         *more_flags,
     ]
+    events = []
     started = time.monotonic()
-    cpu_before = _cpu_seconds_of_children()
-    lines = []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         memory = _PeakMemory(process.pid)
         assert process.stderr is not None
         for line in process.stderr:
             print(line, end="", flush=True)
-            lines.append((time.monotonic() - started, line))
-    seconds = time.monotonic() - started
-    peak_memory = memory.stop() / 2**20
+            spent = time.monotonic() - started, _spent_by(process.pid).cpu_seconds
+            events.append(Event(line, *spent))
+        peak_memory = memory.stop() / 2**20
+        before_its_end = _spent_by(process.pid).cpu_seconds
+    events.append(Event("", time.monotonic() - started, before_its_end))
     if process.returncode != 0:
         sys.exit(process.returncode)  # it has said why
-    cpu_seconds = _cpu_seconds_of_children() - cpu_before
-    return Measured(seconds, cpu_seconds, lines, peak_memory)
-
-
-def _cpu_seconds_of_children() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return Measured(events, peak_memory)
 
 
 class _PeakMemory:
-    """Watches the resident memory of a process and its children, on Linux."""
+    """Watches the resident memory of a process and its children."""
 
     def __init__(self, process_id: int) -> None:
         self._process_id = process_id
@@ -148,18 +148,31 @@ class _PeakMemory:
 
     def _watch(self) -> None:
         while not self._is_over.wait(_SECONDS_BETWEEN_SAMPLES):
-            self._peak = max(self._peak, _resident_bytes(self._process_id))
+            self._peak = max(self._peak, _spent_by(self._process_id).resident_bytes)
 
 
-def _resident_bytes(process_id: int) -> int:
+class _Spent(NamedTuple):
+    resident_bytes: int
+    cpu_seconds: float
+
+
+def _spent_by(process_id: int) -> _Spent:
+    """By a process, its children and theirs, as Linux tells it."""
+    folder = Path("/proc", str(process_id))
     try:
-        folder = Path("/proc", str(process_id))
-        pages = int((folder / "statm").read_text().split()[1])
-        tasks = (folder / "task").iterdir()
-        children = [child for task in tasks for child in (task / "children").read_text().split()]
+        fields = (folder / "stat").read_text().rpartition(") ")[2].split()
+        threads = (folder / "task").iterdir()
+        texts = [(thread / "children").read_text() for thread in threads]
     except OSError:  # it has ended in the meantime
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE") + sum(map(_resident_bytes, map(int, children)))
+        return _Spent(0, 0.0)
+    # Its own and, of children that have ended, in user and in system mode.
+    ticks = sum(map(int, fields[11:15]))
+    of_children = [_spent_by(int(child)) for text in texts for child in text.split()]
+    return _Spent(
+        int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+        + sum(one.resident_bytes for one in of_children),
+        ticks / os.sysconf("SC_CLK_TCK") + sum(one.cpu_seconds for one in of_children),
+    )
 
 
 def main(argv: list[str]) -> None:
@@ -170,25 +183,35 @@ def main(argv: list[str]) -> None:
         write_corpus(directory, num_pairs)
     shutil.rmtree(directory / "cache", ignore_errors=True)
     first, second = measure(directory), measure(directory)
-    events = ("read words", "vocabulary:", "train:", "prepared data written")
-    counted, learned, tokenised, written = map(first.seconds_until, events)
     (manifest_file,) = (directory / "cache").glob("*/manifest.json")
     train = json.loads(manifest_file.read_text())["splits"]["train"]
+    lines = ("read words", "vocabulary:", "train:", "prepared data written")
+    counted, learned, tokenised, written = map(first.until, lines)
+    tokenising = tokenised.seconds - learned.seconds
+    cpu_of_tokenising = tokenised.cpu_seconds - learned.cpu_seconds
+    phases = {
+        "start, check, count the words": (Event("", 0, 0), counted),
+        "learn the pieces": (counted, learned),
+        "tokenise": (learned, tokenised),
+        "finish": (tokenised, written),
+        "all of it": (Event("", 0, 0), first.events[-1]),
+        "second prepare": (Event("", 0, 0), second.events[-1]),
+    }
     measured = {
         "pairs": train["pairs"],
         "source_tokens_per_pair": round(train["source_tokens"] / train["pairs"], 1),
         "target_tokens_per_pair": round(train["target_tokens"] / train["pairs"], 1),
-        "pairs_per_second_tokenised": round(num_pairs / (tokenised - learned)),
-        "pairs_per_second": round(num_pairs / first.seconds),
-        "seconds": round(first.seconds, 1),
-        "seconds_until_words_are_counted": round(counted, 1),
-        "seconds_to_learn": round(learned - counted, 1),
-        "seconds_to_tokenise": round(tokenised - learned, 1),
-        "seconds_to_finish": round(written - tokenised, 1),
-        "cpu_seconds": round(first.cpu_seconds, 1),
+        "pairs_per_second_tokenised": round(num_pairs / tokenising),
+        "pairs_per_cpu_second_tokenised": round(num_pairs / cpu_of_tokenising),
+        "pairs_per_second": round(num_pairs / first.events[-1].seconds),
         "peak_memory_mib": round(first.peak_memory_mib),
-        "seconds_of_second_prepare": round(second.seconds, 1),
-        "cpu_seconds_of_second_prepare": round(second.cpu_seconds, 1),
+        "seconds": {
+            name: round(stop.seconds - start.seconds, 1) for name, (start, stop) in phases.items()
+        },
+        "cpu_seconds": {
+            name: round(stop.cpu_seconds - start.cpu_seconds, 1)
+            for name, (start, stop) in phases.items()
+        },
     }
     print(json.dumps(measured, indent=2))
     if not flags.FLAGS.keep:

@@ -34,8 +34,8 @@ VOCABULARY = "vocabulary.model"
 _EXAMPLES_PER_CHUNK = 25_000
 _CHARACTERS_PER_CHUNK = 10_000_000
 _EXAMPLES_TO_MEASURE = 200
-# Less is done before the processes have started.
-_LEAST_FOR_PROCESSES = 50_000
+# Fewer are done before other processes have started, or anybody has looked for a bar.
+_FEW_CHUNKS = 2
 
 
 class Bar(Protocol):
@@ -156,12 +156,12 @@ def _learned(
             means.log(f"vocabulary: {vocabulary.size:,} pieces, learned by an earlier run")
             return vocabulary
     total = sum(sizes)
-    with _bar(means, "read words of train", total, 0) as bar:
+    with _bar(means, "read words of train", total, 0, per_chunk) as bar:
         vocabulary = learn_from_train(
             config,
             sizes,
             examples_per_chunk=per_chunk,
-            num_processes=_num_processes(means, total),
+            num_processes=_num_processes(means, total, per_chunk),
             progress=lambda done: bar.update(done, _examples(config)),
         )
     write_whole(file, vocabulary.model)
@@ -194,9 +194,9 @@ def _tokenise_split(
                 corpora.append(number)
                 yield chunk
 
-    num_processes = _num_processes(means, total - num_done)
+    num_processes = _num_processes(means, total - num_done, per_chunk)
     with (
-        _bar(means, f"tokenise {split}", total, num_done) as bar,
+        _bar(means, f"tokenise {split}", total, num_done, per_chunk) as bar,
         contextlib.closing(ordered_map(tokenise, missing(), num_processes)) as tokenised,
     ):
         for chunk in tokenised:
@@ -241,14 +241,17 @@ def _fingerprint(files: dict[str, Any], classes: tuple[str, ...], train: dict[st
     return manifests.sha256_of(parts if len(parts) > 1 else files)[:16]
 
 
-def _num_processes(means: Means, num_examples: int) -> int:
-    if means.num_processes is not None:
-        return means.num_processes
-    return num_cores() if num_examples >= _LEAST_FOR_PROCESSES else 1
+def _num_processes(means: Means, num_examples: int, per_chunk: int) -> int:
+    number = means.num_processes
+    if number is None:
+        number = num_cores() if num_examples >= _FEW_CHUNKS * per_chunk else 1
+    return min(number, -(-num_examples // per_chunk))
 
 
-def _bar(means: Means, name: str, total: int, start: int) -> contextlib.AbstractContextManager[Bar]:
-    is_long = total - start >= _LEAST_FOR_PROCESSES
+def _bar(
+    means: Means, name: str, total: int, start: int, per_chunk: int
+) -> contextlib.AbstractContextManager[Bar]:
+    is_long = total - start >= _FEW_CHUNKS * per_chunk
     return means.make_bar(name, total, start) if means.make_bar and is_long else _NoBar()
 
 

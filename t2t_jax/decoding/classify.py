@@ -11,8 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary
-from t2t_jax.decoding.length_batches import LengthBatch, batches_by_length, worked_ahead
+from t2t_jax.data.vocabulary import END_ID, START_ID, Vocabulary
+from t2t_jax.decoding.length_batches import (
+    LengthBatch,
+    batches_by_length,
+    check_lengths,
+    padded_ids,
+    worked_ahead,
+)
 from t2t_jax.model.classifier import Classifier
 
 _Classify = Callable[[PyTree, Int[Array, "B T"]], Float[Array, "B num_classes"]]
@@ -89,7 +95,7 @@ class SentenceClassifier:
         """
         ids = self._vocabulary.encode(list(sentences))
         rows = [[START_ID, *tokens, END_ID] if tokens else [] for tokens in ids]
-        self._check_lengths(rows)
+        check_lengths(rows, self._max_positions, counted="start and end token")
         batches = batches_by_length(
             [len(row) for row in rows],
             tokens_per_batch=self._tokens_per_batch,
@@ -98,10 +104,7 @@ class SentenceClassifier:
         )
 
         def start(batch: LengthBatch) -> Float[Array, "B num_classes"]:
-            padded = np.full((batch.num_rows, batch.length), PAD_ID, np.int32)
-            for row, place in enumerate(batch.places):
-                padded[row, : len(rows[place])] = rows[place]
-            return self._classify(self._params, jnp.asarray(padded))
+            return self._classify(self._params, jnp.asarray(padded_ids(batch, rows)))
 
         classes: list[Classification | None] = [None] * len(rows)
         num_done = sum(not row for row in rows)
@@ -113,14 +116,3 @@ class SentenceClassifier:
             if progress is not None:
                 progress(num_done, len(rows))
         return classes
-
-    def _check_lengths(self, rows: Sequence[Sequence[int]]) -> None:
-        if self._max_positions is None:
-            return
-        for number, row in enumerate(rows, start=1):
-            if len(row) > self._max_positions:
-                raise ValueError(
-                    f"sentence {number} has {len(row)} tokens with its start and end token, but "
-                    f"the model has learned only max_positions={self._max_positions} positions: "
-                    "shorten or split it"
-                )

@@ -14,7 +14,12 @@ from jaxtyping import PyTree
 
 from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary
 from t2t_jax.decoding.continuation import Continuations, Prompts, continue_prompts
-from t2t_jax.decoding.length_batches import LengthBatch, batches_by_length, worked_ahead
+from t2t_jax.decoding.length_batches import (
+    LengthBatch,
+    batches_by_length,
+    padded_ids,
+    worked_ahead,
+)
 from t2t_jax.decoding.sampling import Sampling, row_keys
 from t2t_jax.model.language_model import LanguageModel
 
@@ -166,16 +171,14 @@ class Generator:
         """Every batch with its continuations, while the batches after it are already in work."""
 
         def start(batch: LengthBatch) -> Continuations:
-            ids = np.full((batch.num_rows, batch.length), PAD_ID, np.int32)
             num_tokens, places = np.zeros((2, batch.num_rows), np.int32)
-            for row, place in enumerate(batch.places):
-                ids[row, : len(rows[place])] = rows[place]
-                num_tokens[row] = len(rows[place])
-                places[row] = place
+            num_texts = len(batch.places)
+            num_tokens[:num_texts] = [lengths[place] for place in batch.places]
+            places[:num_texts] = batch.places
             prompt, sample = map(jnp.asarray, np.divmod(places, np.int32(num_samples)))
             keys = row_keys(seed, prompt, sample)
-            prompts = Prompts(jnp.asarray(ids), jnp.asarray(num_tokens), keys)
-            return self._generate(self._params, prompts)
+            ids = jnp.asarray(padded_ids(batch, rows))
+            return self._generate(self._params, Prompts(ids, jnp.asarray(num_tokens), keys))
 
         lengths = [len(ids) for ids in rows]
         batches = batches_by_length(

@@ -1,11 +1,19 @@
 """Texts of similar length in one batch, few shapes, and the device always at work.
 
-Comes in: the number of tokens of each text. Goes out: which texts go through the model together.
+Comes in: the number of tokens of each text. Goes out: which texts go through the model together,
+and their ids side by side.
+
+Axes: B rows, T positions.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
+
+import numpy as np
+from jaxtyping import Int
+
+from t2t_jax.data.vocabulary import PAD_ID
 
 Result = TypeVar("Result")
 
@@ -57,6 +65,29 @@ def batches_by_length(
         num_rows = -(-num_rows // row_multiple) * row_multiple
         for start in range(0, len(places), num_rows):
             yield LengthBatch(places[start : start + num_rows], num_rows, length)
+
+
+def padded_ids(batch: LengthBatch, texts: Sequence[Sequence[int]]) -> Int[np.ndarray, "B T"]:
+    """The ids of the batch's texts, out of all `texts`, each in the first places of its row."""
+    ids = np.full((batch.num_rows, batch.length), PAD_ID, np.int32)
+    for row, place in enumerate(batch.places):
+        ids[row, : len(texts[place])] = texts[place]
+    return ids
+
+
+def check_lengths(
+    sentences: Sequence[Sequence[int]], max_positions: int | None, *, counted: str
+) -> None:
+    """Raises ValueError where a sentence is longer than the model has learned positions for.
+
+    `counted` names the tokens among its ids that nobody wrote; None bounds no sentence.
+    """
+    for number, ids in enumerate(sentences, start=1):
+        if max_positions is not None and len(ids) > max_positions:
+            raise ValueError(
+                f"sentence {number} has {len(ids)} tokens with its {counted}, but the model has "
+                f"learned only {max_positions=} positions: shorten or split it"
+            )
 
 
 def worked_ahead(

@@ -16,7 +16,13 @@ from t2t_jax.data.vocabulary import END_ID, PAD_ID, Vocabulary
 from t2t_jax.decoding.beam_search import beam_search
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.decoding.greedy import greedy_search
-from t2t_jax.decoding.length_batches import LengthBatch, batches_by_length, worked_ahead
+from t2t_jax.decoding.length_batches import (
+    LengthBatch,
+    batches_by_length,
+    check_lengths,
+    padded_ids,
+    worked_ahead,
+)
 from t2t_jax.decoding.step import Hypotheses
 from t2t_jax.model.config import TransformerConfig
 
@@ -78,7 +84,7 @@ class Translator:
           ValueError: a sentence is longer than the model has learned positions for.
         """
         sources = [[*ids, END_ID] for ids in self._vocabulary.encode(list(sentences))]
-        self._check_lengths(sources)
+        check_lengths(sources, self._max_positions, counted="end token")
         translations = [[Translation("", 0.0)] for _ in sentences]
         num_done = sum(len(source) == 1 for source in sources)
         batches = batches_by_length(
@@ -88,30 +94,17 @@ class Translator:
             row_multiple=self._row_multiple,
             max_length=self._max_positions,
         )
-        for batch, hypotheses in worked_ahead(batches, lambda batch: self._started(batch, sources)):
+
+        def start(batch: LengthBatch) -> Hypotheses:
+            return self._decode(self._params, jnp.asarray(padded_ids(batch, sources)))
+
+        for batch, hypotheses in worked_ahead(batches, start):
             for place, translated in zip(batch.places, self._texts(hypotheses), strict=False):
                 translations[place] = translated
             num_done += len(batch.places)
             if progress is not None:
                 progress(num_done, len(sentences))
         return translations
-
-    def _started(self, batch: LengthBatch, sources: Sequence[Sequence[int]]) -> Hypotheses:
-        source_ids = np.full((batch.num_rows, batch.length), PAD_ID, np.int32)
-        for row, place in enumerate(batch.places):
-            source_ids[row, : len(sources[place])] = sources[place]
-        return self._decode(self._params, jnp.asarray(source_ids))
-
-    def _check_lengths(self, sources: Sequence[Sequence[int]]) -> None:
-        if self._max_positions is None:
-            return
-        for number, source in enumerate(sources, start=1):
-            if len(source) > self._max_positions:
-                raise ValueError(
-                    f"sentence {number} has {len(source)} tokens with its end token, but the "
-                    f"model has learned only max_positions={self._max_positions} positions: "
-                    "shorten or split it"
-                )
 
     def _texts(self, hypotheses: Hypotheses) -> list[list[Translation]]:
         """The translations of every row; for rows that hold no sentence one that means nothing."""

@@ -1,6 +1,7 @@
 """A config to its model, and what can be known of a model before it is made."""
 
 import math
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +39,8 @@ def parameter_shapes(model: nn.Module) -> PyTree[jax.ShapeDtypeStruct]:
     return jax.eval_shape(init, jax.ShapeDtypeStruct((1, 2), jnp.int32))["params"]
 
 
+@cache
 def num_parameters(config: TransformerConfig) -> int:
-    """How many numbers a model of this config learns."""
+    """How many numbers a model of this config learns; known sooner when asked again."""
     shapes = parameter_shapes(make_model(config))
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))

@@ -3,7 +3,6 @@
 import functools
 import io
 import json
-import subprocess
 import sys
 
 import jax
@@ -18,7 +17,8 @@ from t2t_jax.data.vocabulary import learn_vocabulary
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.devices import make_devices
 from t2t_jax.model.families import make_model
-from tests.cli.test_verbs import OVERRIDES, REPOSITORY
+from tests.cli.command import command
+from tests.cli.test_verbs import OVERRIDES
 from tests.model.configs import random_variables, small
 
 WORDS = ["the dog sees a cat", "a bed in the sea", "tea"]
@@ -184,11 +184,5 @@ def test_lines_may_end_in_any_way_and_must_be_utf8(monkeypatch):
 
 @pytest.mark.parametrize("verb", ["generate", "classify"])
 def test_help_explains_a_verb_that_needs_a_directory(verb):
-    done = subprocess.run(
-        [sys.executable, "-m", "t2t_jax.cli.main", verb, "--help"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = command(verb, "--help")
     assert f"t2t-jax {verb} --workdir=W" in done.stdout, done.stderr

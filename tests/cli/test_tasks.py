@@ -1,8 +1,6 @@
 """Language models, masked ones and classifiers, by the verbs that translation has."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -10,7 +8,8 @@ from configs import classifier, language_model, masked_language_model, tiny
 from t2t_jax.cli import score, train
 from t2t_jax.cli.sections import read_sections
 from t2t_jax.cli.workdir import load_trained, read_config
-from tests.cli.test_verbs import OVERRIDES, REPOSITORY
+from tests.cli.command import command
+from tests.cli.test_verbs import OVERRIDES
 
 SMALLEST = OVERRIDES | {
     "data.num_buckets": 1,
@@ -66,7 +65,7 @@ def test_a_masked_language_model_is_scored_on_the_same_masks_each_time(run_of):
 def test_a_classifier_is_scored_as_a_whole_and_by_class(run_of):
     scores = score.score(run_of(classifier), "test")
     by_class = scores["accuracy_by_class"]
-    assert by_class.keys() == {"statement", "question"} and scores["tokens"] == 2_000
+    assert by_class.keys() == {"statement", "question"} and scores["tokens"] == 200
     assert scores["accuracy"] == pytest.approx(sum(by_class.values()) / 2)
     trained = load_trained(run_of(classifier), read_config(run_of(classifier)))
     assert trained.classes == ("statement", "question")
@@ -153,14 +152,8 @@ def test_too_few_learned_positions_are_told_for_every_family(module, cache, tmp_
 
 
 def test_the_classify_command_uses_what_was_trained(run_of):
-    done = subprocess.run(
-        [sys.executable, "-m", "t2t_jax.cli.main", "classify", f"--workdir={run_of(classifier)}"],
-        cwd=REPOSITORY,
-        input="the dog is sleeping\n\nis the dog sleeping\n",
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    text = "the dog is sleeping\n\nis the dog sleeping\n"
+    done = command("classify", f"--workdir={run_of(classifier)}", text=text)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 3 and lines[1] == ""

@@ -1,9 +1,6 @@
 """The verbs as a person uses them: from the embedded corpus, or files, to scores."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +9,8 @@ from t2t_jax.cli import score, train, translate
 from t2t_jax.cli.sections import read_sections
 from t2t_jax.cli.workdir import read_config
 from t2t_jax.training.metrics_file import read_metrics
+from tests.cli.command import command, process
 
-REPOSITORY = Path(__file__).parents[2]
 OVERRIDES = {
     "data.train_pairs": 300,
     "data.vocabulary_size": 200,
@@ -56,17 +53,6 @@ def trained(cache, tmp_path_factory):
     return workdir
 
 
-def command(*arguments, text=None):
-    return subprocess.run(
-        [sys.executable, "-m", "t2t_jax.cli.main", *arguments],
-        cwd=REPOSITORY,
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
 def test_training_leaves_what_the_other_verbs_need(trained):
     names = {path.name for path in trained.iterdir()}
     assert names == {
@@ -101,9 +87,9 @@ def test_scores_are_written_with_what_makes_them_comparable(trained):
     assert 0 <= scores["bleu"] <= 100
     assert "tok:13a" in scores["bleu_signature"]
     assert scores["direction"] == "en-de"
-    assert scores["sentences"] == 1000
+    assert scores["sentences"] == 100
     translations = (trained / "translations" / "test.txt").read_text().split("\n")
-    assert len(translations) == 1001
+    assert len(translations) == 101
 
 
 def test_an_unknown_split_is_told(trained):
@@ -140,7 +126,7 @@ def test_a_stored_config_reads_back_as_it_was(trained, cache):
 
 
 def test_the_translate_command_reads_lines_and_writes_lines(trained):
-    done = command("translate", f"--workdir={trained}", text="The dog sleeps.\r\n\nA cat.")
+    done = process("translate", f"--workdir={trained}", text="The dog sleeps.\r\n\nA cat.")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.split("\n")
     assert len(lines) == 4
@@ -162,7 +148,6 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
     [
         (["fly"], "'fly' is no verb; there are prepare, train, translate"),
         (["train", "--config=configs/tiny.py"], "--workdir"),
-        (["train", "--config=configs/none.py", "--workdir=w"], "configs/none.py"),
         (
             ["prepare", "--config=configs/tiny.py", "--config.model.nheads=3"],
             "the config has no key 'nheads'",
@@ -180,6 +165,14 @@ def test_a_mistake_ends_in_a_sentence_and_not_in_a_traceback(arguments, sentence
     done = command(*arguments)
     assert done.returncode != 0
     assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_mistake_ends_a_process_so_too():
+    # In a process, since nothing checks types there before the file that is not there is missed.
+    done = process("train", "--config=configs/none.py", "--workdir=w")
+    assert done.returncode == 1
+    assert done.stderr.startswith("t2t-jax train: ") and "configs/none.py" in done.stderr
     assert "Traceback" not in done.stderr
 
 

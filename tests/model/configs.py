@@ -1,6 +1,7 @@
 """A model small enough to test, with sizes that all differ, and parameters for it."""
 
 import dataclasses
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -74,6 +75,9 @@ def model_and_variables(**changes):
     return model, random_variables(model)
 
 
+_parameter_shapes = cache(parameter_shapes)  # a model is asked for by many tests
+
+
 def random_variables(model: nn.Module, seed: int = 0):
     """Variables for `model.apply`, all of them random, biases and scales too.
 
@@ -84,7 +88,18 @@ def random_variables(model: nn.Module, seed: int = 0):
     def draw(shape):
         return jnp.asarray(rng.normal(scale=0.4, size=shape.shape), shape.dtype)
 
-    return {"params": jax.tree.map(draw, parameter_shapes(model))}
+    return {"params": jax.tree.map(draw, _parameter_shapes(model))}
+
+
+@partial(jax.jit, static_argnames=("model", "method", "deterministic"))
+def run(model: nn.Module, variables, *arguments, method=None, deterministic=True, **options):
+    """`model.apply`, compiled as one program: called as it is, every operation is one of its own.
+
+    Tests of one model share it. For a `method` that knows no `deterministic`, say None.
+    """
+    if deterministic is not None:
+        options["deterministic"] = deterministic
+    return model.apply(variables, *arguments, method=method, **options)
 
 
 def some_ids(rows: int, length: int, seed: int = 0):

@@ -1,14 +1,16 @@
 """Questions that are asked of models of more than one family."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from t2t_jax.model import masks
+from t2t_jax.model.capture import capture
 
 
 def reached_positions(logits_of: Callable[[], Array], ids: Array, num_rows: int) -> np.ndarray:
@@ -27,8 +29,47 @@ def reached_positions(logits_of: Callable[[], Array], ids: Array, num_rows: int)
         with nn.intercept_methods(from_one_hot):
             return logits_of()[0].sum(-1)
 
-    jacobian = jax.jacrev(logits_by_position)(jax.nn.one_hot(ids, num_rows))  # T, 1 T vocab
+    jacobian = jax.jit(jax.jacrev(logits_by_position))(jax.nn.one_hot(ids, num_rows))
+    # T, 1 T vocab
     return np.abs(np.asarray(jacobian)).sum(axis=(1, 3)) > 0
+
+
+@partial(jax.jit, static_argnums=0)
+def step_by_step(model: nn.Module, variables: PyTree, target: Array, *source: Array):
+    """Logits after each of `target`, B T vocab, made one position after the other from a cache.
+
+    And what can be captured of the steps: B H T S of attention weights, B T D of hidden states. A
+    model that has a `source` may have fewer rows of it: then those of a sentence are its beams.
+    """
+    num_rows, length = target.shape
+    of_source, for_cache = (), (num_rows, length + 2)  # some room more than is needed
+    if source:
+        memory = model.apply(variables, *source, deterministic=True, method="encode")
+        projected = model.apply(variables, memory, method="project_memory")
+        of_source, for_cache = (projected, masks.is_token(*source)), (projected, *for_cache)
+
+    def step(cache, last):
+        (logits, cache), captured = capture(
+            model, variables["params"], model.decode_step, cache, *of_source, *last
+        )
+        return cache, (logits[:, None], captured)
+
+    def over_positions(steps):
+        return jnp.concatenate(list(steps), axis=2 if steps.ndim == 5 else 1)
+
+    cache = model.apply(variables, *for_cache, method="start_cache")
+    _, steps = jax.lax.scan(step, cache, (target.T, jnp.arange(length)))
+    return jax.tree.map(over_positions, steps)
+
+
+def assert_captured_alike(of_steps: dict[str, Array], whole: dict[str, Array]) -> None:
+    """Steps saw what one forward pass over all positions sees, which sees the source too."""
+    assert of_steps.keys() == {path for path in whole if not path.startswith("encoder")}
+    for path, expected in whole.items():
+        if path in of_steps:
+            # What a step attends to are all places of the cache.
+            actual = of_steps[path][..., : expected.shape[-1]]
+            np.testing.assert_allclose(actual, expected, atol=1e-5, err_msg=path)
 
 
 def packed(sequences: list[list[np.ndarray]], length: int) -> tuple[Array, masks.Packing]:

@@ -1,14 +1,13 @@
 """Looking inside: complete, true to what was computed, and free when nobody looks."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen as nn
 
 from t2t_jax.model.capture import capture
-from t2t_jax.model.masks import is_token
 from tests.model.configs import model_and_variables, some_ids
+from tests.model.probes import assert_captured_alike, step_by_step
 
 B, T, S = 2, 5, 7
 FAMILIES = [
@@ -72,26 +71,9 @@ def test_captured_steps_are_the_rows_of_the_captured_whole(changes):
     params = variables["params"]
     source, target = inputs(model)
     source = source.at[1, 4:].set(0)
-    _, whole = capture(model, params, None, source, target, deterministic=True)
-    memory = model.apply(variables, source, deterministic=True, method=model.encode)
-    projected = model.apply(variables, memory, method=model.project_memory)
-    cache = model.apply(variables, projected, B, T, method=model.start_cache)
-    for t in range(T):
-        (_, cache), step = capture(
-            model,
-            params,
-            model.decode_step,
-            cache,
-            projected,
-            is_token(source),
-            target[:, t],
-            jnp.asarray(t),
-        )
-        assert step.keys() == {path for path in whole if path.startswith("decoder.")}
-        for path, array in step.items():
-            axis = 2 if path.endswith("weights") else 1
-            expected = jnp.take(whole[path], jnp.asarray([t]), axis=axis)
-            np.testing.assert_allclose(array, expected, atol=1e-5, err_msg=f"{path} {t}")
+    whole = jax.jit(lambda: capture(model, params, None, source, target, deterministic=True)[1])
+    _, of_steps = step_by_step(model, variables, target, source)
+    assert_captured_alike(of_steps, whole())
 
 
 @pytest.mark.parametrize("changes", FAMILIES, ids=str)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from t2t_jax.model.language_model import LanguageModel
-from tests.model.configs import POSITION_CHANGES, model_and_variables, some_ids
-from tests.model.probes import reached_positions
+from tests.model.configs import POSITION_CHANGES, model_and_variables, run, some_ids
+from tests.model.probes import reached_positions, step_by_step
 
 B, T = 2, 5
 VARIANTS = [
@@ -35,33 +35,24 @@ def test_future_tokens_do_not_change_logits(changes):
 def test_cached_decoding_equals_the_full_forward_pass(changes):
     model, variables = language_model(**changes)
     ids = some_ids(B, T)
-    expected = model.apply(variables, ids, deterministic=True)
-    cache = model.apply(variables, B, T + 2, method=model.start_cache)
-    for t in range(T):
-        logits, cache = model.apply(
-            variables, cache, ids[:, t], jnp.asarray(t), method=model.decode_step
-        )
-        np.testing.assert_allclose(logits, expected[:, t], atol=1e-5)
+    actual, _ = step_by_step(model, variables, ids)
+    np.testing.assert_allclose(actual, run(model, variables, ids), atol=1e-5)
 
 
 def test_the_id_of_padding_is_a_token_like_any_other():
     """Imported vocabularies have a word there; what a text is padded with nobody sees anyway."""
     model, variables = language_model()
     ids = some_ids(B, T)
-    logits, padded = (
-        model.apply(variables, ids, deterministic=True) for ids in (ids, ids.at[:, 1].set(0))
-    )
+    logits, padded = (np.asarray(run(model, variables, ids)) for ids in (ids, ids.at[:, 1].set(0)))
     assert not np.allclose(padded[:, 2:], logits[:, 2:], atol=1e-3)
 
 
 def test_the_source_is_not_read():
     model, variables = language_model()
     ids = some_ids(B, T)
-    x, table = model.apply(
-        variables, jnp.zeros((B, 0), jnp.int32), ids, deterministic=True, method=model.features
-    )
-    expected = model.apply(variables, ids, deterministic=True)
-    np.testing.assert_allclose(x @ table.T, expected, atol=1e-5)
+    x, table = run(model, variables, jnp.zeros((B, 0), jnp.int32), ids, method="features")
+    expected = run(model, variables, ids)
+    np.testing.assert_allclose(np.asarray(x) @ np.asarray(table).T, expected, atol=1e-5)
 
 
 def test_it_is_the_encoder_with_a_causal_mask():
@@ -76,12 +67,8 @@ def test_it_is_the_encoder_with_a_causal_mask():
     ids = some_ids(B, 1)
     shared = {"params": {"embedding": variables["params"]["embedding"], "encoder": of_decoder}}
     np.testing.assert_allclose(
-        encoder.apply(
-            shared, ids, deterministic=True, method=lambda m, *a, **k: m.encoder(*a, **k)
-        ),
-        model.apply(
-            variables, ids, deterministic=True, method=lambda m, *a, **k: m.decoder(*a, **k)
-        ),
+        run(encoder, shared, ids, method=lambda m, *a, **k: m.encoder(*a, **k)),
+        run(model, variables, ids, method=lambda m, *a, **k: m.decoder(*a, **k)),
         atol=1e-6,
     )
 

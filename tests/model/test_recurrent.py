@@ -13,10 +13,11 @@ from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.decoding.translate import Translator, make_decode
 from t2t_jax.model.capture import capture
-from t2t_jax.model.masks import Packing, is_token
+from t2t_jax.model.masks import Packing
 from t2t_jax.model.recurrent import RecurrentTranslator
 from t2t_jax.training.loss import make_loss_fn
 from tests.model.configs import random_variables, small, some_ids
+from tests.model.probes import step_by_step
 
 B, W, T, S = 2, 3, 4, 5
 N = B * W  # at least as many as there are places in a source or target, and one
@@ -85,20 +86,21 @@ def test_cached_decoding_equals_the_full_forward_pass(changes):
     source = some_ids(B, S).at[1, 3:].set(PAD_ID)
     target = some_ids(N, T, seed=1)
     expected = logits_of(variables, jnp.repeat(source, W, axis=0), target)
+    actual, _ = step_by_step(model, variables, target, source)
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
 
-    @jax.jit
+
+def test_beams_share_the_memory_and_have_their_own_cache():
+    model, variables, _ = _parts()
+
     def start(source):
         memory = model.apply(variables, source, deterministic=True, method="encode")
         projected = model.apply(variables, memory, method="project_memory")
         return memory, projected, model.apply(variables, projected, N, T, method="start_cache")
 
-    memory, projected, cache = start(source)
+    memory, projected, cache = jax.eval_shape(start, some_ids(B, S))
     assert {leaf.shape[0] for leaf in jax.tree.leaves((memory, projected))} == {B}
     assert {leaf.shape[0] for leaf in jax.tree.leaves(cache)} == {N}
-    step = jax.jit(partial(model.apply, variables, method="decode_step"))
-    for t in range(T):
-        logits, cache = step(cache, projected, is_token(source), target[:, t], jnp.asarray(t))
-        np.testing.assert_allclose(logits, expected[:, t], atol=1e-5)
 
 
 def _sigmoid(x):

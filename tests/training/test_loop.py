@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.batches import Batch
-from t2t_jax.model.transformer import Transformer
+from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.loop import Stopped, train
 from t2t_jax.training.loss import Metrics, make_loss_fn, sum_of
@@ -32,7 +32,16 @@ class Run:
     """A small model, compiled once, that can be trained again and again."""
 
     def __init__(self):
-        model = Transformer(small(dropout_rate=0.1))
+        # Of few arrays: each of them, and both of its moments, is a file's worth of checkpoint.
+        model = LanguageModel(
+            small(
+                family="decoder_only",
+                num_decoder_layers=1,
+                attention_biases=False,
+                feed_forward_biases=False,
+                dropout_rate=0.1,
+            )
+        )
         optimizer = make_optimizer(short(), 12)
         loss_fn = make_loss_fn(model, 0.1)
         self.initial = jax.device_get(jax.jit(lambda: make_train_state(model, optimizer, 3))())

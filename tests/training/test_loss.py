@@ -18,7 +18,7 @@ from t2t_jax.training.loss import (
     shift_right,
     sum_of,
 )
-from tests.model.configs import random_variables, small
+from tests.model.configs import random_variables, run, small
 
 B, T, D, VOCAB = 3, 5, 4, 7
 RNG = np.random.default_rng(0)
@@ -148,7 +148,7 @@ def test_model_loss_is_the_same_in_chunks_and_that_of_the_models_logits(changes,
     actual = jax.jit(lambda: make_loss_fn(model, 0.1, 6, mass)(params, batch, None))()
     np.testing.assert_allclose(actual[1], expected[1], rtol=1e-5)
     target_inputs = shift_right(batch.target_ids)
-    logits = model.apply({"params": params}, batch.source_ids, target_inputs, deterministic=True)
+    logits = run(model, {"params": params}, batch.source_ids, target_inputs)
     from_logits = cross_entropy(logits, batch.target_ids, 0.1, mass)
     np.testing.assert_allclose(expected[1], from_logits, rtol=1e-5)
 

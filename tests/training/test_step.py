@@ -1,5 +1,6 @@
 """One update: the same on one device and on many, and a function of (seed, step)."""
 
+import dataclasses
 import functools
 
 import jax
@@ -26,15 +27,23 @@ def unequal_batch(rows=8, length=6):
     return Batch(*ids)
 
 
+# Without biases: softmax does not change when one is added to all keys, so the gradient of the
+# keys' bias is rounding noise, which Adam blows up to updates of full size.
+SMALLEST = small(num_decoder_layers=1, attention_biases=False, feed_forward_biases=False)
+OPTIMIZER = make_optimizer(short(), 12)
+
+
+@functools.cache
+def initial_state():
+    make = jax.jit(lambda seed: make_train_state(Transformer(SMALLEST), OPTIMIZER, seed))
+    return jax.device_get(make(7))
+
+
 @functools.cache
 def parts(dropout_rate=0.0, chunk=0):
-    # Without biases: softmax does not change when one is added to all keys, so the gradient of the
-    # keys' bias is rounding noise, which Adam blows up to updates of full size.
-    model = Transformer(small(dropout_rate=dropout_rate, attention_biases=False))
-    optimizer = make_optimizer(short(), 12)
+    model = Transformer(dataclasses.replace(SMALLEST, dropout_rate=dropout_rate))
     loss_fn = make_loss_fn(model, 0.1, chunk)
-    state = jax.jit(lambda seed: make_train_state(model, optimizer, seed))(7)
-    return jax.device_get(state), make_train_step(loss_fn, optimizer), make_eval_step(loss_fn)
+    return initial_state(), make_train_step(loss_fn, OPTIMIZER), make_eval_step(loss_fn)
 
 
 def trained(num_devices, steps=3, dropout_rate=0.0, chunk=0):
@@ -83,10 +92,8 @@ def test_dropout_differs_from_step_to_step_and_from_seed_to_seed():
 
 def test_pmap_over_devices_makes_the_same_update():
     state, train_step, _ = parts()
-    model = Transformer(small(attention_biases=False))
-    per_device = make_train_step(
-        make_loss_fn(model, 0.1), make_optimizer(short(), 12), axis_name="data"
-    )
+    loss_fn = make_loss_fn(Transformer(SMALLEST), 0.1)
+    per_device = make_train_step(loss_fn, OPTIMIZER, axis_name="data")
     batch = unequal_batch()
     expected, metrics = jax.jit(train_step)(state, batch)
     split = jax.tree.map(lambda ids: ids.reshape(4, 2, -1), batch)
@@ -115,8 +122,8 @@ def test_loss_falls_when_a_batch_is_seen_again_and_again():
 
 
 def test_initial_parameters_are_a_function_of_the_seed():
-    model, optimizer = Transformer(small()), make_optimizer(short(), 12)
-    make = jax.jit(lambda seed: make_train_state(model, optimizer, seed).params)
+    model = Transformer(SMALLEST)
+    make = jax.jit(lambda seed: make_train_state(model, OPTIMIZER, seed).params)
     first, again, other = (jax.tree.leaves(make(seed)) for seed in (0, 0, 1))
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))

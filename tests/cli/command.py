@@ -1,0 +1,81 @@
+"""The command, in this process, or as a person starts it."""
+
+import contextlib
+import io
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+from absl import app, flags
+
+from t2t_jax.cli.main import main
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def command(*arguments: str, text: str = "") -> Done:
+    """`t2t-jax ARGUMENTS < text` without the seconds that a new process imports for.
+
+    A traceback would not end in the standard error: the exception leaves this function.
+    """
+    app.define_help_flags()
+    defined_before = set(flags.FLAGS)
+    stdout, stderr = _Stream(), _Stream()
+    returncode = 0
+    with (
+        mock.patch.multiple(sys, argv=["t2t-jax", *arguments], stdin=_Stream(text)),
+        contextlib.redirect_stdout(stdout),
+        contextlib.redirect_stderr(stderr),
+        warnings.catch_warnings(),
+    ):
+        # As Python does by itself; ml_collections loads its files in a deprecated way.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            main()
+        except SystemExit as stop:
+            returncode = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+            if isinstance(stop.code, str):
+                print(stop.code, file=sys.stderr)
+        finally:
+            for name in set(flags.FLAGS) - defined_before:
+                delattr(flags.FLAGS, name)
+    return Done(returncode, stdout.text(), stderr.text())
+
+
+def process(*arguments: str, text: str = "") -> Done:
+    """`t2t-jax ARGUMENTS < text`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "t2t_jax.cli.main", *arguments],
+        cwd=REPOSITORY,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+class _Bytes(io.BytesIO):
+    def close(self) -> None:
+        """Is left to its last user: who wrapped it would close it too."""
+
+
+class _Stream(io.TextIOWrapper):
+    """A standard stream, with its bytes beneath."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(_Bytes(text.encode()), encoding="utf-8", write_through=True)
+
+    def text(self) -> str:
+        return self.buffer.getvalue().decode()

@@ -1,0 +1,12 @@
+"""A small corpus for the verbs, which do not care how large it is."""
+
+import pytest
+
+from t2t_jax.data import embedded_corpus
+
+
+@pytest.fixture(scope="package", autouse=True)
+def few_sentences_to_evaluate():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedded_corpus, "_EVALUATION_PAIRS", 100)
+        yield
