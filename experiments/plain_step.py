@@ -91,7 +91,7 @@ def plain_step(config: TransformerConfig, training: TrainingConfig):
 
     def loss_fn(params, batch, key):
         keys = iter(jax.random.split(key, 32))
-        source, target = batch
+        source, target = batch.source_ids, batch.target_ids
         inputs = jnp.pad(target, ((0, 0), (1, 0)), constant_values=1)[:, :-1]
         table = params["table"]
 

@@ -25,7 +25,7 @@ def prepare(config: ConfigDict, vocabulary: Vocabulary | None = None) -> Prepare
 
     Raises:
       ValueError: the config or the corpus is wrong.
-    OSError: a file cannot be written.
+      OSError: a file cannot be written.
     """
     sections = read_sections(config)
     prepared = prepare_data(

@@ -27,9 +27,9 @@ def capture(
         encoder.layers_0.self_attentions_0.weights     B H T S, before dropout
         decoder.layers_0.cross_attention.weights       B H T S
 
-    A search cannot be asked while it runs; a forward pass over what it found sees the same, step
-    for step. In `decode_step` T is 1 and S the length of the cache; for attention to the source B
-    counts the sentences and T the beams of each.
+    A search cannot be asked while it runs; `decoding.replay` gives what it saw. In `decode_step` T
+    is 1 and S the length of the cache; for attention to the source B counts the sentences and T
+    the beams of each.
     """
     output, variables = model.apply(
         {"params": params}, *args, method=method, mutable=["intermediates"], **kwargs

@@ -1,4 +1,4 @@
-"""A small corpus for the verbs, which do not care how large it is."""
+"""One cache for the verbs, and a small corpus: they do not care how large it is."""
 
 import pytest
 
@@ -10,3 +10,8 @@ def few_sentences_to_evaluate():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(embedded_corpus, "_EVALUATION_PAIRS", 100)
         yield
+
+
+@pytest.fixture(scope="package")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")

@@ -18,7 +18,7 @@ from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.devices import make_devices
 from t2t_jax.model.families import make_model
 from tests.cli.command import command
-from tests.cli.test_verbs import OVERRIDES
+from tests.cli.configs import OVERRIDES
 from tests.model.configs import random_variables, small
 
 WORDS = ["the dog sees a cat", "a bed in the sea", "tea"]

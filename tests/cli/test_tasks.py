@@ -9,9 +9,9 @@ from t2t_jax.cli import score, train
 from t2t_jax.cli.sections import read_sections
 from t2t_jax.cli.workdir import load_trained, read_config
 from tests.cli.command import command
-from tests.cli.test_verbs import OVERRIDES
+from tests.cli.configs import smallest_config
 
-SMALLEST = OVERRIDES | {
+FEWEST_STEPS = {
     "data.num_buckets": 1,
     "data.source_tokens_per_batch": 4_096,
     "data.target_tokens_per_batch": 4_096,
@@ -22,14 +22,7 @@ SMALLEST = OVERRIDES | {
 
 
 def config_of(module, cache, **changes):
-    config = module.get_config()
-    config.update_from_flattened_dict(SMALLEST | {"data.cache": str(cache)} | changes)
-    return config
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+    return smallest_config(cache, module, **FEWEST_STEPS, **changes)
 
 
 @pytest.fixture(scope="module")

@@ -4,46 +4,12 @@ import json
 
 import pytest
 
-from configs import tiny
 from t2t_jax.cli import score, train, translate
 from t2t_jax.cli.sections import read_sections
 from t2t_jax.cli.workdir import read_config
 from t2t_jax.training.metrics_file import read_metrics
 from tests.cli.command import command, process
-
-OVERRIDES = {
-    "data.train_pairs": 300,
-    "data.vocabulary_size": 200,
-    "data.num_buckets": 2,
-    "model.vocabulary_rows": 256,
-    "model.num_encoder_layers": 1,
-    "model.num_decoder_layers": 1,
-    "model.d_model": 16,
-    "model.d_ff": 16,
-    "model.num_heads": 2,
-    "model.d_k": 8,
-    "model.d_v": 8,
-    "training.steps": 8,
-    "training.warmup_steps": 2,
-    "training.log_every_steps": 4,
-    "training.evaluate_every_steps": 4,
-    "training.checkpoint_every_steps": 4,
-    "decoding.beam_size": 2,
-    "decoding.max_extra_tokens": 3,
-    "decoding.tokens_per_batch": 100_000,
-    "devices.data": 1,
-}
-
-
-def smallest_config(cache, **changes):
-    config = tiny.get_config()
-    config.update_from_flattened_dict(OVERRIDES | {"data.cache": str(cache)} | changes)
-    return config
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+from tests.cli.configs import smallest_config
 
 
 @pytest.fixture(scope="module")

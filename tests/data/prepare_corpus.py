@@ -1,5 +1,9 @@
-"""Prepares a text corpus in chunks of seven pairs: python -m tests.data.prepare_corpus DIR N"""
+"""Prepares a text corpus in chunks of seven pairs.
 
+python -m tests.data.prepare_corpus DIR NUM_PROCESSES [BYTES], where no file may have more BYTES
+"""
+
+import resource
 import sys
 from pathlib import Path
 
@@ -11,9 +15,11 @@ PAIRS_PER_CHUNK = 7
 
 
 def main() -> None:
-    """Prepares the corpus in DIR with N processes, and says what is done."""
+    """Prepares the corpus in DIR, and says what is done."""
     building._EXAMPLES_PER_CHUNK = PAIRS_PER_CHUNK
-    directory, num_processes = sys.argv[1:]
+    directory, num_processes, *limit = sys.argv[1:]
+    if limit:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit[0]), int(limit[0])))
     try:
         prepared = prepare(
             text_config(Path(directory)),

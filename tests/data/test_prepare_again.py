@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import itertools
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -45,15 +44,15 @@ def contents(prepared):
     return {name: (prepared.directory / name).read_bytes() for name in prepared.manifest["files"]}
 
 
-def started(directory, num_processes=1, **options):
-    """`prepare` as a program."""
+def started(directory, num_processes=1, *limit):
+    """`prepare` as a program, which may be told how large a file may be."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.data.prepare_corpus", str(directory), str(num_processes)],
+        [sys.executable, "-m", "tests.data.prepare_corpus"]
+        + [str(argument) for argument in (directory, num_processes, *limit)],
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **options,
     )
 
 
@@ -135,14 +134,10 @@ def test_worker_processes_write_the_same_bytes(directory, monkeypatch, kind):
     assert contents(one) == contents(two) and one.manifest == two.manifest
 
 
-def limit_file_size():
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
-
-
 @pytest.mark.parametrize("num_processes", [1, 2])
 def test_a_full_disk_is_told_in_a_sentence_and_then_gone_on_from(directory, num_processes):
     write_pairs(directory, "train", sentence_pairs(80))
-    with started(directory, num_processes, preexec_fn=limit_file_size) as process:
+    with started(directory, num_processes, 2_000) as process:
         output, error = process.communicate(timeout=120)
     assert process.returncode == 1
     assert error.startswith("failed: ") and error.count("\n") == 1

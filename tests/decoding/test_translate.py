@@ -7,23 +7,13 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
-from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.decoding.step import Hypotheses
 from t2t_jax.decoding.translate import Translation, Translator, make_decode
 from t2t_jax.model.transformer import Transformer
+from tests.decoding.configs import BEAM_OF_3, beam_of_3
 from tests.model.configs import random_variables, small
 
 MODEL = small(vocabulary_rows=40, d_ff=16, num_heads=2, max_positions=32, dropout_rate=0.1)
-DECODING = DecodingConfig(
-    beam_size=3,
-    length_penalty=0.6,
-    length_penalty_formula="gnmt",
-    max_tokens=0,
-    max_extra_tokens=5,
-    n_best=3,
-    tokens_per_batch=16 * 3 * 4,
-    average_checkpoints=1,
-)
 SENTENCES = ["a", "the dog sees a cat", "", "cat", "no", " \t", "a bed in the sea", "a", "tea"]
 
 
@@ -50,7 +40,7 @@ def _full_log_probs(source, target_ids):
 @functools.cache
 def _decode(beam_size, vocabulary_size):
     model, _ = _model_and_params()
-    config = dataclasses.replace(DECODING, beam_size=beam_size, n_best=beam_size)
+    config = beam_of_3(beam_size=beam_size, n_best=beam_size)
     return jax.jit(make_decode(model, config, vocabulary_size))
 
 
@@ -61,7 +51,7 @@ def _search(source, *, beam_size=3, vocabulary_size=40):
 
 @functools.cache
 def _translator(model=MODEL, compile=jax.jit, **changes):
-    decoding = dataclasses.replace(DECODING, **changes)
+    decoding = beam_of_3(**changes)
     return Translator(*_model_and_params(model), _vocabulary(), decoding, compile=compile)
 
 
@@ -146,7 +136,7 @@ def test_batches_cut_over_devices_are_translated_as_on_one():
         return jax.jit(cut)
 
     model, params = _model_and_params()
-    translate = Translator(model, params, _vocabulary(), DECODING, compile=compile, row_multiple=2)
+    translate = Translator(model, params, _vocabulary(), BEAM_OF_3, compile=compile, row_multiple=2)
     sentences = ["cat", "a bed", "tea"]
     _same(translate(sentences), _translator()(sentences))
     translate(["a"])
@@ -169,9 +159,7 @@ def test_max_tokens_alone_rule_where_they_are_given(beam_size, max_tokens, lengt
     bias = np.zeros(40, np.float32)
     bias[END_ID] = -1e6  # so that no sentence ends before it must
     params = {**params, "output": {"bias": bias}}
-    config = dataclasses.replace(
-        DECODING, beam_size=beam_size, n_best=1, max_extra_tokens=1, max_tokens=max_tokens
-    )
+    config = beam_of_3(beam_size=beam_size, n_best=1, max_extra_tokens=1, max_tokens=max_tokens)
     source = _source([5, 6, 7, 8, 11, END_ID], [9, END_ID], [])
     found = jax.jit(make_decode(model, config, 40))(params, source)
     assert np.sum(found.ids[:, 0] != PAD_ID, axis=-1).tolist() == lengths
@@ -193,7 +181,7 @@ def test_learned_positions_bound_the_output_as_well():
 def test_a_model_that_diverged_gives_an_empty_translation_of_score_minus_infinity():
     model, params = _model_and_params()
     params = jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), params)
-    decoding = dataclasses.replace(DECODING, beam_size=1, n_best=1)
+    decoding = beam_of_3(beam_size=1, n_best=1)
     translate = Translator(model, params, _vocabulary(), decoding, compile=jax.jit)
     assert translate(["cat"]) == [[Translation("", -np.inf)]]
 

@@ -10,12 +10,12 @@ from flax import linen as nn
 
 from t2t_jax.data.batches import Batch
 from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
-from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.decoding.translate import Translator, make_decode
 from t2t_jax.model.capture import capture
 from t2t_jax.model.masks import Packing
 from t2t_jax.model.recurrent import RecurrentTranslator
 from t2t_jax.training.loss import make_loss_fn
+from tests.decoding.configs import beam_of_3
 from tests.model.configs import random_variables, small, some_ids
 from tests.model.probes import step_by_step
 
@@ -223,16 +223,7 @@ def test_attention_weights_and_states_can_be_captured():
 @pytest.mark.parametrize("attends", [True, False])
 def test_beam_search_scores_are_the_likelihood_of_the_full_forward_pass(attends):
     model, variables, logits_of = _parts(recurrent_attention=attends)
-    decoding = DecodingConfig(
-        beam_size=3,
-        length_penalty=1.0,
-        length_penalty_formula="power",
-        max_extra_tokens=0,
-        max_tokens=T,
-        n_best=3,
-        tokens_per_batch=1000,
-        average_checkpoints=1,
-    )
+    decoding = beam_of_3(length_penalty=1.0, length_penalty_formula="power", max_tokens=T)
     source = some_ids(B, S).at[:, -1].set(END_ID).at[1, 2:].set([END_ID, PAD_ID, PAD_ID])
     found = jax.jit(make_decode(model, decoding, 11))(variables["params"], source)
     ids = found.ids.reshape(N, T)
@@ -249,16 +240,7 @@ def test_a_translator_asks_for_no_more_positions_than_a_recurrence_has():
     sentences = ["a", "the dog sees a cat", ""]
     vocabulary = learn_vocabulary(sentences, "char", 30, 1.0)
     model, variables, _ = _parts(vocabulary_rows=30, positions="learned", max_positions=1)
-    decoding = DecodingConfig(
-        beam_size=1,
-        length_penalty=0.6,
-        length_penalty_formula="gnmt",
-        max_extra_tokens=3,
-        max_tokens=0,
-        n_best=1,
-        tokens_per_batch=1000,
-        average_checkpoints=1,
-    )
+    decoding = beam_of_3(beam_size=1, n_best=1)
     translate = Translator(model, variables["params"], vocabulary, decoding, compile=jax.jit)
     translations = translate(sentences)
     assert [len(best) for best in translations] == [1, 1, 1]
