@@ -44,6 +44,11 @@ class Answer(NamedTuple):
 
 def questions(base: AnyConfig) -> dict[str, dict[str, Answer]]:
     """Each question's answers by name, with the changes to `base` that they take."""
+    return _of_the_model(base) | _of_training(base) | _of_translation(base)
+
+
+def _of_the_model(base: AnyConfig) -> dict[str, dict[str, Answer]]:
+    """What is computed, and where it starts."""
     return {
         # How do sines and cosines lie in a position's vector, what are their
         # frequencies, and which number has the first position?
@@ -68,66 +73,6 @@ def questions(base: AnyConfig) -> dict[str, dict[str, Answer]]:
                 base.model.dropout_rate or 0.1, "tensor2tensor since its version 2, flax wmt"
             ),
         },
-        # How long is the warm-up, and how high the rate at its end?
-        "schedule": {
-            # transformer_base_v3: warm-up 8,000 instead of 4,000 and a constant of 2, hence a
-            # peak sqrt(2) times as high.
-            "t2t": _schedule(base, Fraction(2), 2**0.5, "tensor2tensor's version 3"),
-            # Its default config: 0.002 after 1,000 steps.
-            "flax_wmt": _schedule(base, Fraction(1, 4), 0.002 / _PAPER_PEAK, "flax wmt"),
-        },
-        # How slowly does Adam forget squared gradients?
-        "adam_beta2": {
-            "0.98": Answer({"training.adam_beta2": 0.98}, "the paper, fairseq, flax wmt"),
-            "0.997": Answer({"training.adam_beta2": 0.997}, "tensor2tensor's version 3"),
-        },
-        # What is added to the root of the squared gradients?
-        "adam_epsilon": {
-            "1e-9": Answer({"training.adam_epsilon": 1e-9}, "the paper, tensor2tensor, flax"),
-            "1e-8": Answer({"training.adam_epsilon": 1e-8}, "fairseq"),
-        },
-        # How many pieces has the vocabulary, and hence rows the embedding?
-        "vocabulary": {
-            "32768": _vocabulary(base, 32_768, "tensor2tensor and fairseq, of 37,000"),
-            "32000": _vocabulary(base, 32_000, "flax wmt, of 37,000"),
-        },
-        # How many tokens are in a batch?
-        "batch": {
-            "8x4096": _batch(base, Fraction(8 * 4_096), "tensor2tensor on 8 GPUs, of 25,000"),
-            "8x32x256": _batch(base, Fraction(8 * 32 * 256), "flax wmt on 8 TPUs, of 25,000"),
-            "an_eighth": _batch(
-                base, Fraction(_PAPER_TOKENS_PER_BATCH, 8), "the paper's steps on one GPU"
-            ),
-        },
-        # How is a translation cut into words before they are counted?
-        "bleu": {
-            "13a": Answer({"evaluation.bleu_tokenizer": "13a"}, "sacreBLEU"),
-            "intl": Answer({"evaluation.bleu_tokenizer": "intl"}, "sacreBLEU on request"),
-        },
-        # What is the log-probability of n tokens divided by, with the same alpha?
-        "length_penalty": {
-            "gnmt": Answer(
-                {"decoding.length_penalty_formula": "gnmt"}, "the paper, tensor2tensor, flax"
-            ),
-            "power": Answer(
-                {"decoding.length_penalty_formula": "power"},
-                "fairseq, HF transformers, CTranslate2, Marian",
-            ),
-        },
-        # Of how many last checkpoints is the mean translated with?
-        "averaging": {
-            "1": _averaging(base, 1, "the paper's Table 3"),
-            "5": _averaging(base, 5, "the paper's Table 2"),
-            "10": _averaging(base, 10, "fairseq"),
-        },
-        # Which rows of the vocabulary share the mass of label smoothing?
-        "smoothing_mass": {
-            "others": _smoothing_mass("others", "tensor2tensor, fairseq, flax wmt"),
-            "all": _smoothing_mass("all", "PyTorch, optax"),
-            "others_but_padding": _smoothing_mass(
-                "others_but_padding", "JoeyNMT, the Annotated Transformer"
-            ),
-        },
         # Is the table small and its vectors scaled up, or large and the logits scaled
         # down?
         "embedding_scale": {
@@ -148,14 +93,6 @@ def questions(base: AnyConfig) -> dict[str, dict[str, Answer]]:
                 "flax wmt",
             ),
         },
-        # After how many tokens must a translation end?
-        "longest_output": {
-            "source+50": _longest_output(50, 0, "the paper"),
-            "source+100": _longest_output(100, 0, "tensor2tensor today"),
-            "256": _longest_output(base.decoding.max_extra_tokens, 256, "flax wmt"),
-            # Its 200 do not count the end.
-            "201": _longest_output(base.decoding.max_extra_tokens, 201, "fairseq"),
-        },
         # Are query, key and value drawn as one matrix, and so sqrt(2) smaller, or as
         # three?
         "projection_init": {
@@ -164,15 +101,95 @@ def questions(base: AnyConfig) -> dict[str, dict[str, Answer]]:
                 {"model.attention_init": "separate"}, "tensor2tensor today, flax wmt"
             ),
         },
+        # Have the projections of attention biases?
+        "projection_biases": {
+            "yes": Answer({"model.attention_biases": True}, "tensor2tensor of 2017, fairseq, HF"),
+            "no": Answer({"model.attention_biases": False}, "tensor2tensor today, flax wmt"),
+        },
         # What does layer norm add to the variance?
         "norm_epsilon": {
             "1e-6": Answer({"model.norm_epsilon": 1e-6}, "tensor2tensor, flax wmt"),
             "1e-5": Answer({"model.norm_epsilon": 1e-5}, "PyTorch, fairseq, HF"),
         },
-        # Have the projections of attention biases?
-        "projection_biases": {
-            "yes": Answer({"model.attention_biases": True}, "tensor2tensor of 2017, fairseq, HF"),
-            "no": Answer({"model.attention_biases": False}, "tensor2tensor today, flax wmt"),
+    }
+
+
+def _of_training(base: AnyConfig) -> dict[str, dict[str, Answer]]:
+    """What is learned from, and how."""
+    return {
+        # How many pieces has the vocabulary, and hence rows the embedding?
+        "vocabulary": {
+            "32768": _vocabulary(base, 32_768, "tensor2tensor and fairseq, of 37,000"),
+            "32000": _vocabulary(base, 32_000, "flax wmt, of 37,000"),
+        },
+        # How many tokens are in a batch?
+        "batch": {
+            "8x4096": _batch(base, Fraction(8 * 4_096), "tensor2tensor on 8 GPUs, of 25,000"),
+            "8x32x256": _batch(base, Fraction(8 * 32 * 256), "flax wmt on 8 TPUs, of 25,000"),
+            "an_eighth": _batch(
+                base, Fraction(_PAPER_TOKENS_PER_BATCH, 8), "the paper's steps on one GPU"
+            ),
+        },
+        # How long is the warm-up, and how high the rate at its end?
+        "schedule": {
+            # transformer_base_v3: warm-up 8,000 instead of 4,000 and a constant of 2, hence a
+            # peak sqrt(2) times as high.
+            "t2t": _schedule(base, Fraction(2), 2**0.5, "tensor2tensor's version 3"),
+            # Its default config: 0.002 after 1,000 steps.
+            "flax_wmt": _schedule(base, Fraction(1, 4), 0.002 / _PAPER_PEAK, "flax wmt"),
+        },
+        # How slowly does Adam forget squared gradients?
+        "adam_beta2": {
+            "0.98": Answer({"training.adam_beta2": 0.98}, "the paper, fairseq, flax wmt"),
+            "0.997": Answer({"training.adam_beta2": 0.997}, "tensor2tensor's version 3"),
+        },
+        # What is added to the root of the squared gradients?
+        "adam_epsilon": {
+            "1e-9": Answer({"training.adam_epsilon": 1e-9}, "the paper, tensor2tensor, flax"),
+            "1e-8": Answer({"training.adam_epsilon": 1e-8}, "fairseq"),
+        },
+        # Which rows of the vocabulary share the mass of label smoothing?
+        "smoothing_mass": {
+            "others": _smoothing_mass("others", "tensor2tensor, fairseq, flax wmt"),
+            "all": _smoothing_mass("all", "PyTorch, optax"),
+            "others_but_padding": _smoothing_mass(
+                "others_but_padding", "JoeyNMT, the Annotated Transformer"
+            ),
+        },
+    }
+
+
+def _of_translation(base: AnyConfig) -> dict[str, dict[str, Answer]]:
+    """What is made of a trained model."""
+    return {
+        # What is the log-probability of n tokens divided by, with the same alpha?
+        "length_penalty": {
+            "gnmt": Answer(
+                {"decoding.length_penalty_formula": "gnmt"}, "the paper, tensor2tensor, flax"
+            ),
+            "power": Answer(
+                {"decoding.length_penalty_formula": "power"},
+                "fairseq, HF transformers, CTranslate2, Marian",
+            ),
+        },
+        # After how many tokens must a translation end?
+        "longest_output": {
+            "source+50": _longest_output(50, 0, "the paper"),
+            "source+100": _longest_output(100, 0, "tensor2tensor today"),
+            "256": _longest_output(base.decoding.max_extra_tokens, 256, "flax wmt"),
+            # Its 200 do not count the end.
+            "201": _longest_output(base.decoding.max_extra_tokens, 201, "fairseq"),
+        },
+        # Of how many last checkpoints is the mean translated with?
+        "averaging": {
+            "1": _averaging(base, 1, "the paper's Table 3"),
+            "5": _averaging(base, 5, "the paper's Table 2"),
+            "10": _averaging(base, 10, "fairseq"),
+        },
+        # How is a translation cut into words before they are counted?
+        "bleu": {
+            "13a": Answer({"evaluation.bleu_tokenizer": "13a"}, "sacreBLEU"),
+            "intl": Answer({"evaluation.bleu_tokenizer": "intl"}, "sacreBLEU on request"),
         },
     }
 

@@ -15,8 +15,11 @@ from t2t_jax.interop.layers import Params
 from t2t_jax.interop.model_files import ModelFiles, TheirConfig, config_of
 from t2t_jax.interop.vocabulary import Rows, load_tokenizer, reserved_rows
 from t2t_jax.interop.weight_files import Weights
+from t2t_jax.model.config import TransformerConfig
 
 Head = Literal["masked", "classes"]
+# The table of learned positions, given its shape.
+_Positions = Callable[[Weights, tuple[int, int]], np.ndarray]
 
 
 class _Names(NamedTuple):
@@ -132,7 +135,7 @@ def _read(
     theirs: TheirConfig,
     names: _Names,
     given: dict,
-    positions: Callable[[Weights, tuple[int, int]], np.ndarray],
+    positions: _Positions,
     head: Head | None,
     num_classes: int | None,
 ) -> ModelFiles:
@@ -152,53 +155,27 @@ def _read(
             f"{directory} holds an encoder without a head, which has no use but to be trained on: "
             "t2t-jax train --init"
         )
-    rows = _rows(directory, theirs)
-    d_model, num_heads = given["d_model"], given["num_heads"]
-    width = theirs.head_width(d_model, num_heads)
     class_names: tuple[str, ...] = ()
-    if head == "classes" and has == "classes":
+    if head == "classes" == has:
         class_names = tuple(theirs["id2label"][number] for number in sorted(theirs["id2label"]))
-        num_classes = num_classes or len(class_names)
-        if num_classes != len(class_names):  # another task, hence a fresh head
+        if num_classes not in (None, len(class_names)):  # another task, hence a fresh head
             has, class_names = None, ()
-    config = config_of(
-        family="encoder_only",
-        vocabulary_rows=len(rows.theirs),
-        num_decoder_layers=0,
-        d_k=width,
-        d_v=width,
-        positions="learned",
-        max_positions=theirs["max_position_embeddings"],
-        norm="post",
-        embedding_norm=True,
-        tied_embeddings="all" if theirs["tie_word_embeddings"] else "none",
-        pooling="cls" if head == "classes" else "none",
-        pooler_activation=names.pooler_activation,
-        num_classes=num_classes if head == "classes" and num_classes else 2,
-        **given,
-    )
-    shape = (rows.num_theirs, d_model)
-    table_names = ["embeddings.word_embeddings.weight"]
-    if config.tied_embeddings == "all":
-        table_names.append(names.output)
-    table = rows.table(weights.take_one_of(table_names, shape))
-    stack = [
-        _layer(weights, names, number, d_model, config.d_ff, num_heads)
-        for number in range(config.num_encoder_layers)
-    ]
-    learned = positions(weights, (config.max_positions, d_model))
+        elif len(class_names) < 2:
+            raise ValueError(
+                f"{theirs.path}: one label is a number to be told of a text, no class; only two "
+                "labels or more can be read"
+            )
+        num_classes = num_classes or len(class_names)
+    rows = _rows(directory, theirs)
+    config = _config(theirs, names, given, rows, head, num_classes)
     params: Params = {
-        "embedding": {"table": table},
-        "encoder": layers.numbered(stack)
-        | {
-            "positions": {"learned": {"table": learned}},
-            "embedding_norm": layers.layer_norm(weights, "embeddings.LayerNorm", d_model),
-        },
+        "embedding": {"table": _table(weights, names, rows, config)},
+        "encoder": _encoder(weights, names, config, positions),
     }
     if head == "masked" == has:
-        params |= _masked_head(weights, names, rows, config.tied_embeddings, d_model)
+        params |= _masked_head(weights, names, rows, config)
     if head == "classes":
-        params |= _class_head(weights, names, has, config.num_classes, d_model)
+        params |= _class_head(weights, names, has, config)
     _ignore_others(weights)
     weights.check_all_used()
     return ModelFiles(config, params, rows, class_names=class_names)
@@ -221,13 +198,59 @@ def _rows(directory: Path, theirs: TheirConfig) -> Rows:
     return Rows(theirs["vocab_size"], reserved)
 
 
-def _layer(
-    weights: Weights, names: _Names, number: int, d_model: int, d_ff: int, num_heads: int
+def _config(
+    theirs: TheirConfig,
+    names: _Names,
+    given: dict,
+    rows: Rows,
+    head: Head,
+    num_classes: int | None,
+) -> TransformerConfig:
+    width = theirs.head_width(given["d_model"], given["num_heads"])
+    return config_of(
+        family="encoder_only",
+        vocabulary_rows=len(rows.theirs),
+        num_decoder_layers=0,
+        d_k=width,
+        d_v=width,
+        positions="learned",
+        max_positions=theirs["max_position_embeddings"],
+        norm="post",
+        embedding_norm=True,
+        tied_embeddings="all" if theirs["tie_word_embeddings"] else "none",
+        pooling="cls" if head == "classes" else "none",
+        pooler_activation=names.pooler_activation,
+        num_classes=num_classes if head == "classes" and num_classes else 2,
+        **given,
+    )
+
+
+def _table(weights: Weights, names: _Names, rows: Rows, config: TransformerConfig) -> np.ndarray:
+    table_names = ["embeddings.word_embeddings.weight"]
+    if config.tied_embeddings == "all":
+        table_names.append(names.output)
+    return rows.table(weights.take_one_of(table_names, (rows.num_theirs, config.d_model)))
+
+
+def _encoder(
+    weights: Weights, names: _Names, config: TransformerConfig, positions: _Positions
 ) -> Params:
-    prefix = names.layer.format(number)
+    layers_of_ours = [
+        _layer(weights, names, names.layer.format(number), config)
+        for number in range(config.num_encoder_layers)
+    ]
+    learned = positions(weights, (config.max_positions, config.d_model))
+    return layers.numbered(layers_of_ours) | {
+        "positions": {"learned": {"table": learned}},
+        "embedding_norm": layers.layer_norm(weights, "embeddings.LayerNorm", config.d_model),
+    }
+
+
+def _layer(weights: Weights, names: _Names, prefix: str, config: TransformerConfig) -> Params:
+    d_model, d_ff = config.d_model, config.d_ff
     attention = {ours: prefix + name for ours, name in names.attention.items()}
     return layers.layer(
-        layers.attention(weights, attention, d_model, num_heads),
+        layers.attention(weights, attention, d_model, config.num_heads),
         layers.layer_norm(weights, prefix + names.attention_norm, d_model),
         layers.linear(weights, prefix + names.inner, d_model, d_ff),
         layers.linear(weights, prefix + names.outer, d_ff, d_model),
@@ -235,22 +258,24 @@ def _layer(
     )
 
 
-def _masked_head(weights: Weights, names: _Names, rows: Rows, tied: str, d_model: int) -> Params:
+def _masked_head(weights: Weights, names: _Names, rows: Rows, config: TransformerConfig) -> Params:
+    d_model = config.d_model
     bias = weights.take_one_of(list(names.output_bias), (rows.num_theirs,))
     head: Params = {
         "transform": layers.linear(weights, names.transform, d_model, d_model),
         "transform_norm": layers.layer_norm(weights, names.transform_norm, d_model),
         "output": {"bias": rows.bias(bias)},
     }
-    if tied == "none":
+    if config.tied_embeddings == "none":
         table = weights.take(names.output, (rows.num_theirs, d_model))
         head["output_embedding"] = {"table": rows.table(table)}
     return head
 
 
 def _class_head(
-    weights: Weights, names: _Names, has: Head | None, num_classes: int, d_model: int
+    weights: Weights, names: _Names, has: Head | None, config: TransformerConfig
 ) -> Params:
+    d_model, num_classes = config.d_model, config.num_classes
     head: Params = {}
     # A classifier reads it; where the classes are yet to be learned it may be learned with them.
     if has == "classes" or f"{names.pooler}.weight" in weights:

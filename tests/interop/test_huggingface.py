@@ -115,6 +115,29 @@ def test_an_encoder_without_a_head_cannot_be_used(tmp_path):
         load_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("save", "kind", "pooler"),
+    [
+        (peers.save_bert, "BertForSequenceClassification", "bert.pooler.dense"),
+        (peers.save_distilbert, "DistilBertForSequenceClassification", "pre_classifier"),
+    ],
+)
+def test_a_classifier_without_its_pooler_is_told_unless_it_is_to_be_learned(
+    tmp_path, save, kind, pooler
+):
+    save(tmp_path, kind)
+
+    def without_pooler(tensors):
+        for name in ("weight", "bias"):
+            del tensors[f"{pooler}.{name}"]
+
+    change_tensors(tmp_path, without_pooler)
+    told = rf"the tensor {pooler.removeprefix('bert.')}\.(weight|bias) is missing"
+    with pytest.raises(ValueError, match=told):
+        load_pretrained(tmp_path)
+    assert "pooler" not in load_pretrained(tmp_path, head="classes", num_classes=5).params
+
+
 def test_a_missing_tensor_is_told(tmp_path):
     peers.save_gpt2(tmp_path)
     change_tensors(tmp_path, lambda tensors: tensors.pop("transformer.h.1.ln_2.bias"))
@@ -147,6 +170,12 @@ def test_a_tensor_too_many_is_told(tmp_path):
         (peers.save_gpt2, {"scale_attn_weights": False}, "scale_attn_weights=False; only True"),
         (peers.save_gpt2, {"n_head": 4}, "4 heads cannot share a width of 15"),
         (peers.save_bert, {"is_decoder": True}, "is_decoder=True; only False"),
+        (peers.save_bert, {"problem_type": "regression"}, "problem_type='regression'; only None"),
+        (
+            peers.save_distilbert,
+            {"problem_type": "multi_label_classification"},
+            "problem_type='multi_label_classification'; only None or 'single_label_classificati",
+        ),
         (peers.save_bert, {"model_type": "t5"}, "model_type='t5' cannot be read; marian, gpt2,"),
         (peers.save_bert, {"model_type": None}, "has no model_type"),
         (peers.save_bert, {"hidden_size": "wide"}, "config.json cannot be read"),
@@ -157,6 +186,13 @@ def test_what_ours_cannot_be_is_told(tmp_path, save, changes, told):
     change_config(tmp_path, **changes)
     with pytest.raises(ValueError, match=told):
         load_pretrained(tmp_path)
+
+
+def test_one_label_is_told_to_be_no_class(tmp_path):
+    peers.save_bert(tmp_path, "BertForSequenceClassification", num_labels=1)
+    with pytest.raises(ValueError, match="one label is a number to be told of a text, no class"):
+        load_pretrained(tmp_path)
+    assert load_pretrained(tmp_path, head="classes", num_classes=3).config.num_classes == 3
 
 
 def test_vocabularies_of_their_own_are_told(tmp_path):

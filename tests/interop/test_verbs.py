@@ -106,6 +106,26 @@ def test_generate_says_what_their_model_says(tmp_path):
     np.testing.assert_allclose([token.probability for token in found], expected, atol=1e-6)
 
 
+def test_a_prompt_may_hold_the_token_that_ends_texts(tmp_path):
+    import torch
+    import transformers
+
+    theirs = peers.save_gpt2(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    text = "The dog<|endoftext|> a cat"
+    prompt = torch.tensor([tokenizer(text).input_ids])
+    assert tokenizer.eos_token_id in prompt[0, 1:-1]
+    with torch.no_grad():
+        best = theirs(prompt).logits[0, -1].topk(3)
+    options = dict(max_new_tokens=3, sampling=Sampling(temperature=0.0), top_n=3)
+    ((generation,),) = generate_with(loaded(tmp_path), [text], **options)
+    found = generation.tokens[0].best
+    assert [token.piece for token in found] == tokenizer.convert_ids_to_tokens(best.indices)
+    np.testing.assert_allclose([token.logit for token in found], best.values, atol=1e-5)
+    # It is no letter of the text, and what follows it stays.
+    assert generation.text.startswith("The dog a cat") and "endoftext" not in generation.text
+
+
 def test_classify_says_what_their_model_says(tmp_path):
     import torch
     import transformers
