@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float
 
 from t2t_jax.model.config import AttentionInit
-from t2t_jax.model.linear import flat_dot_general
+from t2t_jax.model.linear import Linear
 from t2t_jax.model.relative_positions import rotate
 
 # Lowest finite score, not -inf: the row of a query that may look nowhere stays finite.
@@ -68,18 +68,11 @@ class MultiHeadAttention(nn.Module):
 
     def setup(self) -> None:
         def projection(
-            features: int | tuple[int, int],
+            features: tuple[int, ...],
             kernel_init: nn.initializers.Initializer,
-            axis: int | tuple[int, int] = -1,
-        ):
-            return nn.DenseGeneral(
-                features,
-                axis=axis,
-                use_bias=self.use_bias,
-                kernel_init=kernel_init,
-                dot_general=flat_dot_general,
-                dtype=self.dtype,
-            )
+            num_axes: int = 1,
+        ) -> Linear:
+            return Linear(features, num_axes, self.use_bias, kernel_init, self.dtype)
 
         glorot = nn.initializers.xavier_uniform()
         fan_out = self.num_heads * (2 * self.d_k + self.d_v)
@@ -87,7 +80,7 @@ class MultiHeadAttention(nn.Module):
         self.query = projection((self.num_heads, self.d_k), into_heads)
         self.key = projection((self.num_heads, self.d_k), into_heads)
         self.value = projection((self.num_heads, self.d_v), into_heads)
-        self.output = projection(self.d_model, glorot, axis=(-2, -1))
+        self.output = projection((self.d_model,), glorot, num_axes=2)
         self.dropout = nn.Dropout(self.dropout_rate)
 
     def project_memory(

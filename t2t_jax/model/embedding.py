@@ -70,11 +70,27 @@ class Output(nn.Module):
         return x / jnp.asarray(self.embedding.d_model**0.5, x.dtype) if self.scale else x
 
 
+@jax.custom_vjp
 def table_logits(
     x: Float[Array, "B T D"], table: Float[Array, "vocab D"]
 ) -> Float[Array, "B T vocab"]:
-    """x table^T, multiplied in the type of `x` and summed in float32."""
+    """x table^T, multiplied in the type of `x` and summed in float32, as the table's gradient."""
     return jnp.einsum("BTD,VD->BTV", x, table.astype(x.dtype), preferred_element_type=jnp.float32)
+
+
+def _logits_forward(x, table):
+    return table_logits(x, table), (x, table)
+
+
+def _logits_backward(kept, grad):
+    x, table = kept
+    grad = grad.astype(x.dtype)
+    x_grad = jnp.einsum("BTV,VD->BTD", grad, table.astype(x.dtype))
+    table_grad = jnp.einsum("BTV,BTD->VD", grad, x, preferred_element_type=table.dtype)
+    return x_grad, table_grad
+
+
+table_logits.defvjp(_logits_forward, _logits_backward)
 
 
 def token_embedding(config: TransformerConfig) -> Embedding:
