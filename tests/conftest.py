@@ -5,6 +5,7 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
+import hypothesis
 import jax
 from beartype.claw import beartype_package
 
@@ -23,6 +24,10 @@ os.environ.setdefault(
 )
 # A trace makes many small objects that live on: looking through all of them takes 5% of the time.
 gc.set_threshold(50_000, 20, 20)
+
+# A machine that does other work beside is no reason to fail.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 # The grammar has no arrays, but millions of calls: beartype by itself checks its annotations in
 # a quarter of the time that it takes beneath jaxtyping, which checks all other modules.

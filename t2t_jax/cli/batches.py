@@ -1,19 +1,30 @@
 """The batches a config makes of a prepared corpus, to train on and to score every sentence."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from t2t_jax.cli.sections import Sections
-from t2t_jax.data.batches import Batches, BucketedBatches, PackedBatches
+from t2t_jax.data.batches import Batch, Batches, BucketedBatches, PackedBatches
 from t2t_jax.data.masking import Masking
-from t2t_jax.data.prepared import Prepared
+from t2t_jax.data.prepared import Prepared, PreparedSplit
 from t2t_jax.devices import Devices
 
 # Of the masks that dev and test are scored with: the same for every run.
 _EVALUATION_SEED = 0
 
+# Rows of a bucketed batch come in eights where a batch has room for so many, so that eight devices
+# have no empty ones. It does not follow the devices at hand: what is learned would depend on them.
+_ROW_MULTIPLE = 8
 
-def train_batches(prepared: Prepared, sections: Sections, devices: Devices) -> Batches:
+
+def train_batches(
+    prepared: Prepared, sections: Sections, devices: Devices, microbatches: int = 1
+) -> Batches:
     """Batches of train without end, epoch after epoch, in an order made of the config's seed.
+
+    Each is cut over the devices and there into `microbatches`, on which its pairs do not depend.
 
     Raises:
       ValueError: a sentence is too long for a batch.
@@ -22,9 +33,12 @@ def train_batches(prepared: Prepared, sections: Sections, devices: Devices) -> B
     weights = tuple(weight for _, weight in data.corpora) or (1,)
     options: dict[str, Any] = _options(prepared, sections, devices, sections.seed)
     options["weights"] = weights
+    options["padded_to"] *= microbatches
     if data.batching == "packed":
-        return PackedBatches(prepared.splits["train"], packed_length=data.packed_length, **options)
-    return BucketedBatches(prepared.splits["train"], num_buckets=data.num_buckets, **options)
+        return PackedBatches(
+            prepared.splits["train"], packed_length=data.packed_length, row_multiple=1, **options
+        )
+    return _bucketed(prepared.splits["train"], sections, options)
 
 
 def evaluation_batches(
@@ -35,12 +49,8 @@ def evaluation_batches(
     Raises:
       ValueError: a sentence is too long for a batch.
     """
-    return BucketedBatches(
-        prepared.splits[split],
-        num_buckets=sections.data.num_buckets,
-        shuffle=False,
-        **_options(prepared, sections, devices, _EVALUATION_SEED),
-    )
+    options = _options(prepared, sections, devices, _EVALUATION_SEED)
+    return _bucketed(prepared.splits[split], sections, {"shuffle": False, **options})
 
 
 def check_lengths(prepared: Prepared, sections: Sections, devices: Devices) -> None:
@@ -76,6 +86,40 @@ def describe(batches: Batches) -> str:
     )
 
 
+def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
+    """How the tokens of an update are cut over devices and microbatches."""
+    largest = largest_batch(batches)
+    rows, source = largest.source_ids.shape
+    sides = [f"{rows * length:,}" for length in (source, largest.target_ids.shape[1]) if length]
+    num_rows = rows // (devices.num_data * microbatches)
+    return (
+        f"an update is at most {' + '.join(sides)} tokens, padding included: {devices.num_data} "
+        f"parts on devices x {microbatches} microbatches x {num_rows} rows"
+    )
+
+
+def largest_batch(batches: Batches) -> Batch:
+    """A batch of nothing, in the shape that has most cells."""
+    rows, source, target = max(batches.shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]))
+    sides = np.zeros((rows, source), np.int32), np.zeros((rows, target), np.int32)
+    return Batch(*sides, *(sides if isinstance(batches, PackedBatches) else ()))
+
+
+def _bucketed(
+    split: PreparedSplit, sections: Sections, options: Mapping[str, Any]
+) -> BucketedBatches:
+    data = sections.data
+    budgets = data.source_tokens_per_batch, data.target_tokens_per_batch
+    longest = split.source_lengths.max(), split.target_lengths.max()
+    fits = all(
+        length * _ROW_MULTIPLE <= budget for length, budget in zip(longest, budgets, strict=True)
+    )
+    row_multiple = _ROW_MULTIPLE if fits else 1
+    return BucketedBatches(
+        split, num_buckets=data.num_buckets, row_multiple=row_multiple, **options
+    )
+
+
 def _options(prepared: Prepared, sections: Sections, devices: Devices, seed: int) -> dict[str, Any]:
     """What both kinds of batches take; `seed` is that of the masks and of the order."""
     masking = None
@@ -84,7 +128,9 @@ def _options(prepared: Prepared, sections: Sections, devices: Devices, seed: int
     return {
         "source_tokens_per_batch": sections.data.source_tokens_per_batch,
         "target_tokens_per_batch": sections.data.target_tokens_per_batch,
-        "row_multiple": devices.num_data,
+        "padded_to": devices.num_data,
+        "part": devices.part,
+        "num_parts": devices.num_parts,
         "seed": seed,
         "masking": masking,
     }

@@ -68,8 +68,11 @@ class BucketedBatches(Batches):
         weights: Sequence[int] = (1,),
         part: int = 0,
         num_parts: int = 1,
+        padded_to: int = 1,
     ) -> None:
-        super().__init__(split, row_multiple, seed, shuffle, masking, weights, part, num_parts)
+        super().__init__(
+            split, row_multiple, seed, shuffle, masking, weights, part, num_parts, padded_to
+        )
         if num_buckets < 1:
             raise ValueError(f"num_buckets={num_buckets} must be at least 1")
         lengths = self._lengths()
@@ -84,14 +87,15 @@ class BucketedBatches(Batches):
 
     @property
     def shapes(self) -> tuple[BatchShape, ...]:
-        return tuple(bucket.shape for bucket in self._buckets)
+        return tuple(self._padded(bucket.shape) for bucket in self._buckets)
 
     @property
     def batches_per_epoch(self) -> int:
         return len(self._batches)
 
     def _side_cells(self) -> tuple[int, int]:
-        return _side_cells(self._buckets)
+        padded = [bucket._replace(shape=self._padded(bucket.shape)) for bucket in self._buckets]
+        return _side_cells(padded)
 
     def _make_plan(self, epoch: int) -> EpochPlan:
         pairs, sequence = self._shuffled(epoch, self.batches_per_epoch)
@@ -100,14 +104,13 @@ class BucketedBatches(Batches):
 
     def _batch(self, plan: EpochPlan, epoch: int, position: int) -> Batch:
         bucket, start, stop = self._batches[plan.sequence[position]]
-        shape = self._buckets[bucket].shape
-        own = self._own(shape.rows)
+        own, shape = self._own(self._buckets[bucket].shape)
         pairs = plan.order[start:stop][own]
         return assemble(
             self._split,
             pairs,
             np.arange(len(pairs)),
-            shape._replace(rows=own.stop - own.start),
+            shape,
             epoch=epoch,
             masking=self._masking,
             is_packed=False,

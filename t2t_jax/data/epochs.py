@@ -31,13 +31,15 @@ class Batches(ABC):
 
     Args:
       split: the pairs.
-      row_multiple: every batch has a multiple of so many rows (devices times microbatches).
+      row_multiple: every batch has a multiple of so many rows.
       seed: with the epoch it gives the order.
       shuffle: False keeps the order of the corpus as far as the lengths allow.
       masking: hides tokens of the source and leaves in the target what was hidden.
       weights: how often an epoch holds each pair of each corpus of the split.
       part: number of this host, which assembles its rows of each batch alone.
       num_parts: number of hosts.
+      padded_to: empty rows fill every batch up to a multiple of so many (devices times
+        microbatches); which pairs it holds does not depend on it.
 
     Raises:
       ValueError: the split is empty, a number is too small or does not fit the others.
@@ -53,6 +55,7 @@ class Batches(ABC):
         weights: Sequence[int],
         part: int,
         num_parts: int,
+        padded_to: int,
     ) -> None:
         if split.num_pairs == 0:
             raise ValueError("a split without pairs gives no batches")
@@ -60,13 +63,12 @@ class Batches(ABC):
             ("row_multiple", row_multiple, 1),
             ("seed", seed, 0),
             ("num_parts", num_parts, 1),
+            ("padded_to", padded_to, 1),
         ):
             if value < least:
                 raise ValueError(f"{name}={value} must be at least {least}")
-        if row_multiple % num_parts:
-            raise ValueError(
-                f"row_multiple={row_multiple} must be a multiple of num_parts={num_parts}"
-            )
+        if padded_to % num_parts:
+            raise ValueError(f"padded_to={padded_to} must be a multiple of num_parts={num_parts}")
         if not 0 <= part < num_parts:
             raise ValueError(f"part={part} must lie between 0 and num_parts - 1 = {num_parts - 1}")
         if len(weights) != len(split.ends) or min(weights) < 1:
@@ -80,6 +82,7 @@ class Batches(ABC):
         self._masking = masking
         self._weights = tuple(weights)
         self._part, self._num_parts = part, num_parts
+        self._padded_to = padded_to
         self._plans: dict[int, EpochPlan] = {}
         self._lock = threading.Lock()
 
@@ -163,11 +166,14 @@ class Batches(ABC):
                 self._plans[epoch] = self._make_plan(epoch)
             return self._plans[epoch]
 
-    def _own(self, rows: int) -> slice:
-        """This host's of so many rows."""
-        return slice(
-            rows // self._num_parts * self._part, rows // self._num_parts * (self._part + 1)
-        )
+    def _padded(self, shape: BatchShape) -> BatchShape:
+        """The shape with its empty rows."""
+        return shape._replace(rows=_multiple(shape.rows, self._padded_to))
+
+    def _own(self, shape: BatchShape) -> tuple[slice, BatchShape]:
+        """Which rows of a batch of this shape are this host's, and what shape they have."""
+        rows = self._padded(shape).rows // self._num_parts
+        return slice(rows * self._part, rows * (self._part + 1)), shape._replace(rows=rows)
 
 
 def even_rows(num_rows: int, max_rows: int, row_multiple: int) -> tuple[int, int]:
@@ -176,7 +182,11 @@ def even_rows(num_rows: int, max_rows: int, row_multiple: int) -> tuple[int, int
     if num_batches == 0:
         return max_rows, 0
     rows = -(-num_rows // num_batches)
-    return -(-rows // row_multiple) * row_multiple, num_batches
+    return _multiple(rows, row_multiple), num_batches
+
+
+def _multiple(number: int, of: int) -> int:
+    return -(-number // of) * of
 
 
 def check_budget(

@@ -43,8 +43,11 @@ class PackedBatches(Batches):
         weights: Sequence[int] = (1,),
         part: int = 0,
         num_parts: int = 1,
+        padded_to: int = 1,
     ) -> None:
-        super().__init__(split, row_multiple, seed, shuffle, masking, weights, part, num_parts)
+        super().__init__(
+            split, row_multiple, seed, shuffle, masking, weights, part, num_parts, padded_to
+        )
         source, target = self._lengths()
         if packed_length < target.max():
             raise ValueError(
@@ -71,15 +74,16 @@ class PackedBatches(Batches):
 
     @property
     def shapes(self) -> tuple[BatchShape, ...]:
-        return (self._shape,)
+        return (self._padded(self._shape),)
 
     @property
     def batches_per_epoch(self) -> int:
         return self._num_batches
 
     def _side_cells(self) -> tuple[int, int]:
-        num_rows = self._num_batches * self._shape.rows
-        return num_rows * self._shape.source_length, num_rows * self._shape.target_length
+        rows, source_length, target_length = self._padded(self._shape)
+        num_rows = self._num_batches * rows
+        return num_rows * source_length, num_rows * target_length
 
     def _make_plan(self, epoch: int) -> EpochPlan:
         # Of all rows, the few empty ones that fill the last batch too: fewer than a batch has.
@@ -89,13 +93,14 @@ class PackedBatches(Batches):
 
     def _batch(self, plan: EpochPlan, epoch: int, position: int) -> Batch:
         start = position * self._shape.rows
-        rows = plan.sequence[start : start + self._shape.rows][self._own(self._shape.rows)]
+        own, shape = self._own(self._shape)
+        rows = plan.sequence[start : start + self._shape.rows][own]
         places, row_of_pair = self._rows.pairs_of(rows)
         return assemble(
             self._split,
             plan.order[places],
             row_of_pair,
-            self._shape._replace(rows=len(rows)),
+            shape,
             epoch=epoch,
             masking=self._masking,
             is_packed=True,

@@ -26,7 +26,7 @@ from t2t_jax.data.corpus import (
 from t2t_jax.data.prepared import prepare
 from tests.data.text_corpus import text_config
 
-fuzz = settings(deadline=None, max_examples=100, derandomize=True, database=None)
+fuzz = settings(max_examples=100, derandomize=True, database=None)
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # All that Unicode, Python or some editor takes for white space or for the end of a line.

@@ -42,7 +42,7 @@ def batches_of(lengths, **changes) -> BucketedBatches:
 RANDOM_LENGTHS_OF_ONE_SIDE = np.random.default_rng(7).integers(2, 25, 200)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     lengths=lengths_lists,
     num_buckets=st.integers(1, 7),
@@ -251,7 +251,7 @@ def test_masks_leave_a_sentence_in_two_halves_whatever_the_batch():
     assert hidden() != hidden(masking=masking._replace(seed=4))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(lengths=lengths_lists, max_shapes=st.integers(1, 6))
 def test_the_cheapest_shape_is_the_one_a_plain_loop_finds(lengths, max_shapes):
     source, target = (np.array(side) for side in zip(*lengths, strict=True))

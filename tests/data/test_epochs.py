@@ -50,7 +50,7 @@ def pairs_of(batch):
 
 
 @both_kinds
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     lengths=lengths_lists,
     weights=st.lists(st.integers(1, 4), min_size=1, max_size=4),
@@ -109,26 +109,31 @@ def test_copies_of_a_sentence_have_masks_of_their_own(make):
 
 
 @both_kinds
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     lengths=lengths_lists,
     num_parts=st.integers(1, 4),
     rows_of_part=st.integers(1, 3),
     is_masked=st.booleans(),
 )
-def test_the_parts_of_the_hosts_are_the_batch(make, lengths, num_parts, rows_of_part, is_masked):
+def test_the_parts_of_the_hosts_are_the_batch_of_one(
+    make, lengths, num_parts, rows_of_part, is_masked
+):
     if is_masked:
         lengths = [(s + 2, s + 2) for s, _ in lengths]
     split = split_of(lengths)
     options = {
-        "row_multiple": num_parts * rows_of_part,
+        "row_multiple": 2,
         "masking": Masking(rate=0.3, vocabulary_size=200, seed=3) if is_masked else None,
         "source_tokens_per_batch": 9_000,
         "target_tokens_per_batch": 800,
     }
     whole = make(split, **options)
+    options["padded_to"] = num_parts * rows_of_part
     hosts = [make(split, part=part, num_parts=num_parts, **options) for part in range(num_parts)]
-    assert all(host.shapes == whole.shapes for host in hosts)
+    assert len({host.shapes for host in hosts}) == 1
+    assert all(shape.rows % options["padded_to"] == 0 for shape in hosts[0].shapes)
+    assert hosts[0].non_padding_share <= whole.non_padding_share
     assert all(host.batches_per_epoch == whole.batches_per_epoch for host in hosts)
     for i in range(min(2 * whole.batches_per_epoch, 12)):
         parts = [host[i] for host in hosts]
@@ -137,20 +142,29 @@ def test_the_parts_of_the_hosts_are_the_batch(make, lengths, num_parts, rows_of_
         sides = [
             None if side[0] is None else np.concatenate(side) for side in zip(*parts, strict=True)
         ]
-        assert_equal_batches(Batch(*sides), whole[i])
+        num_rows = len(whole[i].target_ids)
+        for side in sides:
+            assert side is None or not side[num_rows:].any()
+        assert_equal_batches(
+            Batch(*(None if side is None else side[:num_rows] for side in sides)), whole[i]
+        )
 
 
 @both_kinds
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_parts": 3}, "row_multiple=4 must be a multiple of num_parts=3"),
+        ({"num_parts": 3}, "padded_to=1 must be a multiple of num_parts=3"),
         ({"num_parts": 0}, "num_parts=0 must be at least 1"),
-        ({"num_parts": 2, "part": 2}, "part=2 must lie between 0 and num_parts - 1 = 1"),
+        (
+            {"padded_to": 2, "num_parts": 2, "part": 2},
+            "part=2 must lie between 0 and num_parts - 1 = 1",
+        ),
         ({"part": -1}, "part=-1 must lie between 0 and num_parts - 1 = 0"),
         ({"weights": (1,)}, r"weights=\(1,\) must be a whole number from 1 on for each of 2 corp"),
         ({"weights": (0, 1)}, r"weights=\(0, 1\) must be a whole number from 1 on for each of 2"),
         ({"row_multiple": 0}, "row_multiple=0 must be at least 1"),
+        ({"padded_to": 0}, "padded_to=0 must be at least 1"),
         ({"seed": -1}, "seed=-1 must be at least 0"),
     ],
 )

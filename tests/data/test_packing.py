@@ -74,7 +74,7 @@ def share_of(source, target, source_room, target_room):
     return (source.sum() + target.sum()) / (rows.num_rows * (source_room + target_room))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     lengths=st.one_of(lengths_lists, alike_lists),
     packed_length=st.integers(24, 90),

@@ -72,7 +72,7 @@ def test_tfds_itself_reads_the_same_sentences(wmt14):
     assert list(read(wmt14, "train")) == pairs
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 110), st.none() | st.integers(0, 110))
 def test_a_range_is_that_slice_of_the_split(wmt14, start, stop):
     with pytest.MonkeyPatch.context() as patch:
