@@ -83,6 +83,7 @@ def get_config() -> ConfigDict:
     model.dropout_rate = 0.3  # P_drop: sub-layer outputs, embeddings + positions (section 5.4)
     model.attention_dropout_rate = 0.0  # on attention weights; not in the paper
     model.feed_forward_dropout_rate = 0.0  # on hidden feed-forward units; not in the paper
+    model.rematerialise = False  # compute layers again for their gradients, to save memory
     model.dtype = "float32"  # of the computation; parameters, softmax and loss stay float32
 
     config.training = training = ConfigDict()
@@ -90,6 +91,7 @@ def get_config() -> ConfigDict:
     training.label_smoothing = 0.1  # eps_ls (section 5.4)
     training.label_smoothing_mass = "others"  # eps / (V - 1); "all": eps / V; "others_but_padding"
     training.loss_chunk_tokens = 512  # target tokens whose logits are held at once; 0: all
+    training.microbatches = 1  # parts a batch is computed in, one after another; 0: as few as fit
     training.schedule = "peak"  # equation 3 would peak at 0.002 here
     training.warmup_steps = 2_000  # updates
     training.learning_rate_scale = 1.0  # factor on equation 3, schedule "paper" only
@@ -119,6 +121,9 @@ def get_config() -> ConfigDict:
     evaluation.bleu_on_dev = False  # translating test is enough
 
     config.devices = devices = ConfigDict()
-    devices.data = -1  # devices a batch is split over; -1: all
+    devices.data = -1  # copies of the model, over which a batch is cut; -1: as many as fit
+    devices.fsdp = 1  # devices over which a copy's parameters are cut
+    devices.tensor = 1  # devices over which each matrix product is cut
+    devices.compile = "jit"  # | "pmap": data alone, one host
 
     return config.lock()

@@ -11,13 +11,16 @@
 Every key of a config can be set: --config.section.key=value. `t2t-jax VERB --help` explains one.
 """
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
+from typing import NoReturn
 
 import jax
 from absl import app, flags, logging
 
+from t2t_jax import hosts
 from t2t_jax.cli import classify, export, generate, prepare, score, train, translate
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.training.loop import Stopped
@@ -44,7 +47,7 @@ def main() -> None:
         sys.exit(f"t2t-jax: {name!r} is no verb; there are {', '.join(_VERBS)}")
     verb = _VERBS[name]
     wants_help = any(argument in ("-h", "--help") for argument in rest)
-    flags.DEFINE_bool("debug", False, "show where an error arose", module_name=verb.__name__)
+    _define_common_flags(verb.__name__)
     try:
         verb.define_flags([] if wants_help else rest)
     except (OSError, TypeError, ValueError) as error:
@@ -60,26 +63,55 @@ def main() -> None:
     )
 
 
+def _define_common_flags(module_name: str) -> None:
+    flags.DEFINE_bool("debug", False, "show where an error arose", module_name=module_name)
+    for define, flag, told in (
+        (flags.DEFINE_string, "coordinator", "of several hosts: address:port of the first"),
+        (flags.DEFINE_integer, "num_processes", "of several hosts: how many"),
+        (flags.DEFINE_integer, "process_id", "of several hosts: which one this is, from 0"),
+    ):
+        define(flag, None, told, module_name=module_name)
+    told = "of several hosts: find the others by what the cloud or the cluster says of them"
+    flags.DEFINE_bool("distributed", False, told, module_name=module_name)
+
+
 def _run(name: str, verb_main: Callable[[], None], argv: list[str]) -> None:
     if len(argv) > 1:
         sys.exit(f"t2t-jax {name}: {argv[1]!r} is no flag; flags look like --name=value")
     logging.set_verbosity(logging.WARNING)  # Orbax tells every file it touches
+    values = flags.FLAGS
     try:
+        hosts.join(
+            values.coordinator,
+            values.num_processes,
+            values.process_id,
+            detect=values.distributed,
+        )
+        if not hosts.is_first():
+            sys.stdout = open(os.devnull, "w")  # what is written is the same on every host
         verb_main()
     except Stopped as stop:
         print(f"t2t-jax {name}: {stop}", file=sys.stderr)
         sys.exit(130)
     except jax.errors.JaxRuntimeError as error:
-        if flags.FLAGS.debug or "RESOURCE_EXHAUSTED" not in str(error):
+        if "RESOURCE_EXHAUSTED" not in str(error) and hosts.are_several():
+            _leave(name, error)
+        if values.debug or "RESOURCE_EXHAUSTED" not in str(error):
             raise
         sys.exit(
             f"t2t-jax {name}: the device has not enough memory: lower data.*_tokens_per_batch, or "
             "decoding.tokens_per_batch"
         )
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
-        if flags.FLAGS.debug:
+        if values.debug:
             traceback.print_exc()
         sys.exit(f"t2t-jax {name}: {error}")
+
+
+def _leave(name: str, error: Exception) -> NoReturn:
+    """Ends the process at once: an orderly end would wait for the host that is lost."""
+    print(f"t2t-jax {name}: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import sys
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
+from t2t_jax import hosts
 from t2t_jax.cli.sections import check_classes_fit, check_vocabulary_fits, read_sections
 from t2t_jax.data.prepared import Prepared
 from t2t_jax.data.prepared import prepare as prepare_data
@@ -30,7 +31,7 @@ def prepare(config: ConfigDict, vocabulary: Vocabulary | None = None) -> Prepare
     sections = read_sections(config)
     prepared = prepare_data(
         sections.data,
-        lambda line: print(line, file=sys.stderr, flush=True),
+        hosts.log,
         vocabulary,
         make_bar=Progress,
     )

@@ -93,7 +93,8 @@ def default_config(directory: Path) -> ConfigDict:
         tokens_per_batch=8_192,
         average_checkpoints=1,
     )
-    values = dict(model=dict(dtype="float32"), decoding=decoding, devices=dict(data=-1))
+    devices = dict(data=-1, fsdp=1, tensor=1, compile="jit")
+    values = dict(model=dict(dtype="float32"), decoding=decoding, devices=devices)
     return ConfigDict(values).lock()
 
 
@@ -110,12 +111,12 @@ def load(directory: Path, config: ConfigDict) -> PretrainedModel:
         decoding=DecodingConfig(**values["decoding"]),
         devices=DevicesConfig(**values["devices"]),
     )
-    devices = make_devices(sections.devices.data)
+    devices = make_devices(**dataclasses.asdict(sections.devices))
     return PretrainedModel(
         sections,
         pretrained.vocabulary,
         make_model(sections.model),
-        devices.put_replicated(pretrained.params),
+        devices.put(pretrained.params),
         devices,
         pretrained.class_names,
         pretrained.opens_with_start,

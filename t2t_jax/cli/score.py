@@ -18,11 +18,12 @@ from typing import Any
 from absl import flags
 from ml_collections import ConfigDict
 
+from t2t_jax import hosts
 from t2t_jax.cli import workdir as run_directory
 from t2t_jax.cli.classify import classify_with
 from t2t_jax.cli.prepare import prepare
 from t2t_jax.cli.pretrained import given_vocabulary
-from t2t_jax.cli.train import make_evaluate
+from t2t_jax.cli.steps import make_evaluate
 from t2t_jax.cli.translate import translate_with
 from t2t_jax.cli.workdir_flags import define_workdir_flags
 from t2t_jax.data.corpus import read_examples, read_pairs
@@ -62,7 +63,8 @@ def score_splits(
     """
     config = config or run_directory.read_config(workdir)
     trained = run_directory.load_trained(workdir, config)
-    prepared = prepare(config, given_vocabulary(workdir / "vocabulary.model"))
+    given = given_vocabulary(workdir / "vocabulary.model")
+    prepared = hosts.first_then_others(lambda: prepare(config, given))
     _check_same_corpus(workdir, trained, prepared)
     for split in splits:
         if split not in prepared.splits:
@@ -118,7 +120,8 @@ def _score(
         case "classification":
             scores |= _class_scores(trained, split)
     scores["seconds"] = time.monotonic() - started
-    write_json(workdir / "scores" / f"{split}.json", scores)
+    if hosts.is_first():
+        write_json(workdir / "scores" / f"{split}.json", scores)
     return scores
 
 
@@ -128,8 +131,10 @@ def _bleu_scores(
     sections = trained.sections
     sources, references = map(list, zip(*read_pairs(sections.data, split), strict=True))
     translations = [best[0].text for best in translate_with(trained, sources)]
-    translations_path.parent.mkdir(parents=True, exist_ok=True)
-    translations_path.write_text("".join(line + "\n" for line in translations), encoding="utf-8")
+    if hosts.is_first():
+        translations_path.parent.mkdir(parents=True, exist_ok=True)
+        lines = "".join(line + "\n" for line in translations)
+        translations_path.write_text(lines, encoding="utf-8")
     result = bleu(
         translations,
         references,

@@ -1,13 +1,16 @@
 """Where a ConfigDict becomes the frozen dataclasses that the rest of the code takes."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, no_type_check
 
 from ml_collections import ConfigDict
 
+from t2t_jax.config_checks import check_types
 from t2t_jax.data.config import DataConfig
 from t2t_jax.decoding.config import DecodingConfig
+from t2t_jax.devices import Compile
 from t2t_jax.evaluation.config import EvaluationConfig
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.training.config import TrainingConfig
@@ -23,10 +26,22 @@ _FAMILIES = {
 }
 
 
-class DevicesConfig(NamedTuple):
-    """Which devices a run uses."""
+@no_type_check  # of its own: tests would have the arguments checked before it can
+@dataclasses.dataclass(frozen=True)
+class DevicesConfig:
+    """Which devices a run uses, and how; see devices.py.
 
-    data: int  # how many a batch is cut over; -1 is all
+    Raises:
+      ValueError, TypeError: a value is not allowed, or of the wrong type.
+    """
+
+    data: int  # copies of the model, over which a batch is cut; -1: as many as fit
+    fsdp: int  # devices over which a copy's parameters are cut
+    tensor: int  # devices over which each matrix product is cut
+    compile: Compile
+
+    def __post_init__(self) -> None:
+        check_types("devices", self)
 
 
 class Sections(NamedTuple):

@@ -10,19 +10,29 @@ W then holds the config, the vocabulary, a classifier's classes.txt, checkpoints
 TensorBoard files.
 """
 
-import sys
+import dataclasses
 from pathlib import Path
 
 import jax.numpy as jnp
+import optax
 from absl import flags
 from flax import linen as nn
 from ml_collections import ConfigDict, config_flags
 
+from t2t_jax import hosts
 from t2t_jax.cli import pretrained
 from t2t_jax.cli import workdir as run_directory
-from t2t_jax.cli.batches import check_lengths, describe, evaluation_batches, train_batches
+from t2t_jax.cli.batches import (
+    check_lengths,
+    describe,
+    describe_cut,
+    largest_batch,
+    train_batches,
+)
 from t2t_jax.cli.prepare import prepare
 from t2t_jax.cli.sections import Sections, read_sections
+from t2t_jax.cli.steps import make_evaluate, train_step_of
+from t2t_jax.data.batches import Batches
 from t2t_jax.data.feed import feed
 from t2t_jax.data.prepared import Prepared
 from t2t_jax.devices import Devices, make_devices
@@ -30,10 +40,9 @@ from t2t_jax.json_files import write_json
 from t2t_jax.model.families import make_model, num_parameters
 from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
-from t2t_jax.training.loss import LossFn, make_loss_fn, sum_of
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.schedule import learning_rate
-from t2t_jax.training.step import make_eval_step, make_train_state, make_train_step
+from t2t_jax.training.step import TrainState, make_train_state
 
 
 def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
@@ -46,35 +55,31 @@ def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
       ValueError, TypeError: the config or the corpus is wrong, or `workdir` is of another run.
       loop.Stopped: a signal asked to stop; the state was saved.
     """
-    begin = None
-    if init is not None:
-        begin = pretrained.beginning(pretrained.directory_of(init, "init"), config)
+    begin = _beginning(workdir, config, init)
+    if begin is not None:
         config = begin.config
-    elif (workdir / "vocabulary.model").is_dir():
-        raise ValueError(f"{workdir} holds a run that began with --init=hf:DIR: give it again")
     sections = read_sections(config)
     if sections.model.family != "encoder_only" and sections.model.num_decoder_layers < 1:
         raise ValueError("model.num_decoder_layers=0: a decoder needs at least 1 layer to attend")
-    prepared = prepare(config, begin.vocabulary if begin else None)
-    devices = make_devices(sections.devices.data)
+    vocabulary = begin.vocabulary if begin else None
+    prepared = hosts.first_then_others(lambda: prepare(config, vocabulary))
+    devices = make_devices(**dataclasses.asdict(sections.devices))
     check_lengths(prepared, sections, devices)
-    batches = train_batches(prepared, sections, devices)
-    run_directory.check_vocabulary(workdir, prepared.vocabulary)
-    run_directory.write_config(workdir, config)
-    prepared.vocabulary.save(workdir / "vocabulary.model")
-    run_directory.write_classes(workdir, prepared.classes)
-
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
-    make_state = devices.compile(lambda seed: make_train_state(model, optimizer, seed))
-    state = make_state(sections.seed)
+    state = devices.compile_init(lambda seed: make_train_state(model, optimizer, seed))(
+        sections.seed
+    )
     if begin is not None:
         params = pretrained.with_pretrained(state.params, begin.params)
-        state = state._replace(params=devices.put_replicated(params))
-    train_step = make_train_step(_loss_fn(model, sections), optimizer)
+        state = state._replace(params=devices.put(params))
+    batches, train_step = _batches_and_step(prepared, sections, devices, model, optimizer, state)
+    run_directory.check_vocabulary(workdir, prepared.vocabulary)
+    run_directory.write_run(workdir, config, prepared)
     num_params = num_parameters(sections.model)
-    _log(f"{num_params / 1e6:.2f} million parameters on {devices.describe()}")
-    _log(describe(batches))
+    hosts.log(f"{num_params / 1e6:.2f} million parameters")
+    for line in (*devices.describe_layout(state.params, state), describe(batches)):
+        hosts.log(line)
 
     with Checkpoints(
         workdir / "checkpoints",
@@ -84,14 +89,14 @@ def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
     ) as checkpoints:
         state = checkpoints.restore_last(state) or state
         if int(state.step) > 0:
-            _log(f"continuing after step {int(state.step)}")
+            hosts.log(f"continuing after step {int(state.step)}")
         is_done = int(state.step) >= sections.training.steps
         if is_done and (workdir / "training.json").exists():
             return
         summary = loop.train(
             state,
             sections.training,
-            train_step=devices.compile_train_step(train_step),
+            train_step=train_step,
             feed=lambda start, stop: feed(batches, start, stop, devices.put_batch),
             evaluate=make_evaluate(sections, devices, model, prepared, "dev"),
             learning_rate=lambda step: float(
@@ -108,37 +113,56 @@ def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
         "hardware": devices.describe(),
         "non_padding_share": batches.non_padding_share,
     }
-    write_json(workdir / "training.json", facts)
+    if hosts.is_first():
+        write_json(workdir / "training.json", facts)
+    hosts.wait("the run is recorded")
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
-    _log(f"trained {summary.steps:,} steps in {summary.seconds:,.0f} s{early}")
+    hosts.log(f"trained {summary.steps:,} steps in {summary.seconds:,.0f} s{early}")
 
 
-def make_evaluate(
-    sections: Sections, devices: Devices, model: nn.Module, prepared: Prepared, split: str
-) -> loop.Evaluate:
-    """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each."""
-    eval_step = devices.compile(make_eval_step(_loss_fn(model, sections)))
-    batches = evaluation_batches(prepared, split, sections, devices)
-
-    def evaluate(params):
-        fed = feed(batches, 0, batches.batches_per_epoch, devices.put_batch)
-        return sum_of([eval_step(params, batch) for batch in fed])
-
-    return evaluate
+def _beginning(workdir: Path, config: ConfigDict, init: str | None) -> pretrained.Beginning | None:
+    if init is not None:
+        return pretrained.beginning(pretrained.directory_of(init, "init"), config)
+    if (workdir / "vocabulary.model").is_dir():
+        raise ValueError(f"{workdir} holds a run that began with --init=hf:DIR: give it again")
+    return None
 
 
-def _loss_fn(model: nn.Module, sections: Sections) -> LossFn:
-    training = sections.training
-    return make_loss_fn(
-        model,
-        training.label_smoothing,
-        training.loss_chunk_tokens,
-        training.label_smoothing_mass,
-    )
+def _batches_and_step(
+    prepared: Prepared,
+    sections: Sections,
+    devices: Devices,
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    state: TrainState,
+) -> tuple[Batches, loop.TrainStep]:
+    """The batches of train and the compiled step, in as many microbatches as the config says.
 
+    Where it says 0, in as few (1, 2, 4, ...) as fit in the memory of a device.
 
-def _log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    Raises:
+      ValueError: not even microbatches of one row fit, or a sentence is too long for a batch.
+    """
+    fixed = sections.training.microbatches
+    limit = None if fixed else devices.memory_limit()
+    microbatches = fixed or 1
+    while True:
+        batches = train_batches(prepared, sections, devices, microbatches)
+        train_step = train_step_of(sections, devices, model, optimizer, microbatches)
+        if limit is None:
+            break
+        largest = largest_batch(batches)
+        needed = devices.memory_needed(train_step, state, largest)
+        if needed <= limit:
+            break
+        if len(largest.target_ids) <= microbatches * devices.num_data:
+            raise ValueError(
+                f"training.microbatches=0: row by row a step still needs {needed / 2**30:.2f} GiB, "
+                f"a device has {limit / 2**30:.2f}: lower the numbers of model, or data.max_length"
+            )
+        microbatches *= 2
+    hosts.log(describe_cut(batches, devices, microbatches))
+    return batches, devices.compile_train_step(train_step, state)
 
 
 def define_flags(arguments: list[str]) -> None:

@@ -7,6 +7,7 @@ vocabulary.model is a directory, a tokenizer's, where the run began with --init.
 classes.txt holds a name a line, in the order of the classes' numbers; only a classifier has it.
 """
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -15,8 +16,10 @@ from flax import linen as nn
 from jaxtyping import PyTree
 from ml_collections import ConfigDict
 
+from t2t_jax import hosts
 from t2t_jax.cli.pretrained import load_vocabulary
 from t2t_jax.cli.sections import Sections, check_classes_fit, read_sections
+from t2t_jax.data.prepared import Prepared
 from t2t_jax.data.vocabulary import Vocabulary
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import flat_dict, read_json, write_json
@@ -62,6 +65,19 @@ def check_vocabulary(workdir: Path, vocabulary: Vocabulary) -> None:
         )
 
 
+def write_run(workdir: Path, config: ConfigDict, prepared: Prepared) -> None:
+    """Writes what every later verb needs; of several hosts the first does, when all have agreed.
+
+    Raises:
+      ValueError: the directory holds a run with another config; says which keys differ.
+    """
+    write_config(workdir, config)
+    hosts.wait("the config is that of the run")
+    if hosts.is_first():
+        prepared.vocabulary.save(workdir / "vocabulary.model")
+        write_classes(workdir, prepared.classes)
+
+
 def write_classes(workdir: Path, classes: tuple[str, ...]) -> None:
     """Writes `classes.txt`, if there are classes."""
     if classes:
@@ -103,7 +119,8 @@ def write_config(workdir: Path, config: ConfigDict) -> None:
                 f"{workdir} holds a run with another config: {'; '.join(changed)}. "
                 "Use another --workdir, or the same config"
             )
-    write_json(path, values)
+    if hosts.is_first():
+        write_json(path, values)
 
 
 def read_config(workdir: Path) -> ConfigDict:
@@ -129,7 +146,7 @@ def load_trained(workdir: Path, config: ConfigDict) -> Trained:
     classes = read_classes(workdir) if sections.data.task == "classification" else ()
     check_classes_fit(sections.model, classes)
     model = make_model(sections.model)
-    devices = make_devices(sections.devices.data)
+    devices = make_devices(**dataclasses.asdict(sections.devices))
     shapes = parameter_shapes(model)
     directory = workdir / "checkpoints"
     if not directory.exists():
@@ -138,7 +155,7 @@ def load_trained(workdir: Path, config: ConfigDict) -> Trained:
         average = sections.decoding.average_checkpoints
         params = checkpoints.restore_params(devices.replicated_shapes(shapes), average=average)
         step = checkpoints.steps[-1]
-    params = devices.put_replicated(params)
+    params = devices.put(params)
     return Trained(sections, vocabulary, model, params, devices, step, classes)
 
 

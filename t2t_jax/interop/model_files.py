@@ -105,6 +105,7 @@ def config_of(**given: Any) -> TransformerConfig:
         recurrent_cell="lstm",
         recurrent_attention=True,
         feed_forward_dropout_rate=0.0,
+        rematerialise=False,
         dtype="float32",
     )
     return TransformerConfig(**(others | given))

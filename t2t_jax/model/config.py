@@ -72,6 +72,7 @@ class TransformerConfig:
     dropout_rate: float  # P_drop: sub-layer outputs, and sums of embeddings and positions
     attention_dropout_rate: float  # on attention weights; the paper has none
     feed_forward_dropout_rate: float  # inside the feed-forward layer; the paper has none
+    rematerialise: bool  # layers are computed again for their gradients, which saves memory
     dtype: Dtype  # of the computation; parameters, softmax and logits are float32
 
     def __post_init__(self) -> None:

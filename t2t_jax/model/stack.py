@@ -68,9 +68,14 @@ class Stack(nn.Module):
             mask = mask & causal_mask(length) if self.is_causal else mask
         relations = self._relations(mask, positions, positions)
         x = self._embed(ids, positions, deterministic=deterministic)
+
+        def through(layer: Layer, x: Array, from_memory: Source | None) -> Array:
+            return layer(x, relations, from_memory, deterministic=deterministic)[0]
+
+        if self.config.rematerialise:
+            through = nn.remat(through)
         for number, layer in enumerate(self.layers):
-            from_memory = None if source is None else source[number]
-            x, _ = layer(x, relations, from_memory, deterministic=deterministic)
+            x = through(layer, x, None if source is None else source[number])
         return self._normalised(x)
 
     def project_memory(self, memory: Float[Array, "B S D"]) -> list[KeysAndValues]:

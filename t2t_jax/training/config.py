@@ -23,6 +23,7 @@ class TrainingConfig:
     label_smoothing: float  # eps_ls
     label_smoothing_mass: LabelSmoothingMass  # where eps goes, see loss.py
     loss_chunk_tokens: int  # target tokens whose logits are held at once; 0: those of the batch
+    microbatches: int  # a batch is computed in so many parts; 0: as few as fit in memory
     schedule: Schedule  # see schedule.py
     warmup_steps: int
     learning_rate_scale: float  # schedule "paper": the factor in front of the formula
@@ -41,7 +42,7 @@ class TrainingConfig:
         counts = ("steps", "warmup_steps", "keep_checkpoints")
         intervals = ("log_every_steps", "evaluate_every_steps", "checkpoint_every_steps")
         check_at_least("training", self, 1, counts + intervals)
-        check_at_least("training", self, 0, ("patience", "loss_chunk_tokens"))
+        check_at_least("training", self, 0, ("patience", "loss_chunk_tokens", "microbatches"))
         check_rates("training", self, ("label_smoothing", "adam_beta1", "adam_beta2"))
         rates = ("learning_rate_scale", "peak_learning_rate", "adam_epsilon")
         check_above_zero("training", self, rates)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 from jaxtyping import PyTree
 
+from t2t_jax import hosts
 from t2t_jax.data.batches import Batch
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import TrainingConfig
@@ -77,7 +78,7 @@ def train(
                 jax.block_until_ready(metrics)
                 progress.log(f"{FIRST_STEP} {clock.seconds - seconds_before:.1f} s in the loop")
             is_last = step == config.steps
-            stops = stop_requested.is_set() and not is_last
+            stops = not is_last and _stops(stop_requested, step, config.log_every_steps)
             saves = step % config.checkpoint_every_steps == 0 or is_last or stops
             evaluates = step % config.evaluate_every_steps == 0 or is_last
             if step % config.log_every_steps == 0 or evaluates or saves:
@@ -184,6 +185,13 @@ def _out_of_patience(entries: list[dict], patience: int) -> bool:
     if patience == 0 or len(perplexities) <= patience:
         return False
     return min(perplexities[-patience:]) >= min(perplexities[:-patience])
+
+
+def _stops(requested: threading.Event, step: int, steps_between_questions: int) -> bool:
+    """Whether to stop after this step. Several hosts ask each other, but not at every step."""
+    if hosts.are_several() and step % steps_between_questions != 0:
+        return False
+    return hosts.any_of(requested.is_set())
 
 
 class _stop_requests:

@@ -52,8 +52,6 @@ def perplexity(total: Metrics) -> float:
         return math.inf
 
 
-_NOTHING = Metrics(*np.zeros(4, np.float32))
-
 LossFn = Callable[[PyTree, Batch, Key[Array, ""] | None], tuple[Sum, Metrics]]
 
 
@@ -115,7 +113,7 @@ def cross_entropy(
     )
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
+@partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5, 6))
 def chunked_cross_entropy(
     x: Float[Array, "B T D"],
     table: Float[Array, "vocab D"],
@@ -123,43 +121,52 @@ def chunked_cross_entropy(
     label_smoothing: float,
     mass: LabelSmoothingMass,
     tokens_per_chunk: int,
+    row_groups: int = 1,
 ) -> Metrics:
     """`cross_entropy` of the logits x table^T, of which only a chunk is ever held.
 
     The gradient with respect to `x` and `table` is made along with the loss, chunk by chunk, so
     that no logits are kept for it nor computed again. Only `loss` has a gradient.
+
+    Where the rows lie on devices, `row_groups` is their number: each sums up its own rows over all
+    chunks, before the devices sum theirs once.
     """
 
     def add_chunk(total, chunk):
-        x, target_ids = chunk
-        metrics = cross_entropy(table_logits(x, table), target_ids, label_smoothing, mass)
+        metrics = jax.vmap(
+            lambda x, ids: cross_entropy(table_logits(x, table), ids, label_smoothing, mass)
+        )(*chunk)
         return jax.tree.map(jnp.add, total, metrics), None
 
-    return jax.lax.scan(add_chunk, _NOTHING, _chunks(x, target_ids, tokens_per_chunk))[0]
+    chunks = _chunks(x, target_ids, tokens_per_chunk, row_groups)
+    return _summed(jax.lax.scan(add_chunk, _nothing(row_groups), chunks)[0])
 
 
-def _chunked_forward(x, table, target_ids, label_smoothing, mass, tokens_per_chunk):
+def _chunked_forward(x, table, target_ids, label_smoothing, mass, tokens_per_chunk, row_groups):
     def loss(logits, target_ids):
         metrics = cross_entropy(logits, target_ids, label_smoothing, mass)
         return metrics.loss, metrics
 
-    def add_chunk(carry, chunk):
-        total, table_grad = carry
-        x, target_ids = chunk
-        logits_grad, metrics = jax.grad(loss, has_aux=True)(table_logits(x, table), target_ids)
-        logits_grad = logits_grad.astype(x.dtype)
-        table_grad += jnp.einsum("BTV,BTD->VD", logits_grad, x, preferred_element_type=jnp.float32)
-        x_grad = jnp.einsum("BTV,VD->BTD", logits_grad, table.astype(x.dtype))
-        return (jax.tree.map(jnp.add, total, metrics), table_grad), x_grad
+    def of_group(x, target_ids):
+        logits, pulled_back = jax.vjp(table_logits, x, table)
+        logits_grad, metrics = jax.grad(loss, has_aux=True)(logits, target_ids)
+        x_grad, table_grad = pulled_back(logits_grad)
+        return (metrics, table_grad), x_grad
 
-    start = (_NOTHING, jnp.zeros(table.shape, jnp.float32))
-    chunks = _chunks(x, target_ids, tokens_per_chunk)
-    (total, table_grad), x_grads = jax.lax.scan(add_chunk, start, chunks)
-    x_grad = jnp.moveaxis(x_grads, 0, 1).reshape(x.shape[0], -1, x.shape[2])[:, : x.shape[1]]
-    return total, (x_grad, table_grad.astype(table.dtype))
+    def add_chunk(total, chunk):
+        sums, x_grad = jax.vmap(of_group)(*chunk)
+        return jax.tree.map(jnp.add, total, sums), x_grad
+
+    start = (_nothing(row_groups), jnp.zeros((row_groups, *table.shape), jnp.float32))
+    chunks = _chunks(x, target_ids, tokens_per_chunk, row_groups)
+    total, x_grads = jax.lax.scan(add_chunk, start, chunks)
+    metrics, table_grad = _summed(total)
+    # chunks groups B t D -> B T D
+    x_grad = jnp.moveaxis(x_grads, 0, 2).reshape(x.shape[0], -1, x.shape[2])[:, : x.shape[1]]
+    return metrics, (x_grad, table_grad.astype(table.dtype))
 
 
-def _chunked_backward(label_smoothing, mass, tokens_per_chunk, grads, cotangent):
+def _chunked_backward(label_smoothing, mass, tokens_per_chunk, row_groups, grads, cotangent):
     x_grad, table_grad = grads
     scale = cotangent.loss
     return x_grad * scale.astype(x_grad.dtype), table_grad * scale, None
@@ -168,18 +175,33 @@ def _chunked_backward(label_smoothing, mass, tokens_per_chunk, grads, cotangent)
 chunked_cross_entropy.defvjp(_chunked_forward, _chunked_backward)
 
 
+def _nothing(row_groups: int) -> Metrics:
+    return Metrics(*jnp.zeros((4, row_groups), jnp.float32))
+
+
+def _summed(of_groups: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(lambda leaf: leaf.sum(axis=0), of_groups)
+
+
 def _chunks(
-    x: Float[Array, "B T D"], target_ids: Int[Array, "B T"], tokens_per_chunk: int
-) -> tuple[Float[Array, "chunks B t D"], Int[Array, "chunks B t"]]:
+    x: Float[Array, "B T D"],
+    target_ids: Int[Array, "B T"],
+    tokens_per_chunk: int,
+    row_groups: int,
+) -> tuple[Float[Array, "chunks groups b t D"], Int[Array, "chunks groups b t"]]:
     """Slices along T, not B: the rows of a batch lie on different devices."""
     rows, length, _ = x.shape
     wanted = -(-rows * length // tokens_per_chunk)
     slice_length = -(-length // wanted)
     num_slices = -(-length // slice_length)
     padding = (0, num_slices * slice_length - length)
-    x = jnp.pad(x, ((0, 0), padding, (0, 0))).reshape(rows, num_slices, slice_length, -1)
-    target_ids = jnp.pad(target_ids, ((0, 0), padding)).reshape(rows, num_slices, slice_length)
-    return jnp.moveaxis(x, 1, 0), jnp.moveaxis(target_ids, 1, 0)
+    x = jnp.pad(x, ((0, 0), padding, (0, 0)))
+    target_ids = jnp.pad(target_ids, ((0, 0), padding))
+    sliced = (row_groups, rows // row_groups, num_slices, slice_length)
+    return (
+        jnp.moveaxis(x.reshape(*sliced, -1), 2, 0),
+        jnp.moveaxis(target_ids.reshape(sliced), 2, 0),
+    )
 
 
 def make_loss_fn(
@@ -187,6 +209,7 @@ def make_loss_fn(
     label_smoothing: float,
     tokens_per_chunk: int = 0,
     mass: LabelSmoothingMass = "others",
+    row_groups: int = 1,
 ) -> LossFn:
     """Builds `loss_fn(params, batch, dropout_key)`: the summed loss, and all sums.
 
@@ -196,7 +219,7 @@ def make_loss_fn(
 
     Without a key nothing is dropped. With `tokens_per_chunk` the logits of about so many target
     tokens are held at once, else those of the whole batch; the result is the same. `mass` is that
-    of `cross_entropy`.
+    of `cross_entropy`, `row_groups` that of `chunked_cross_entropy`.
     """
 
     def loss_fn(
@@ -219,7 +242,7 @@ def make_loss_fn(
             metrics = cross_entropy(table_logits(*factors), target_ids, label_smoothing, mass)
         else:
             metrics: Any = chunked_cross_entropy(
-                *factors, target_ids, label_smoothing, mass, tokens_per_chunk
+                *factors, target_ids, label_smoothing, mass, tokens_per_chunk, row_groups
             )
         return metrics.loss, metrics
 

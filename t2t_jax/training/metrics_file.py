@@ -7,6 +7,8 @@ from pathlib import Path
 
 import tensorboardX
 
+from t2t_jax import hosts
+
 Entry = Mapping[str, float | str]
 
 
@@ -14,12 +16,16 @@ class MetricsFile:
     """`metrics.jsonl` in a run's directory, and the same numbers in `tensorboard/`.
 
     An entry has a `split`, a `step` and numbers. Opened at a step, it forgets what a run that was
-    stopped had written of later ones, so that no step stands in it twice.
+    stopped had written of later ones, so that no step stands in it twice. Of several hosts the
+    first writes, the others keep the entries.
     """
 
     def __init__(self, workdir: Path, step: int) -> None:
         path = workdir / "metrics.jsonl"
         self.entries = [entry for entry in read_metrics(path) if entry["step"] <= step]
+        self._writes = hosts.is_first()
+        if not self._writes:
+            return
         temporary = path.with_suffix(".part")
         lines = "".join(json.dumps(entry) + "\n" for entry in self.entries)
         temporary.write_text(lines, encoding="utf-8")
@@ -32,6 +38,8 @@ class MetricsFile:
     def write(self, entry: Entry) -> None:
         """Adds an entry, to both."""
         self.entries.append(dict(entry))
+        if not self._writes:
+            return
         print(json.dumps(entry), file=self._file, flush=True)
         for name, value in entry.items():
             if name not in ("split", "step"):
@@ -41,8 +49,9 @@ class MetricsFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
-        self._tensorboard.close()
+        if self._writes:
+            self._file.close()
+            self._tensorboard.close()
 
 
 def read_metrics(path: Path) -> list[dict]:

@@ -7,11 +7,13 @@ from collections.abc import Callable
 import rich.console
 import rich.progress
 
+from t2t_jax import hosts
+
 Log = Callable[[str], None]
 
 
 class Progress:
-    """Progress of `total` steps, written to standard error.
+    """Progress of `total` steps, written to standard error, of several hosts by the first.
 
     Used with `with`; `update` draws the bar or, now and then, prints a line.
     """
@@ -27,7 +29,8 @@ class Progress:
         self._started = time.monotonic()
         self._last_line = -float("inf")
         self._bar = None
-        if sys.stderr.isatty():
+        self._is_silent = not hosts.is_first()
+        if sys.stderr.isatty() and not self._is_silent:
             self._bar = rich.progress.Progress(
                 rich.progress.TextColumn("{task.description}"),
                 rich.progress.BarColumn(bar_width=24),
@@ -63,7 +66,7 @@ class Progress:
         """A line that stays, above the bar if there is one."""
         if self._bar is not None:
             self._bar.console.print(message, highlight=False, markup=False)
-        else:
+        elif not self._is_silent:
             print(message, file=sys.stderr, flush=True)
 
     def _time_left(self) -> str:

@@ -45,23 +45,54 @@ def make_train_state(
 
 
 def make_train_step(
-    loss_fn: LossFn, optimizer: optax.GradientTransformation, axis_name: str | None = None
+    loss_fn: LossFn,
+    optimizer: optax.GradientTransformation,
+    *,
+    microbatches: int = 1,
+    row_groups: int = 1,
+    axis_name: str | None = None,
+    gather: Callable[[PyTree], PyTree] = lambda params: params,
+    scatter: Callable[[PyTree], PyTree] = lambda grads: grads,
 ) -> TrainStep:
-    """Builds `train_step(state, batch)`, ready to be compiled, with `axis_name` for each device.
+    """Builds `train_step(state, batch)`, ready to be compiled.
 
-    `loss_fn` gives the loss summed over tokens. Gradients are summed over the batch, with
-    `axis_name` over its parts on all devices, and divided once by the global token count: n
-    devices make the very update of one.
+    `loss_fn` gives the loss summed over tokens. Gradients are summed over the microbatches and
+    devices and divided once by the global token count: however a batch is cut, the update is the
+    same.
+
+    Args:
+      microbatches: a batch goes through the model in so many parts, one after another.
+      row_groups: the rows are in so many groups, one a device; each gives to every microbatch.
+      axis_name: the axis over which a step that is mapped over devices must sum.
+      gather: puts parameters together where they are cut over devices.
+      scatter: cuts gradients as the parameters are cut.
     """
+    grad_fn = jax.grad(loss_fn, has_aux=True)
+
+    def summed(params: PyTree, batch: Batch, dropout_key: Key[Array, ""]):
+        """Gradients and metrics of the whole batch."""
+        if microbatches == 1:
+            return grad_fn(params, batch, dropout_key)
+
+        def add(total, numbered):
+            number, part = numbered
+            grads, metrics = grad_fn(params, part, jax.random.fold_in(dropout_key, number))
+            return jax.tree.map(jnp.add, total, (scatter(grads), metrics)), None
+
+        parts = jax.tree.map(lambda rows: _in_parts(rows, microbatches, row_groups), batch)
+        first = jax.tree.map(lambda rows: rows[0], parts)
+        shapes = jax.eval_shape(grad_fn, params, first, dropout_key)
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return jax.lax.scan(add, nothing, (jnp.arange(microbatches), parts))[0]
 
     def train_step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         dropout_key = _key(state.seed, _DROPOUT, state.step)
         if axis_name is not None:
             dropout_key = jax.random.fold_in(dropout_key, jax.lax.axis_index(axis_name))
-        grads, metrics = jax.grad(loss_fn, has_aux=True)(state.params, batch, dropout_key)
+        grads, metrics = summed(gather(state.params), batch, dropout_key)
         if axis_name is not None:
             grads, metrics = jax.lax.psum((grads, metrics), axis_name)
-        grads = jax.tree.map(lambda g: g / metrics.tokens, grads)
+        grads = scatter(jax.tree.map(lambda g: g / metrics.tokens, grads))
 
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
@@ -70,13 +101,29 @@ def make_train_step(
     return train_step
 
 
-def make_eval_step(loss_fn: LossFn) -> EvalStep:
-    """Builds `eval_step(params, batch)`: the sums of the loss without dropout."""
+def make_eval_step(
+    loss_fn: LossFn,
+    axis_name: str | None = None,
+    gather: Callable[[PyTree], PyTree] = lambda params: params,
+) -> EvalStep:
+    """Builds `eval_step(params, batch)`: the sums of the loss without dropout.
+
+    `axis_name` and `gather` are those of `make_train_step`.
+    """
 
     def eval_step(params: PyTree, batch: Batch) -> Metrics:
-        return loss_fn(params, batch, None)[1]
+        metrics = loss_fn(gather(params), batch, None)[1]
+        return metrics if axis_name is None else jax.lax.psum(metrics, axis_name)
 
     return eval_step
+
+
+def _in_parts(
+    rows: Int[Array, "B ..."], microbatches: int, row_groups: int
+) -> Int[Array, "microbatches rows ..."]:
+    """The rows of each microbatch: the same number of every group, so that none moves."""
+    grouped = rows.reshape(row_groups, microbatches, -1, *rows.shape[1:])
+    return jnp.swapaxes(grouped, 0, 1).reshape(microbatches, -1, *rows.shape[1:])
 
 
 def _key(seed: int | Int[Array, ""], purpose: int, step: int | Int[Array, ""]) -> Key[Array, ""]:

@@ -145,3 +145,25 @@ def test_a_mistake_ends_a_process_so_too():
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["train", "--help"]])
 def test_help_explains(arguments):
     assert "t2t-jax train" in command(*arguments).stdout
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"devices.data": 8},
+        {"devices.data": 2, "devices.fsdp": 2, "devices.tensor": 2},
+        {"devices.data": 8, "devices.compile": "pmap"},
+    ],
+    ids=["8 x data", "2 x 2 x 2", "pmap over 8"],
+)
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_translations_and_their_order_are_the_same_on_any_devices(trained, layout, beam_size):
+    sentences = [f"The {noun} sleeps." for noun in ("dog", "cat", "very old man", "bird", "car")]
+    config = read_config(trained).unlock()
+    config.decoding.beam_size = beam_size
+    expected = translate.translate(trained, sentences, config)
+    config.update_from_flattened_dict(layout)
+    actual = translate.translate(trained, sentences, config)
+    assert [best[0].text for best in actual] == [best[0].text for best in expected]
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert ours[0].score == pytest.approx(theirs[0].score, rel=1e-5)

@@ -47,6 +47,7 @@ SMALL = TransformerConfig(
     dropout_rate=0.0,
     attention_dropout_rate=0.0,
     feed_forward_dropout_rate=0.0,
+    rematerialise=False,
     dtype="float32",
 )
 

@@ -9,6 +9,7 @@ SHORT = TrainingConfig(
     label_smoothing_mass="others",
     label_smoothing=0.1,
     loss_chunk_tokens=0,
+    microbatches=1,
     schedule="paper",
     warmup_steps=4,
     learning_rate_scale=1.0,

@@ -1,0 +1,61 @@
+"""The steps of a config, as the devices compile them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import optax
+from flax import linen as nn
+from jaxtyping import PyTree
+
+from t2t_jax.cli.batches import evaluation_batches
+from t2t_jax.cli.sections import Sections
+from t2t_jax.data.feed import feed
+from t2t_jax.data.prepared import Prepared
+from t2t_jax.devices import Devices
+from t2t_jax.training.loss import LossFn, Metrics, make_loss_fn, sum_of
+from t2t_jax.training.step import TrainStep, make_eval_step, make_train_step
+
+
+def train_step_of(
+    sections: Sections,
+    devices: Devices,
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    microbatches: int = 1,
+) -> TrainStep:
+    """The training step of a config, ready for `devices` to compile."""
+    return make_train_step(
+        _loss_fn(sections, devices, model),
+        optimizer,
+        microbatches=microbatches,
+        row_groups=devices.row_groups,
+        axis_name=devices.axis_name,
+        gather=devices.gather,
+        scatter=devices.scatter,
+    )
+
+
+def make_evaluate(
+    sections: Sections, devices: Devices, model: nn.Module, prepared: Prepared, split: str
+) -> Callable[[PyTree], Metrics]:
+    """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each."""
+    loss_fn = _loss_fn(sections, devices, model)
+    eval_step = devices.compile(make_eval_step(loss_fn, devices.axis_name, devices.gather))
+    batches = evaluation_batches(prepared, split, sections, devices)
+
+    def evaluate(params: PyTree[Any]) -> Metrics:
+        fed = feed(batches, 0, batches.batches_per_epoch, devices.put_batch)
+        return sum_of([eval_step(params, batch) for batch in fed])
+
+    return evaluate
+
+
+def _loss_fn(sections: Sections, devices: Devices, model: nn.Module) -> LossFn:
+    training = sections.training
+    return make_loss_fn(
+        model,
+        training.label_smoothing,
+        training.loss_chunk_tokens,
+        training.label_smoothing_mass,
+        devices.row_groups,
+    )

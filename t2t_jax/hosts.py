@@ -1,0 +1,150 @@
+"""Several processes, one on each host, that do one job together.
+
+Each runs the same command. All compute; the first one alone prints and writes records.
+"""
+
+import atexit
+import faulthandler
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+Result = TypeVar("Result")
+
+# A host that is silent for so long is taken for dead, and the others stop.
+_HEARTBEAT_SECONDS = 60
+# How long a host that is done waits for the others.
+_SHUTDOWN_SECONDS = 30
+
+_ENDED = (
+    "t2t-jax: this process has ended before it was done: another host has stopped or cannot be "
+    "reached, or somebody killed it; the same command on all hosts goes on from the last checkpoint"
+)
+# Waits for the end of its standard input; what comes before is a goodbye.
+_WITNESS = "import sys; sys.stdin.read() or print(sys.argv[1], file=sys.stderr)"
+
+
+def join(
+    coordinator: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+    *,
+    detect: bool = False,
+) -> None:
+    """Joins the other processes of this job, if there are any; before anything is computed.
+
+    Given all three numbers, these hold. Without, the environment is asked where it speaks of
+    several tasks (SLURM, Cloud TPU), or where `detect` says that there are.
+
+    Args:
+      coordinator: address and port of the first process, such as 10.0.0.1:1234.
+      num_processes: how many processes there are.
+      process_id: which one this is, counted from 0.
+
+    Raises:
+      ValueError: some of the three are given and others not, a number is out of range, or the
+        others cannot be found.
+    """
+    given = (coordinator, num_processes, process_id)
+    if any(value is not None for value in given):
+        if coordinator is None or num_processes is None or process_id is None:
+            raise ValueError("--coordinator, --num_processes and --process_id go together")
+        if not 0 <= process_id < num_processes:
+            raise ValueError(
+                f"--process_id={process_id} must be from 0 to {num_processes - 1}, as "
+                f"--num_processes={num_processes}"
+            )
+    elif not (detect or _environment_has_others()):
+        return
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    _keep_output_clean()
+    try:
+        jax.distributed.initialize(
+            coordinator,
+            num_processes,
+            process_id,
+            heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
+            shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
+        )
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"the other processes of this job were not found: {error}") from error
+    _have_a_witness()
+
+
+def are_several() -> bool:
+    """Whether this process has joined others. Unlike JAX's count it wakes no device up."""
+    return jax.distributed.is_initialized() and jax.process_count() > 1
+
+
+def is_first() -> bool:
+    """Whether this process is the one that prints and writes records."""
+    return not are_several() or jax.process_index() == 0
+
+
+def log(line: str) -> None:
+    """Prints a line to standard error; of several hosts the first does."""
+    if is_first():
+        print(line, file=sys.stderr, flush=True)
+
+
+def any_of(flag: bool) -> bool:
+    """Whether `flag` is true on any host; all must ask at once."""
+    if not are_several():
+        return flag
+    return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
+
+
+def wait(what: str) -> None:
+    """Waits until every host has come to this point, which is called `what`."""
+    if are_several():
+        multihost_utils.sync_global_devices(what)
+
+
+def first_then_others(work: Callable[[], Result]) -> Result:
+    """What `work` gives here; the other hosts begin when the first is done, and find its files."""
+    if not is_first():
+        wait("the first is done")
+    result = work()
+    if is_first():
+        wait("the first is done")
+    return result
+
+
+def _keep_output_clean() -> None:
+    """Leaves standard output to Python alone: gloo, which is C++, prints there."""
+    sys.stdout.flush()
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = open(ours, "w", encoding="utf-8")  # as long as the process lives
+
+
+def _have_a_witness() -> None:
+    """Starts a process that tells of the end of this one, unless it ends in an orderly way.
+
+    JAX ends a process whose peers are lost at once, with nothing but a stack trace.
+    """
+    faulthandler.disable()  # it would add the stack of every thread
+    witness = subprocess.Popen(
+        [sys.executable, "-S", "-c", _WITNESS, _ENDED],
+        stdin=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is not for it
+    )
+    assert witness.stdin is not None
+    atexit.register(witness.communicate, b"goodbye")
+
+
+def _environment_has_others() -> bool:
+    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
+    return bool(
+        (tasks.isdecimal() and int(tasks) > 1)
+        # Alone, libtpu may write a warning there.
+        or re.fullmatch(r"[^,\s]+(,[^,\s]+)+", os.environ.get("TPU_WORKER_HOSTNAMES", ""))
+        or "MEGASCALE_COORDINATOR_ADDRESS" in os.environ
+    )

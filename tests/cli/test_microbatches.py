@@ -1,0 +1,52 @@
+"""How a batch is cut, as a person is told, and by how much memory there is."""
+
+import re
+
+import pytest
+
+from t2t_jax.cli import train
+from t2t_jax.devices import Devices
+from tests.cli.configs import smallest_config
+
+
+@pytest.fixture
+def trained_with(cache, tmp_path, capsys):
+    """Trains one step, and gives the line that tells how the batch is cut."""
+
+    def trained(**changes):
+        fixed = {"training.steps": 1, "training.schedule": "peak", "data.num_buckets": 1}
+        train.train(smallest_config(cache, **fixed | changes), tmp_path)
+        [line] = re.findall("an update is at most .*", capsys.readouterr().err)
+        return line
+
+    return trained
+
+
+def test_the_cut_of_a_batch_is_told(trained_with):
+    line = trained_with(**{"devices.data": 2, "training.microbatches": 3})
+    tokens = r"an update is at most [\d,]+ \+ [\d,]+ tokens, padding included: "
+    assert re.fullmatch(tokens + r"2 parts on devices x 3 microbatches x \d+ rows", line)
+
+
+def test_as_few_microbatches_are_made_as_fit_in_memory(trained_with, monkeypatch):
+    needed = iter((103, 102, 100))
+    monkeypatch.setattr(Devices, "memory_needed", lambda *_: next(needed))
+    monkeypatch.setattr(Devices, "memory_limit", lambda self: 100)
+    assert "x 4 microbatches x" in trained_with(**{"training.microbatches": 0})
+
+
+def test_a_model_that_does_not_fit_row_by_row_is_told(trained_with, monkeypatch):
+    monkeypatch.setattr(Devices, "memory_limit", lambda self: 1_000)
+    with pytest.raises(ValueError) as error:
+        trained_with(
+            **{
+                "training.microbatches": 0,
+                "data.source_tokens_per_batch": 128,
+                "data.target_tokens_per_batch": 128,
+            }
+        )
+    assert re.fullmatch(
+        r"training\.microbatches=0: row by row a step still needs 0\.00 GiB, a device has 0\.00: "
+        r"lower the numbers of model, or data\.max_length",
+        str(error.value),
+    )

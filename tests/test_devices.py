@@ -1,0 +1,78 @@
+"""Meshes: what lies where, and what is refused."""
+
+import jax
+import numpy as np
+import pytest
+
+from t2t_jax.devices import make_devices
+from t2t_jax.model.families import parameter_shapes
+from t2t_jax.model.transformer import Transformer
+from tests.model.configs import small
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (dict(data=0), "devices.data=0, fsdp=1, tensor=1: 8 devices are here"),
+        (dict(data=-2), "devices.data=-2, fsdp=1, tensor=1: 8 devices are here"),
+        (dict(data=9), "devices.data=9, fsdp=1, tensor=1: 8 devices are here"),
+        (dict(data=4, fsdp=2, tensor=2), "devices.data=4, fsdp=2, tensor=2: 8 devices are here"),
+        (dict(fsdp=16), "devices.data=-1, fsdp=16, tensor=1: 8 devices are here"),
+        (dict(fsdp=0), "devices.fsdp=0 must be at least 1"),
+        (dict(tensor=-1), "devices.tensor=-1 must be at least 1"),
+        (dict(fsdp=2, compile="pmap"), "devices.compile='pmap' cuts nothing but the batch"),
+    ],
+)
+def test_what_devices_cannot_do_is_told(wanted, message):
+    with pytest.raises(ValueError) as error:
+        make_devices(**wanted)
+    assert str(error.value).startswith(message) and "\n" not in str(error.value)
+
+
+def test_all_devices_are_taken_where_data_is_left_open():
+    for fsdp, tensor, num_data in ((1, 1, 8), (2, 1, 8), (2, 2, 4), (1, 8, 1)):
+        devices = make_devices(fsdp=fsdp, tensor=tensor)
+        assert (devices.mesh.size, devices.num_data) == (8, num_data)
+        assert (devices.part, devices.num_parts) == (0, 1)
+
+
+def test_parameters_are_cut_where_the_table_says_and_their_size_allows():
+    devices = make_devices(data=2, fsdp=2, tensor=2)
+    params = parameter_shapes(Transformer(small(d_k=4, vocabulary_rows=11)))
+    shards = jax.tree.map(
+        lambda leaf: leaf.sharding.shard_shape(leaf.shape), devices.shapes(params)
+    )
+    attention = shards["encoder"]["layers_0"]["self_attentions_0"]
+    assert attention["query"]["kernel"] == (6, 2, 4)  # 12 4 4
+    assert attention["query"]["bias"] == (2, 4)
+    assert attention["output"]["kernel"] == (2, 3, 6)  # 4 3 12
+    assert attention["output"]["bias"] == (12,)
+    feed_forward = shards["decoder"]["layers_1"]["feed_forward"]
+    assert feed_forward["inner"]["kernel"] == (6, 10)  # 12 20
+    assert feed_forward["outer"]["kernel"] == (10, 6)
+    assert shards["embedding"]["table"] == (11, 6)  # 11 rows cannot be halved
+
+
+def test_a_tree_is_whole_again_after_it_was_laid_out():
+    devices = make_devices(data=2, fsdp=2, tensor=2)
+    tree = {"inner": {"kernel": np.arange(80.0).reshape(8, 10)}, "norm": {"scale": np.ones(3)}}
+    laid_out = devices.put(tree)
+    assert len({str(shard.index) for shard in laid_out["inner"]["kernel"].addressable_shards}) == 4
+    jax.tree.map(np.testing.assert_array_equal, jax.device_get(laid_out), tree)
+
+
+def test_three_lines_tell_mesh_layout_and_bytes():
+    params = parameter_shapes(Transformer(small(vocabulary_rows=2**16)))
+    for wanted, share in (({}, 1), (dict(fsdp=4), 4)):
+        mesh, layout, size = make_devices(**wanted).describe_layout(params, [params, params])
+        assert mesh.startswith("mesh of 8 x cpu: replica 1, data ")
+        assert ("every device holds all" in layout) == (share == 1)
+        mebibytes = float(size.split()[3])
+        assert mebibytes == pytest.approx(3.0 / share, rel=0.1)
+
+
+def test_rows_that_need_no_other_come_back_in_their_order():
+    rows = np.arange(48).reshape(16, 3)
+    for wanted in ({}, dict(fsdp=2), dict(tensor=2, fsdp=2), dict(compile="pmap")):
+        double = make_devices(**wanted).compile_by_row(lambda factor, batch: batch * factor)
+        np.testing.assert_array_equal(double(2, rows), rows * 2)

@@ -1,0 +1,105 @@
+"""Training is the same however devices, hosts and microbatches share a batch and the parameters."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from t2t_jax.devices import make_devices
+from t2t_jax.model.transformer import Transformer
+from t2t_jax.training.loss import make_loss_fn
+from t2t_jax.training.optimizer import make_optimizer
+from t2t_jax.training.step import make_eval_step, make_train_state, make_train_step
+from tests.model.configs import small
+from tests.training.configs import short
+from tests.training.test_step import unequal_batch
+
+STEPS = 20
+LAYOUTS = {
+    "8 x data": dict(data=8),
+    "4 x data, 2 x fsdp": dict(data=4, fsdp=2),
+    "2 x data, 2 x fsdp, 2 x tensor": dict(data=2, fsdp=2, tensor=2),
+    "pmap over 8": dict(data=8, compile="pmap"),
+}
+
+
+@functools.cache
+def built(dropout_rate):
+    # Every axis that can be cut is even. Without biases, as their gradients are rounding noise.
+    sizes = dict(vocabulary_rows=12, d_k=4, d_v=4, attention_biases=False, num_decoder_layers=1)
+    model = Transformer(small(dropout_rate=dropout_rate, **sizes))
+    # At a rate that learns: at a wild one rounding errors grow from step to step.
+    optimizer = make_optimizer(short(steps=STEPS, learning_rate_scale=0.1), 12)
+    return (
+        make_loss_fn(model, 0.1),
+        optimizer,
+        lambda seed: make_train_state(model, optimizer, seed),
+    )
+
+
+@functools.cache
+def trained(microbatches=1, dropout_rate=0.0, **layout):
+    """Losses of each step, and the parameters afterwards."""
+    loss_fn, optimizer, make_state = built(dropout_rate)
+    devices = make_devices(**layout)
+    state = devices.compile_init(make_state)(7)
+    train_step = devices.compile_train_step(
+        make_train_step(
+            loss_fn,
+            optimizer,
+            microbatches=microbatches,
+            row_groups=devices.row_groups,
+            axis_name=devices.axis_name,
+            gather=devices.gather,
+            scatter=devices.scatter,
+        ),
+        state,
+    )
+    losses = []
+    for _ in range(STEPS):
+        state, metrics = train_step(state, devices.put_batch(unequal_batch(rows=16)))
+        losses.append(metrics.loss / metrics.tokens)
+    return np.array(jax.device_get(losses)), jax.device_get(state.params)
+
+
+def assert_same(actual, expected):
+    np.testing.assert_allclose(actual[0], expected[0], rtol=1e-5)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), actual[1], expected[1]
+    )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_twenty_steps_on_any_layout_are_those_of_one_device(layout):
+    losses = trained(data=1)[0]
+    assert losses[-1] < 0.9 * losses[0]
+    assert_same(trained(**layout), trained(data=1))
+
+
+@pytest.mark.parametrize(
+    ("microbatches", "layout"),
+    [(2, dict(data=1)), (4, dict(data=1)), (4, dict(data=2, fsdp=2))],
+    ids=["2", "4", "4 on 2 x 2"],
+)
+def test_twenty_steps_in_microbatches_are_those_of_whole_batches(microbatches, layout):
+    assert_same(trained(microbatches=microbatches, **layout), trained(data=1))
+
+
+@pytest.mark.parametrize(
+    "layout", [layout for layout in LAYOUTS.values() if "compile" not in layout]
+)
+def test_dropout_is_the_same_on_any_layout_of_jit(layout):
+    assert_same(trained(dropout_rate=0.3, **layout), trained(dropout_rate=0.3, data=1))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_an_evaluation_is_the_same_on_any_layout(layout):
+    loss_fn, _, make_state = built(0.0)
+    params = jax.jit(make_state)(7).params
+    batch = unequal_batch(rows=16)
+    devices = make_devices(**layout)
+    evaluate = devices.compile(make_eval_step(loss_fn, devices.axis_name, devices.gather))
+    actual = evaluate(devices.put(params), devices.put_batch(batch))
+    expected = jax.jit(make_eval_step(loss_fn))(params, batch)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
