@@ -23,14 +23,14 @@ from ml_collections import config_flags
 from t2t_jax.cli.batches import train_batches
 from t2t_jax.cli.prepare import prepare
 from t2t_jax.cli.sections import Sections, read_sections
+from t2t_jax.cli.steps import train_step_of
 from t2t_jax.data.batches import Batches, BucketedBatches, PackedBatches
 from t2t_jax.data.feed import feed
 from t2t_jax.data.prepared import Prepared, PreparedSplit
 from t2t_jax.devices import make_devices
 from t2t_jax.model.families import make_model
-from t2t_jax.training.loss import make_loss_fn
 from t2t_jax.training.optimizer import make_optimizer
-from t2t_jax.training.step import make_train_state, make_train_step
+from t2t_jax.training.step import make_train_state
 
 # The paper's batches, on eight devices.
 _TOKENS_PER_BATCH, _ROW_MULTIPLE = 25_000, 8
@@ -122,12 +122,10 @@ def feed_against_step(sections: Sections, prepared: Prepared) -> dict[str, Any]:
     batches = train_batches(prepared, sections, devices)
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
-    training = sections.training
-    loss_fn = make_loss_fn(
-        model, training.label_smoothing, training.loss_chunk_tokens, training.label_smoothing_mass
+    state = devices.compile_init(lambda seed: make_train_state(model, optimizer, seed))(
+        sections.seed
     )
-    step = devices.compile_train_step(make_train_step(loss_fn, optimizer))
-    state = devices.compile(lambda seed: make_train_state(model, optimizer, seed))(sections.seed)
+    step = devices.compile_train_step(train_step_of(sections, devices, model, optimizer), state)
     for batch in _one_of_each_shape(batches):
         state, _ = step(state, devices.put_batch(batch))
     # They take turns: what else the machine does hits both alike. The fastest round counts.
