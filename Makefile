@@ -3,15 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PARITY_VENV := .venv-parity
+TPU_VENV := .venv-tpu
 # Its CPU build is enough, where the package index offers one under this version.
 TORCH := torch==2.13.0
 
-.PHONY: help quickstart test parity format
+.PHONY: help quickstart test parity tpu-check format
 
 help:
 	@echo "make quickstart   train a small ablation on the embedded corpus and print its table"
 	@echo "make test         format, lint, imports, types, tests"
 	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (installs them apart)"
+	@echo "make tpu-check    compile the steps of base for a Cloud TPU, without one (installs apart)"
 	@echo "make format       let ruff format the code"
 
 $(VENV)/installed: pyproject.toml
@@ -32,7 +34,7 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
-	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=auto --maxprocesses=4 -m 'not parity'
+	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=auto --maxprocesses=4 -m 'not parity and not tpu'
 
 $(PARITY_VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(PARITY_VENV)
@@ -43,6 +45,15 @@ $(PARITY_VENV)/installed: pyproject.toml
 
 parity: $(PARITY_VENV)/installed
 	JAX_PLATFORMS=cpu $(PARITY_VENV)/bin/pytest -m parity tests/interop tests/parity
+
+$(TPU_VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(TPU_VENV)
+	$(TPU_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(TPU_VENV)/bin/python -m pip install --quiet --editable '.[tpu,test]'
+	touch $@
+
+tpu-check: $(TPU_VENV)/installed
+	JAX_PLATFORMS=cpu $(TPU_VENV)/bin/pytest -m tpu tests/tpu
 
 format: $(VENV)/installed-test
 	$(BIN)/ruff format .

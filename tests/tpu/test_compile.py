@@ -1,0 +1,109 @@
+"""The real steps of the base model, compiled for a slice of a Cloud TPU by its own compiler.
+
+No TPU is needed, only the extra `tpu`, which brings the compiler: `make tpu-check`.
+"""
+
+import functools
+import re
+
+import jax
+import numpy as np
+import pytest
+
+from configs import base
+from experiments.traffic import compile_step, traffic
+from t2t_jax.cli.sections import read_sections
+from t2t_jax.decoding.translate import make_decode
+from t2t_jax.devices import make_devices
+from t2t_jax.model.families import make_model, parameter_shapes
+
+pytest.importorskip("libtpu", reason="the extra `tpu` is not installed")
+pytestmark = pytest.mark.tpu
+
+GIB = 2**30
+MEMORY = 16 * GIB  # of a v5e chip
+ROWS, LENGTH = 96, 256  # the paper's 25,000 tokens on each side
+SENTENCES, WORDS = 128, 64  # translated at once
+
+
+@pytest.fixture(scope="module", autouse=True)
+def all_optimisations():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TPU_SKIP_MDS_QUERY", "1")  # asks no cloud which machine this is
+        jax.config.update("jax_disable_most_optimizations", False)
+        yield
+        jax.config.update("jax_disable_most_optimizations", True)
+
+
+@functools.cache
+def chips():
+    """Eight chips of two hosts."""
+    from jax.experimental import topologies
+
+    topology = topologies.get_topology_desc(
+        platform="tpu", topology_name="v5e:2x4", chips_per_host_bounds=(2, 2, 1)
+    )
+    return tuple(topology.devices)
+
+
+def sections(**changes):
+    config = base.get_config()
+    config.update_from_flattened_dict({"model.dtype": "bfloat16"} | changes)
+    return read_sections(config)
+
+
+@functools.cache
+def step():
+    return compile_step(sections(), make_devices(devices=chips()), ROWS, LENGTH)
+
+
+def peak(memory) -> int:
+    return (
+        memory.argument_size_in_bytes
+        + memory.output_size_in_bytes
+        + memory.temp_size_in_bytes
+        - memory.alias_size_in_bytes
+    )
+
+
+def test_the_training_step_fits_and_gives_the_old_states_memory_to_the_new_one():
+    state_bytes = 3 * step().param_bytes  # parameters, and Adam's two means
+    assert step().memory.alias_size_in_bytes >= state_bytes
+    assert peak(step().memory) < MEMORY / 2
+
+
+def test_data_parallelism_moves_gradients_in_float32_and_nothing_else():
+    moved = traffic(step().text)
+    table_bytes = 4 * 40_960 * 512
+    # The compiler sums the gradient of the shared table as embedding and as output one by one.
+    assert moved["all-reduce"] == pytest.approx(step().param_bytes + table_bytes, rel=0.001)
+    assert sum(moved.values()) == moved["all-reduce"]
+    summed = re.findall(r"= (.*?) all-reduce(?:-start)?\(", step().text)
+    assert summed and not any("bf16" in shapes for shapes in summed)
+
+
+def test_the_beam_search_fits_and_moves_nothing_but_its_results():
+    config = sections()
+    devices = make_devices(devices=chips())
+    model = make_model(config.model)
+    decode = make_decode(model, config.decoding, config.data.vocabulary_size)
+    sources = np.zeros((SENTENCES, WORDS), np.int32)
+    lowered = devices.lower_by_row(decode, parameter_shapes(model), sources)
+    compiled = lowered.compile()
+    results = jax.tree.leaves(lowered.out_info)
+    result_bytes = sum(leaf.size * leaf.dtype.itemsize for leaf in results)
+    assert peak(compiled.memory_analysis()) < MEMORY / 2
+    assert sum(traffic(compiled.as_text()).values()) <= 2 * result_bytes < 2**20
+
+
+def test_a_chunked_loss_never_holds_the_logits_of_the_batch():
+    def temporary_bytes(chunk):
+        one_layer = {"model.num_encoder_layers": 1, "model.num_decoder_layers": 1}
+        config = sections(**one_layer, **{"training.loss_chunk_tokens": chunk})
+        devices = make_devices(data=1, devices=chips())
+        return compile_step(config, devices, ROWS // 4, LENGTH).memory.temp_size_in_bytes
+
+    whole, chunked = temporary_bytes(0), temporary_bytes(1_024)
+    logits_bytes = 4 * ROWS // 4 * LENGTH * 40_960
+    print(f"{whole / GIB:.2f} GiB with all logits, {chunked / GIB:.2f} GiB in chunks")
+    assert chunked < logits_bytes < whole
