@@ -1,9 +1,16 @@
-"""Corpus BLEU as sacreBLEU counts it, with the signature that makes it comparable (Post 2018)."""
+"""Corpus BLEU as sacreBLEU counts it, with the signature that makes it comparable (Post 2018).
+
+The counts of each sentence, summed over any sentences, give the BLEU of these.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+from jaxtyping import Int, Integer
 from sacrebleu.metrics.bleu import BLEU
+
+_ORDERS = 4  # n-grams of one to so many words
 
 
 class Bleu(NamedTuple):
@@ -23,6 +30,48 @@ def bleu(
     Raises:
       ValueError: there are no lines, or not as many hypotheses as references.
     """
+    _check_lines(hypotheses, references)
+    # force: no warning that the text looks tokenised; captions of a toy grammar may well.
+    metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
+    score = metric.corpus_score(hypotheses, [references]).score
+    return Bleu(score, str(metric.get_signature()))
+
+
+def sentence_statistics(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokenizer: str = "13a",
+    lowercase: bool = False,
+) -> Int[np.ndarray, "sentences 10"]:
+    """What BLEU counts of each sentence: words of hypothesis and reference, matches, n-grams.
+
+    Matches and n-grams of the hypothesis are four counts each, of n = 1 to 4.
+
+    Raises:
+      ValueError: as `bleu`.
+    """
+    _check_lines(hypotheses, references)
+    # effective_order: or sacreBLEU warns of a score that is not looked at here.
+    metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True, effective_order=True)
+    statistics = np.zeros((len(hypotheses), 2 + 2 * _ORDERS), np.int64)
+    for row, hypothesis, reference in zip(statistics, hypotheses, references, strict=True):
+        found = metric.sentence_score(hypothesis, [reference])
+        row[:] = [found.sys_len, found.ref_len, *found.counts, *found.totals]
+    return statistics
+
+
+def bleu_of(statistics: Integer[np.ndarray, " 10"]) -> float:
+    """BLEU in percent of `sentence_statistics` summed over sentences."""
+    hypothesis_words, reference_words, *counts = statistics.tolist()
+    matches, totals = counts[:_ORDERS], counts[_ORDERS:]
+    found = BLEU.compute_bleu(
+        matches, totals, hypothesis_words, reference_words, smooth_method="exp"
+    )
+    return found.score
+
+
+def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references):
         raise ValueError(
             f"BLEU needs a reference for each hypothesis, but there are {len(hypotheses)} "
@@ -30,7 +79,3 @@ def bleu(
         )
     if not hypotheses:
         raise ValueError("BLEU needs at least one line, but there are none")
-    # force: no warning that the text looks tokenised; captions of a toy grammar may well.
-    metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
-    score = metric.corpus_score(hypotheses, [references]).score
-    return Bleu(score, str(metric.get_signature()))

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from t2t_jax.evaluation.bleu import bleu
+from t2t_jax.evaluation.bleu import bleu, bleu_of, sentence_statistics
 from t2t_jax.evaluation.config import EvaluationConfig
 
 
@@ -46,6 +46,26 @@ def test_the_number_of_lines_must_agree():
 def test_no_lines_are_refused_in_words():
     with pytest.raises(ValueError, match="at least one line"):
         bleu([], [])
+
+
+def test_the_statistics_of_a_sentence_are_counts():
+    [counts] = sentence_statistics(["the cat sat on the mat"], ["the cat lay on the mat today"])
+    assert counts.tolist() == [6, 7, 5, 3, 1, 0, 6, 5, 4, 3]
+
+
+@pytest.mark.parametrize("options", [{}, {"lowercase": True}, {"tokenizer": "char"}])
+def test_the_sum_of_the_sentences_statistics_is_corpus_bleu_exactly(options):
+    hypotheses = ["Ein hund läuft heim.", "", "Zwei Männer stehen (dort) vor dem Haus!", "nein"]
+    references = ["Ein Hund läuft heim.", "Ja.", "Zwei Männer stehen vor einem Haus!", "Nein"]
+    for chosen in (slice(None), slice(2), slice(1, 2), slice(3, None)):
+        statistics = sentence_statistics(hypotheses[chosen], references[chosen], **options)
+        expected = bleu(hypotheses[chosen], references[chosen], **options).score
+        assert bleu_of(statistics.sum(0)) == expected
+
+
+def test_statistics_need_a_reference_for_each_line():
+    with pytest.raises(ValueError, match="there are 2 hypotheses and 1 references"):
+        sentence_statistics(["a", "b"], ["a"])
 
 
 @pytest.mark.parametrize("tokenizer", ["13a", "intl", "char", "zh", "none"])

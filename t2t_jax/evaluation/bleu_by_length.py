@@ -1,0 +1,58 @@
+"""BLEU of short and of long sentences apart, by words of the source."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from t2t_jax.evaluation.bleu import bleu_of
+
+# Lowest and highest number of words. The same for every corpus, so that scores can be compared;
+# the last has no end.
+BINS: tuple[tuple[int, int | None], ...] = (
+    (1, 5),
+    (6, 10),
+    (11, 15),
+    (16, 20),
+    (21, 30),
+    (31, None),
+)
+
+
+class LengthScore(NamedTuple):
+    """The sentences of one bin."""
+
+    words: tuple[int, int | None]  # of the source, lowest and highest
+    sentences: int
+    bleu: float  # percent
+
+
+def num_words(sentences: Sequence[str]) -> list[int]:
+    """How many words each sentence has, with white space between them."""
+    return [len(sentence.split()) for sentence in sentences]
+
+
+def bleu_by_length(
+    statistics: Int[np.ndarray, "sentences 10"], source_words: Sequence[int]
+) -> list[LengthScore]:
+    """BLEU of the sentences of each of `BINS`, from `bleu.sentence_statistics`.
+
+    A bin without sentences is left out; a source without words counts for the first.
+
+    Raises:
+      ValueError: there are not as many sources as sentences.
+    """
+    if len(statistics) != len(source_words):
+        raise ValueError(
+            f"BLEU by length needs the length of every source, but there are {len(source_words)} "
+            f"lengths and {len(statistics)} sentences"
+        )
+    words = np.maximum(source_words, 1)
+    scores = []
+    for low, high in BINS:
+        chosen = (low <= words) & (words <= (np.inf if high is None else high))
+        if chosen.any():
+            score = bleu_of(statistics[chosen].sum(0))
+            scores.append(LengthScore((low, high), int(chosen.sum()), score))
+    return scores
