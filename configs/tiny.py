@@ -115,6 +115,8 @@ def get_config() -> ConfigDict:
     evaluation.bleu_tokenizer = "13a"  # of sacreBLEU
     evaluation.bleu_lowercase = False  # BLEU regards case
     evaluation.bleu_on_dev = False  # translating test is enough
+    evaluation.bleu_on_long = False  # as much work again as test; embedded corpus only
+    evaluation.num_probes = 500  # of each kind, when test is scored; embedded corpus only
 
     config.devices = devices = ConfigDict()
     devices.data = -1  # copies of the model, over which a batch is cut; -1: as many as fit

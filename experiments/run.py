@@ -69,8 +69,11 @@ def _train_and_score(this_run: Run, directory: Path) -> dict[str, Any]:
     training = record.read_json(directory / "training.json")
 
     start = time.monotonic()
-    bleu_on_dev = this_run.config["evaluation"]["bleu_on_dev"]
-    scores = score.score_splits(directory, {"dev": bleu_on_dev, "test": True})
+    evaluation = this_run.config["evaluation"]
+    splits = {"dev": evaluation["bleu_on_dev"], "test": True}
+    if evaluation["bleu_on_long"]:
+        splits["long"] = True
+    scores = score.score_splits(directory, splits)
     seconds = {"train": training["seconds"], "score": time.monotonic() - start}
     return _record(this_run, training, scores, seconds)
 

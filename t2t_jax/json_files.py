@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 
-def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Writes the whole file or nothing: a killed process leaves no half of it."""
+def write_json(path: Path, values: dict[str, Any], *, indent: int | None = 2) -> None:
+    """Writes the whole file or nothing: a killed process leaves no half of it.
+
+    Without `indent` it is one line, for numbers that nobody reads.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(values, indent=indent, ensure_ascii=False)
+    partial.write_text(text + "\n", encoding="utf-8")
     os.replace(partial, path)
 
 

@@ -3,15 +3,16 @@
     t2t-jax score --workdir=W --split=test
 
 Prints the scores as JSON, and leaves them in W/scores: perplexity and accuracy, of a translation
-model also BLEU (the translations are in W/translations), of a classifier the accuracy of each
-class, of a language model what a unigram and a bigram model reach.
+model also BLEU, of all sentences and by their length (the translations are in W/translations, what
+BLEU counts of each in W/scores/SPLIT.sentences.json), of a classifier the accuracy of each class,
+of a language model what a unigram and a bigram model reach.
 """
 
 import dataclasses
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,11 @@ from t2t_jax.cli.translate import translate_with
 from t2t_jax.cli.workdir_flags import define_workdir_flags
 from t2t_jax.data.corpus import read_examples, read_pairs
 from t2t_jax.data.prepared import Prepared
-from t2t_jax.evaluation.bleu import bleu
+from t2t_jax.evaluation.bleu import bleu, sentence_statistics
+from t2t_jax.evaluation.bleu_by_length import bleu_by_length, num_words
+from t2t_jax.evaluation.likelihood import log_likelihoods
 from t2t_jax.evaluation.ngram import Sentences, most_frequent_accuracy, ngram_perplexities
+from t2t_jax.evaluation.probes import probe_scores
 from t2t_jax.json_files import write_json
 from t2t_jax.training.loss import perplexity
 
@@ -41,7 +45,8 @@ def score(
 
     Every task: perplexity (unsmoothed) and accuracy of what is to be predicted. Also, by task:
 
-    translation                BLEU (percent), which is most of the work, if `translates`
+    translation                BLEU (percent), which is most of the work, if `translates`; and
+                               with `test` of the embedded corpus the share of probes it gets right
     language_modelling         perplexity of a unigram and of a bigram model of the same text
     masked_language_modelling  accuracy of guessing the most frequent token
     classification             accuracy of each class
@@ -112,7 +117,9 @@ def _score(
     }
     match sections.data.task:
         case "translation" if translates:
-            scores |= _bleu_scores(trained, split, workdir / "translations" / f"{split}.txt")
+            scores |= _bleu_scores(trained, split, workdir)
+            if split == "test" and (probes := _probe_scores(trained)):
+                scores["probes"] = probes
         case "language_modelling":
             scores |= _ngram_scores(prepared, split)
         case "masked_language_modelling":
@@ -125,28 +132,56 @@ def _score(
     return scores
 
 
-def _bleu_scores(
-    trained: run_directory.Trained, split: str, translations_path: Path
-) -> dict[str, Any]:
+def _bleu_scores(trained: run_directory.Trained, split: str, workdir: Path) -> dict[str, Any]:
     sections = trained.sections
     sources, references = map(list, zip(*read_pairs(sections.data, split), strict=True))
     translations = [best[0].text for best in translate_with(trained, sources)]
+    options: dict[str, Any] = {
+        "tokenizer": sections.evaluation.bleu_tokenizer,
+        "lowercase": sections.evaluation.bleu_lowercase,
+    }
+    result = bleu(translations, references, **options)
+    statistics = sentence_statistics(translations, references, **options)
+    words = num_words(sources)
+    of_sentences = {
+        "bleu_signature": result.signature,
+        "source_words": words,
+        "statistics": statistics.tolist(),
+    }
     if hosts.is_first():
+        translations_path = workdir / "translations" / f"{split}.txt"
         translations_path.parent.mkdir(parents=True, exist_ok=True)
         lines = "".join(line + "\n" for line in translations)
         translations_path.write_text(lines, encoding="utf-8")
-    result = bleu(
-        translations,
-        references,
-        tokenizer=sections.evaluation.bleu_tokenizer,
-        lowercase=sections.evaluation.bleu_lowercase,
-    )
+        write_json(workdir / "scores" / f"{split}.sentences.json", of_sentences, indent=None)
     return {
         "bleu": result.score,
         "bleu_signature": result.signature,
+        "bleu_by_length": [score._asdict() for score in bleu_by_length(statistics, words)],
         "sentences": len(sources),
         "decoding": dataclasses.asdict(sections.decoding),
     }
+
+
+def _probe_scores(trained: run_directory.Trained) -> dict[str, float]:
+    """The share of each kind of probes that the model gets right; none of other corpora."""
+    data = trained.sections.data
+    if data.source != "embedded":
+        return {}
+
+    def of_pairs(sources: Sequence[str], targets: Sequence[str]):
+        return log_likelihoods(
+            sources,
+            targets,
+            trained.model,
+            trained.params,
+            trained.vocabulary,
+            compile=trained.devices.compile_by_row,
+            row_multiple=trained.devices.num_data,
+        )
+
+    languages = (data.source_language, data.target_language)
+    return probe_scores(languages, trained.sections.evaluation.num_probes, of_pairs)
 
 
 def _ngram_scores(prepared: Prepared, split: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from ml_collections import ConfigDict
 
 from t2t_jax.config_checks import check_types
 from t2t_jax.data.config import DataConfig
+from t2t_jax.data.corpus import split_names
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.devices import Compile
 from t2t_jax.evaluation.config import EvaluationConfig
@@ -114,6 +115,11 @@ def _check_task(sections: Sections) -> None:
         raise ValueError(
             "data.batching='packed' does not go with model.family='recurrent', whose state would "
             "run on from one sentence into the next: it needs 'bucketed'"
+        )
+    if sections.evaluation.bleu_on_long and "long" not in split_names(sections.data):
+        raise ValueError(
+            f"evaluation.bleu_on_long=True does not go with data.source={sections.data.source!r}: "
+            "only the embedded corpus has a split of long sentences, and not to classify"
         )
     if task == "classification" and sections.training.label_smoothing > 0:
         raise ValueError(

@@ -1,7 +1,7 @@
 """What a run leaves in its directory, and how a verb takes it up again.
 
 config.json  vocabulary.model  classes.txt  checkpoints/  metrics.jsonl  tensorboard/  training.json
-translations/SPLIT.txt  scores/SPLIT.json
+translations/SPLIT.txt  scores/SPLIT.json  scores/SPLIT.sentences.json
 
 vocabulary.model is a directory, a tokenizer's, where the run began with --init.
 classes.txt holds a name a line, in the order of the classes' numbers; only a classifier has it.

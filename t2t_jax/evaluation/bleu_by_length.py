@@ -23,7 +23,7 @@ BINS: tuple[tuple[int, int | None], ...] = (
 class LengthScore(NamedTuple):
     """The sentences of one bin."""
 
-    words: tuple[int, int | None]  # of the source, lowest and highest
+    words: list[int | None]  # of the source, lowest and highest; a list, as JSON gives it back
     sentences: int
     bleu: float  # percent
 
@@ -54,5 +54,5 @@ def bleu_by_length(
         chosen = (low <= words) & (words <= (np.inf if high is None else high))
         if chosen.any():
             score = bleu_of(statistics[chosen].sum(0))
-            scores.append(LengthScore((low, high), int(chosen.sum()), score))
+            scores.append(LengthScore([low, high], int(chosen.sum()), score))
     return scores

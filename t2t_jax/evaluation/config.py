@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal, no_type_check
 
-from t2t_jax.config_checks import check_types
+from t2t_jax.config_checks import check_at_least, check_types
 
 # Those of sacreBLEU that need neither a download nor another package.
 BleuTokenizer = Literal["13a", "intl", "char", "zh", "none"]
@@ -22,6 +22,9 @@ class EvaluationConfig:
     bleu_tokenizer: BleuTokenizer  # sacreBLEU's name for it; "13a" is the one of published scores
     bleu_lowercase: bool  # False: case counts
     bleu_on_dev: bool  # whether an experiment translates dev too, which the paper's Table 3 reports
+    bleu_on_long: bool  # whether it also translates the embedded corpus's long sentences
+    num_probes: int  # of each kind that the direction has, embedded corpus only; 0: none
 
     def __post_init__(self) -> None:
         check_types("evaluation", self)
+        check_at_least("evaluation", self, 0, ["num_probes"])

@@ -22,6 +22,7 @@ OVERRIDES = {
     "decoding.beam_size": 2,
     "decoding.max_extra_tokens": 3,
     "decoding.tokens_per_batch": 100_000,
+    "evaluation.num_probes": 2,
     "devices.data": 1,
 }
 

@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from t2t_jax.cli import score, train, translate
 from t2t_jax.cli.sections import read_sections
 from t2t_jax.cli.workdir import read_config
+from t2t_jax.evaluation.bleu import bleu_of
+from t2t_jax.evaluation.bleu_by_length import bleu_by_length
 from t2t_jax.training.metrics_file import read_metrics
 from tests.cli.command import command, process
 from tests.cli.configs import smallest_config
@@ -54,8 +57,26 @@ def test_scores_are_written_with_what_makes_them_comparable(trained):
     assert "tok:13a" in scores["bleu_signature"]
     assert scores["direction"] == "en-de"
     assert scores["sentences"] == 100
+    assert scores["probes"].keys() == {"order", "pronoun"}
+    assert all(0 <= share <= 1 for share in scores["probes"].values())
     translations = (trained / "translations" / "test.txt").read_text().split("\n")
     assert len(translations) == 101
+    # Made of the translations as they lie there.
+    sentences = json.loads((trained / "scores" / "test.sentences.json").read_text())
+    assert sentences["bleu_signature"] == scores["bleu_signature"]
+    statistics = np.array(sentences["statistics"])
+    assert bleu_of(statistics.sum(0)) == scores["bleu"]
+    by_length = bleu_by_length(statistics, sentences["source_words"])
+    assert scores["bleu_by_length"] == [score._asdict() for score in by_length]
+    assert len(by_length) > 1
+
+
+def test_long_is_a_split_of_the_embedded_corpus_alone(cache, tmp_path):
+    changes = {"data.source": "text", "data.directory": str(tmp_path)}
+    read_sections(smallest_config(cache, **changes))
+    with pytest.raises(ValueError, match="bleu_on_long=True does not go with data.source='text'"):
+        read_sections(smallest_config(cache, **changes, **{"evaluation.bleu_on_long": True}))
+    read_sections(smallest_config(cache, **{"evaluation.bleu_on_long": True}))
 
 
 def test_an_unknown_split_is_told(trained):

@@ -68,18 +68,31 @@ def test_statistics_need_a_reference_for_each_line():
         sentence_statistics(["a", "b"], ["a"])
 
 
+OPTIONS = {
+    "bleu_tokenizer": "13a",
+    "bleu_lowercase": False,
+    "bleu_on_dev": False,
+    "bleu_on_long": False,
+    "num_probes": 0,
+}
+
+
 @pytest.mark.parametrize("tokenizer", ["13a", "intl", "char", "zh", "none"])
 def test_every_allowed_tokenizer_scores(tokenizer):
-    config = EvaluationConfig(bleu_tokenizer=tokenizer, bleu_lowercase=False, bleu_on_dev=False)
+    config = EvaluationConfig(**OPTIONS | {"bleu_tokenizer": tokenizer})
     lines = ["Ein Hund läuft über die Wiese."]
     assert bleu(lines, lines, tokenizer=config.bleu_tokenizer).score == pytest.approx(100)
 
 
-def test_an_unknown_tokenizer_is_refused_in_words():
-    with pytest.raises(ValueError, match="evaluation.bleu_tokenizer='moses' is not one of '13a'"):
-        EvaluationConfig(bleu_tokenizer="moses", bleu_lowercase=False, bleu_on_dev=False)
-
-
-def test_a_wrong_type_is_refused_by_name():
-    with pytest.raises(TypeError, match="bleu_lowercase"):
-        EvaluationConfig(bleu_tokenizer="13a", bleu_lowercase=1, bleu_on_dev=False)
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        ({"bleu_tokenizer": "moses"}, ValueError, "evaluation.bleu_tokenizer='moses' is not one"),
+        ({"bleu_lowercase": 1}, TypeError, "bleu_lowercase"),
+        ({"bleu_on_long": "yes"}, TypeError, "bleu_on_long"),
+        ({"num_probes": -1}, ValueError, "evaluation.num_probes=-1 must be at least 0"),
+    ],
+)
+def test_what_is_not_allowed_is_told_by_name(change, error, sentence):
+    with pytest.raises(error, match=sentence):
+        EvaluationConfig(**OPTIONS | change)

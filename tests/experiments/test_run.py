@@ -79,6 +79,16 @@ def test_training_gets_the_rows_locked_config_with_the_seed(verbs, directory):
     assert verbs.calls[1:] == [("score", {"dev": False, "test": True})]
 
 
+def test_long_sentences_are_translated_where_the_config_says_so(verbs, tmp_path):
+    config = tiny.get_config()
+    config.evaluation.bleu_on_long = config.evaluation.bleu_on_dev = True
+    row = quickstart.TABLE.rows(config).named("base")
+    prepared = record.make_run(quickstart.TABLE, row, config, seed=0)
+    record.write_run(tmp_path, prepared)
+    assert run.run(tmp_path)["scores"].keys() == {"dev", "test", "long"}
+    assert verbs.calls[1:] == [("score", {"dev": True, "test": True, "long": True})]
+
+
 def test_a_finished_run_calls_no_verb(verbs, directory):
     first = run.run(directory)
     verbs.calls.clear()
