@@ -8,8 +8,17 @@ from ml_collections import ConfigDict
 
 from experiments import record
 from experiments.ablation import Table
+from t2t_jax.evaluation.bleu import bleu_of, sentence_statistics
+from t2t_jax.evaluation.bleu_by_length import bleu_by_length, num_words
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
+
+_SOURCES = [
+    f"the {one} sees {' '.join(['the small'] * words)} {other}"
+    for words in (1, 2, 4, 6)
+    for one in ("dog", "cat", "man", "girl", "bird")
+    for other in ("tree", "house", "lake", "road", "garden")
+]
 
 
 def write_record(
@@ -53,3 +62,26 @@ def write_record(
     ]
     (directory / "metrics.jsonl").write_text("\n".join(lines) + '\n{"step": 4, "sp')
     return directory
+
+
+def write_translations(directory: Path, *, wrong_every: int, split: str = "test") -> None:
+    """Scores of a split, as of translations of which every so manieth has a wrong word."""
+    lines = [
+        source.replace("sees", "hears") if place % wrong_every == 0 else source
+        for place, source in enumerate(_SOURCES)
+    ]
+    statistics, words = sentence_statistics(lines, _SOURCES), num_words(_SOURCES)
+    record.write_json(
+        directory / "scores" / f"{split}.sentences.json",
+        {
+            "bleu_signature": SIGNATURE,
+            "source_words": words,
+            "statistics": statistics.tolist(),
+        },
+    )
+    values = record.read_json(directory / record.RECORD_FILE)
+    values["scores"].setdefault(split, {}).update(
+        bleu=bleu_of(statistics.sum(0)),
+        bleu_by_length=[score._asdict() for score in bleu_by_length(statistics, words)],
+    )
+    record.write_json(directory / record.RECORD_FILE, values)

@@ -1,0 +1,1 @@
+"""Summaries and what their runs left -> figures."""

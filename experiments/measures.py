@@ -1,0 +1,70 @@
+"""What a table measures of its rows: where a number lies in a record, and its mean over seeds."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from experiments.leaves import Leaf, records_of
+from t2t_jax.evaluation.significance import mean_interval
+
+
+class Measure(NamedTuple):
+    """A score that every finished run has, or may have."""
+
+    name: str  # of its columns in CSV
+    title: str  # of its column in print
+    short: str  # the same in a sentence, and after a Δ
+    split: str
+    keys: tuple[str, ...]  # where it lies in the scores of the split
+    digits: int  # after the decimal point
+    is_better: int = 1  # 1: more is better, -1: less is
+    factor: float = 1.0  # from the record's unit to that of the table
+    is_logarithmic: bool = False  # whether its logarithm is what is compared
+    is_bleu: bool = False  # and so can be made anew from the counts of any sentences
+
+    def value(self, record: dict[str, Any]) -> float | None:
+        """The number in a record; None where it was not measured."""
+        found: Any = record.get("scores", {}).get(self.split, {})
+        for key in self.keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return None if found is None else self.factor * found
+
+    def compared(self, value: float) -> float:
+        """The number that tests and intervals of differences are about."""
+        if not self.is_logarithmic:
+            return value
+        return math.log(value) if value > 0 else math.nan
+
+
+PERPLEXITY = Measure(
+    "dev_perplexity", "PPL (dev)", "PPL", "dev", ("perplexity",), 2, -1, is_logarithmic=True
+)
+DEV_BLEU = Measure("dev_bleu", "BLEU (dev)", "dev BLEU", "dev", ("bleu",), 1, is_bleu=True)
+TEST_BLEU = Measure("test_bleu", "BLEU (test)", "BLEU", "test", ("bleu",), 1, is_bleu=True)
+LONG_BLEU = Measure("long_bleu", "BLEU (long)", "long BLEU", "long", ("bleu",), 1, is_bleu=True)
+PROBES = tuple(
+    Measure(f"probe_{kind}", f"{kind} (%)", f"{kind} probes", "test", ("probes", kind), 1, 1, 100.0)
+    for kind in ("order", "pronoun", "sense")
+)
+MEASURES = (PERPLEXITY, DEV_BLEU, TEST_BLEU, LONG_BLEU, *PROBES)
+
+
+class Mean(NamedTuple):
+    """Over seeds, in the unit of the table."""
+
+    mean: float
+    half_width: float | None  # of the 95 % interval (Student's t), which one seed lacks
+
+
+def values_of(measure: Measure, leaves: Iterable[Leaf]) -> list[float]:
+    """The measure of every finished run that has it."""
+    found = [measure.value(record) for record in records_of(leaves)]
+    return [value for value in found if value is not None]
+
+
+def mean(values: Sequence[float]) -> Mean | None:
+    """Mean and interval of the seeds; None of no values."""
+    if not values:
+        return None
+    return Mean(statistics.fmean(values), mean_interval(values))

@@ -1,0 +1,116 @@
+"""What is to be said below a table: how to read it, where it comes from, what is not comparable."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments import record, tables
+from experiments.effects import BOOTSTRAP, WELCH, Effect
+from experiments.leaves import Leaf, records_of
+
+# Beside a difference that is taken as real.
+MARK = "*"
+
+
+def notes(
+    leaves: Sequence[Leaf],
+    has_paper_base: bool,
+    effects: Mapping[str, Mapping[str, Effect]],
+) -> list[str]:
+    """Sentences below a table; `effects` by name of the measure and of the row."""
+    records = records_of(leaves)
+    if not records:
+        return []
+    sentences = [
+        "PPL: perplexity per token of the dev split; BLEU and probes: percent. Differences (Δ) are "
+        "to the base row. ±: half of the 95 % confidence interval of the mean over n seeds "
+        "(Student's t), not the standard deviation; one seed has none.",
+        *_tests([effect for by_row in effects.values() for effect in by_row.values()]),
+        *_bootstrapped(effects),
+    ]
+    facts = [
+        ("direction", "Direction", lambda values: values.get("direction")),
+        ("BLEU signatures", "BLEU signature", _signature),
+        ("vocabularies", "Vocabulary", lambda values: values.get("vocabulary_fingerprint")),
+        ("data", "Data", lambda values: values.get("data_fingerprint")),
+        ("commits", "Commit", lambda values: values.get("commit")),
+        ("hardware", "Hardware", lambda values: values.get("hardware")),
+    ]
+    for plural, label, value in facts:
+        sentences += _one_or_mixed(plural, label, [(v["row"], value(v)) for v in records])
+    if has_paper_base:
+        sentences.append(_paper_note(leaves[0].run.table, leaves[0].run.base))
+    return sentences
+
+
+def _tests(effects: Sequence[Effect]) -> list[str]:
+    """How it was decided what is real."""
+    used = {effect.test for effect in effects}
+    if not effects:
+        return []
+    if used == {""}:
+        return ["No difference was tested: that takes two seeds or more of a row and of the base."]
+    ways = []
+    if WELCH in used:
+        ways.append("Welch's t test over seeds, of PPL on its logarithm")
+    if BOOTSTRAP in used:
+        ways.append("a paired bootstrap over the sentences for BLEU where there is one seed")
+    return [
+        f"{MARK}: differs from the base row at the 5 % level, two-sided, after Holm's correction "
+        f"over the rows of the table, each measure by itself. The test is {', and '.join(ways)}. "
+        f"What was tested and has no {MARK} is within noise."
+    ]
+
+
+def _bootstrapped(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:
+    rows: dict[str, set[str]] = {WELCH: set(), BOOTSTRAP: set()}
+    for by_row in effects.values():
+        for row, effect in by_row.items():
+            rows.get(effect.test, set()).add(row)
+    if not rows[BOOTSTRAP]:
+        return []
+    which = f" ({', '.join(sorted(rows[BOOTSTRAP]))})" if rows[WELCH] else ""
+    return [
+        f"A bootstrap over sentences{which} knows nothing of the noise between seeds, which may be "
+        "larger: two seeds or more are worth more than it."
+    ]
+
+
+def _signature(values: dict) -> str | None:
+    return values.get("scores", {}).get("test", {}).get("bleu_signature")
+
+
+_COMPARABLE = {
+    "vocabularies": "perplexities are not comparable",
+    "direction": "scores are not comparable",
+    "BLEU signatures": "BLEU is not comparable",
+    "data": "scores are not comparable",
+}
+
+
+def _one_or_mixed(plural: str, label: str, found: Sequence[tuple[str, str | None]]) -> list[str]:
+    rows_by_value: dict[str, list[str]] = {}
+    for row, value in found:
+        if value is not None:
+            rows_by_value.setdefault(str(value), []).append(row)
+    if not rows_by_value:
+        return []
+    if len(rows_by_value) == 1:
+        return [f"{label}: {next(iter(rows_by_value))}."]
+    parts = [f"{value} ({', '.join(dict.fromkeys(rows))})" for value, rows in rows_by_value.items()]
+    why = _COMPARABLE.get(plural)
+    head = f"Warning: mixed {plural}, {why}" if why else f"Mixed {plural}"
+    return [f"{head}: {'; '.join(parts)}."]
+
+
+def _paper_note(table_name: str, base: dict[str, Any]) -> str:
+    """What of the paper's recipe the base departs from, beside the model that it shares."""
+    here = record.flat_dict(base)
+    differences = [
+        f"{key.partition('.')[2]}={here[key]} (paper {value})"
+        for key, value in tables.find_table(table_name).paper_recipe.items()
+        if key in here and here[key] != value
+    ]
+    where = "The paper's PPL and BLEU are of newstest2013, BLEU by its own script"
+    if not differences:
+        return f"{where}."
+    return f"{where}; this base has the paper's model, but {', '.join(differences)}."

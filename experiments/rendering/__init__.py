@@ -1,0 +1,1 @@
+"""Summaries -> text: Markdown, CSV, LaTeX, HTML."""

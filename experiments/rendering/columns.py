@@ -1,0 +1,140 @@
+"""The columns of a printed table: titles, and the text of each row's cells."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from experiments.measures import (
+    DEV_BLEU,
+    LONG_BLEU,
+    MEASURES,
+    PERPLEXITY,
+    PROBES,
+    TEST_BLEU,
+    Mean,
+    Measure,
+)
+from experiments.notes import MARK
+from experiments.summary import RowSummary, TableSummary
+
+
+class Cell(NamedTuple):
+    """What stands in one place of a table."""
+
+    text: str = ""
+    is_marked: bool = False  # its difference to the base row is taken as real
+
+    def __str__(self) -> str:
+        return f"{self.text} {MARK}" if self.is_marked else self.text
+
+
+class Column(NamedTuple):
+    """A column, and what it says of a row."""
+
+    title: str
+    cell: Callable[[RowSummary], Cell]
+    is_text: bool = False  # words, not numbers
+    is_sentence: bool = False  # what the marks say already
+
+
+def columns(table: TableSummary) -> list[Column]:
+    """Those in which some row of this table has something to say."""
+    return [
+        column
+        for column in _all_columns(table)
+        if column.title in _ALWAYS or any(column.cell(row).text for row in table.rows)
+    ]
+
+
+_ALWAYS = ("row", "changes", "n")
+
+
+def _all_columns(table: TableSummary) -> Iterator[Column]:
+    paper = table.paper_base is not None
+    yield Column("row", lambda row: Cell(row.name), is_text=True)
+    yield Column("changes", lambda row: Cell(row.changes), is_text=True)
+    yield Column("n", lambda row: Cell(str(row.num_seeds)))
+    yield Column("params (10^6)", lambda row: Cell(_params_text(row.params)))
+    if paper:
+        yield Column("paper params", lambda row: Cell(_plain(row.paper and row.paper.params, 0)))
+    yield from _mean_and_difference(PERPLEXITY, "ΔPPL")
+    if paper:
+        yield from _of_the_paper(table, PERPLEXITY, "paper PPL", "paper ΔPPL")
+    yield from _mean_and_difference(DEV_BLEU, "ΔBLEU (dev)")
+    if paper:
+        yield from _of_the_paper(table, DEV_BLEU, "paper BLEU", "paper ΔBLEU")
+    yield from _mean_and_difference(TEST_BLEU, "ΔBLEU")
+    yield from _mean_and_difference(LONG_BLEU, "ΔBLEU (long)")
+    for probe in PROBES:
+        yield Column(probe.title, _mean_cell(probe, is_marked=True))
+    yield Column("seconds", lambda row: Cell(_plain(row.seconds, 0)))
+    yield Column("tokens (10^6)", lambda row: Cell(_plain(row.target_tokens, 2)))
+    yield Column("against base", lambda row: Cell(row.verdict), is_text=True, is_sentence=True)
+
+
+def _mean_and_difference(measure: Measure, difference_title: str) -> Iterator[Column]:
+    yield Column(measure.title, _mean_cell(measure))
+
+    def difference(row: RowSummary) -> Cell:
+        effect = row.effects.get(measure.name)
+        if effect is None:
+            return Cell()
+        return Cell(signed(effect.difference, measure.digits), effect.is_significant)
+
+    yield Column(difference_title, difference)
+
+
+def _mean_cell(measure: Measure, *, is_marked: bool = False) -> Callable[[RowSummary], Cell]:
+    def cell(row: RowSummary) -> Cell:
+        effect = row.effects.get(measure.name)
+        is_real = is_marked and effect is not None and effect.is_significant
+        return Cell(_mean_text(row.means.get(measure.name), measure.digits), is_real)
+
+    return cell
+
+
+def _of_the_paper(
+    table: TableSummary, measure: Measure, title: str, difference_title: str
+) -> Iterator[Column]:
+    """What the paper reports, and how far that is from what it reports of its base."""
+
+    def reported(row: RowSummary) -> float | None:
+        if row.paper is None:
+            return None
+        return row.paper.perplexity if measure is PERPLEXITY else row.paper.bleu
+
+    def difference(row: RowSummary) -> Cell:
+        base = next(reported(each) for each in table.rows if each.name == "base")
+        ours = reported(row)
+        if row.name == "base" or ours is None or base is None:
+            return Cell()
+        return Cell(signed(ours - base, measure.digits))
+
+    yield Column(title, lambda row: Cell(_plain(reported(row), measure.digits)))
+    yield Column(difference_title, difference)
+
+
+def measured(table: TableSummary) -> list[Measure]:
+    """What some row of the table was scored by."""
+    return [measure for measure in MEASURES if any(measure.name in row.means for row in table.rows)]
+
+
+def signed(value: float, digits: int) -> str:
+    """The number with its sign, also of zero."""
+    # Adding 0.0 after rounding makes -0.00 a plain 0.00.
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
+
+
+def _plain(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _params_text(millions: float | None) -> str:
+    # Two rows of a small model may differ by ten thousand parameters, of a large one by a million.
+    return "" if millions is None else f"{millions:.{3 if millions < 10 else 1}f}"
+
+
+def _mean_text(mean: Mean | None, digits: int) -> str:
+    if mean is None:
+        return ""
+    interval = "" if mean.half_width is None else f" ± {mean.half_width:.{digits}f}"
+    return f"{mean.mean:.{digits}f}{interval}"

@@ -1,0 +1,99 @@
+"""Which test is made of what, and that all rows of a table are corrected together."""
+
+import math
+
+import pytest
+from scipy import stats
+
+from experiments.effects import BOOTSTRAP, WELCH, effects
+from experiments.leaves import read_leaves
+from experiments.measures import PERPLEXITY, TEST_BLEU
+from experiments.summary import summaries
+from tests.experiments import fakes
+from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
+
+
+def _write(workdir, row, seeds, *, wrong_every=None):
+    for seed in seeds:
+        directory = fakes.write_record(
+            workdir, TABLE, CONFIG, row, seed, perplexity=2.0 + seed / 10, bleu=90.0 + seed
+        )
+        if wrong_every:
+            fakes.write_translations(directory, wrong_every=wrong_every + seed)
+
+
+def _effects(workdir, measure=TEST_BLEU):
+    leaves = read_leaves(workdir)
+    rows = dict.fromkeys(leaf.run.row for leaf in leaves)
+    return effects(measure, {row: [leaf for leaf in leaves if leaf.run.row == row] for row in rows})
+
+
+def test_seeds_are_compared_by_welch_and_perplexities_by_their_logarithm(tmp_path):
+    write_sweep(tmp_path)
+    found = _effects(tmp_path)["one_head"]
+    expected = stats.ttest_ind([90.0, 88.0], [92.0, 91.0, 93.0], equal_var=False).pvalue
+    assert (found.test, found.comparison.p_value) == (WELCH, pytest.approx(expected))
+
+    found = _effects(tmp_path, PERPLEXITY)["one_head"]
+    sides = ([math.log(x) for x in side] for side in ((1.5, 1.7), (1.2, 1.3, 1.4)))
+    expected = stats.ttest_ind(*sides, equal_var=False).pvalue
+    assert found.comparison.p_value == pytest.approx(expected)
+    assert found.difference == pytest.approx(0.3)
+
+
+def test_one_seed_is_compared_sentence_by_sentence(tmp_path):
+    _write(tmp_path, "base", [0], wrong_every=20)
+    _write(tmp_path, "one_head", [0], wrong_every=2)
+    _write(tmp_path, "one_layer", [0], wrong_every=19)
+    found = _effects(tmp_path)
+    assert {effect.test for effect in found.values()} == {BOOTSTRAP}
+    assert found["one_head"].is_significant and not found["one_layer"].is_significant
+    assert found["one_head"].comparison.difference == pytest.approx(found["one_head"].difference)
+    [table] = summaries(tmp_path)
+    verdicts = {row.name: row.verdict for row in table.rows}
+    assert verdicts["one_head"] == "PPL not tested at 1 seed; BLEU worse"
+    assert verdicts["one_layer"].endswith("BLEU within the noise of the sentences")
+    assert any("paired bootstrap over the sentences" in note for note in table.notes)
+    assert any("nothing of the noise between seeds" in note for note in table.notes)
+
+
+def test_of_several_seeds_of_the_base_the_rows_own_is_taken(tmp_path):
+    _write(tmp_path, "base", [0, 1], wrong_every=20)
+    _write(tmp_path, "one_head", [1], wrong_every=20)
+    found = _effects(tmp_path)["one_head"]
+    # The same translations as seed 1 of the base.
+    assert found.test == BOOTSTRAP and found.comparison.difference == 0
+
+
+@pytest.mark.parametrize("missing", ["file", "seed", "signature"])
+def test_other_sentences_are_not_compared(tmp_path, missing):
+    _write(tmp_path, "base", [0], wrong_every=20)
+    _write(tmp_path, "one_head", [1 if missing == "seed" else 0], wrong_every=2)
+    [path] = tmp_path.glob("*/one_head/*/scores/test.sentences.json")
+    if missing == "file":
+        path.unlink()
+    if missing == "signature":
+        path.write_text(path.read_text().replace("13a", "intl"))
+    found = _effects(tmp_path)["one_head"]
+    assert (found.test, found.comparison, found.corrected_p) == ("", None, None)
+    assert not found.is_significant
+    assert any("No difference was tested" in note for note in summaries(tmp_path)[0].notes)
+
+
+def test_p_values_are_corrected_over_the_rows_of_the_table(tmp_path):
+    for row, spread in (("base", 0.0), ("one_head", 4.0), ("one_layer", 5.0), ("no_positions", 0)):
+        for seed in range(3):
+            bleu = 90.0 + 0.5 * seed - spread
+            fakes.write_record(tmp_path, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=bleu)
+    found = _effects(tmp_path)
+    raw = {row: effect.comparison.p_value for row, effect in found.items()}
+    assert raw["one_layer"] < raw["one_head"] < raw["no_positions"]
+    assert found["one_layer"].corrected_p == pytest.approx(3 * raw["one_layer"])
+    assert found["one_head"].corrected_p == pytest.approx(2 * raw["one_head"])
+    assert found["no_positions"].corrected_p == 1
+    assert [found[row].is_significant for row in ("one_head", "no_positions")] == [True, False]
+
+
+def test_without_a_base_row_nothing_is_compared(tmp_path):
+    _write(tmp_path, "one_head", [0, 1])
+    assert _effects(tmp_path) == {}

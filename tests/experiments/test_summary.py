@@ -1,0 +1,165 @@
+"""Means, differences and what is said of them: numbers recomputed by hand."""
+
+import math
+
+import pytest
+
+from configs import base, tiny
+from experiments import record, table3
+from experiments.measures import PERPLEXITY, Mean, mean
+from experiments.summary import RowSummary, summaries
+from tests.experiments import fakes
+from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    return write_sweep(tmp_path)
+
+
+def _rows(workdir):
+    [table] = summaries(workdir)
+    return {row.name: row for row in table.rows}
+
+
+def test_means_intervals_and_differences_are_those_made_by_hand(workdir):
+    rows = _rows(workdir)
+    assert list(rows) == ["base", "one_head", "no_positions"]
+
+    # Standard deviations of 0.1 and 1; Student's t of 2 degrees of freedom is 4.30265.
+    interval = 4.30265 / math.sqrt(3)
+    assert rows["base"].means["dev_perplexity"] == pytest.approx((1.3, 0.1 * interval), rel=1e-5)
+    assert rows["base"].means["test_bleu"] == pytest.approx((92.0, interval), rel=1e-5)
+    assert rows["base"].effects == {}
+    # Of 1 degree of freedom 12.7062; the standard deviations are sqrt(0.02) and sqrt(2).
+    means, effects = rows["one_head"].means, rows["one_head"].effects
+    assert means["dev_perplexity"] == pytest.approx((1.6, 12.7062 * 0.1), rel=1e-5)
+    assert means["test_bleu"] == pytest.approx((89.0, 12.7062), rel=1e-5)
+    assert effects["dev_perplexity"].difference == pytest.approx(0.3)
+    assert effects["test_bleu"].difference == pytest.approx(-3.0)
+    assert rows["no_positions"].means["dev_perplexity"] == Mean(4.0, None)
+    assert rows["no_positions"].num_seeds == 1
+    assert rows["base"].params == 1.25
+    assert rows["base"].seconds == 64.0
+    assert rows["base"].target_tokens == 2.0
+
+
+def test_one_seed_has_a_mean_and_no_seed_none():
+    assert mean([]) is None
+    assert mean([3.0]) == (3.0, None)
+
+
+def test_probes_are_percent_in_a_table(tmp_path):
+    scores = {"test": {"probes": {"order": 0.875}}}
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0, scores=scores)
+    assert _rows(tmp_path)["base"].means == {"probe_order": Mean(87.5, None)}
+
+
+def test_a_perplexity_that_is_no_number_still_has_its_place(tmp_path):
+    for row, perplexity in (("base", 1.5), ("one_head", math.inf)):
+        for seed in range(2):
+            fakes.write_record(
+                tmp_path, TABLE, CONFIG, row, seed, perplexity=perplexity + seed, bleu=50.0 + seed
+            )
+    rows = _rows(tmp_path)
+    assert rows["one_head"].means["dev_perplexity"] == Mean(math.inf, None)
+    assert rows["one_head"].effects["dev_perplexity"].difference == math.inf
+    assert rows["one_head"].verdict == "PPL not tested at 2 seeds; BLEU within noise at 2 seeds"
+    assert math.isnan(PERPLEXITY.compared(0.0))
+
+
+def test_a_record_without_bleu_has_no_mean_of_it(tmp_path):
+    scores = {"dev": {"perplexity": 2.0}}
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=2.0, bleu=0.0, scores=scores)
+    assert _rows(tmp_path)["base"].means == {"dev_perplexity": Mean(2.0, None)}
+
+
+def _write_seeds(workdir, row, values):
+    for seed, (perplexity, bleu) in enumerate(values):
+        fakes.write_record(workdir, TABLE, CONFIG, row, seed, perplexity=perplexity, bleu=bleu)
+
+
+@pytest.mark.parametrize(
+    ("scores", "verdict"),
+    [
+        ([(1.30, 92.0), (1.31, 92.1), (1.29, 91.9)], "within noise at 3 seeds"),
+        ([(2.30, 82.0), (2.31, 82.1), (2.29, 81.9)], "PPL and BLEU worse"),
+        ([(1.10, 95.0), (1.11, 95.1), (1.09, 94.9)], "PPL and BLEU better"),
+        ([(2.30, 92.0), (2.31, 92.1)], "PPL worse; BLEU within noise at 2 seeds"),
+        ([(2.30, 95.0), (2.31, 95.1), (2.29, 94.9)], "PPL worse; BLEU better"),
+        ([(1.3, 92.0)], "not tested at 1 seed"),
+    ],
+)
+def test_a_row_is_told_in_words(tmp_path, scores, verdict):
+    _write_seeds(tmp_path, "base", [(1.30, 92.0), (1.31, 92.1), (1.29, 91.9)])
+    _write_seeds(tmp_path, "one_head", scores)
+    rows = _rows(tmp_path)
+    assert rows["one_head"].verdict == verdict
+    assert rows["base"].verdict == ""
+
+
+def test_groups_are_those_of_the_papers_table():
+    rows = table3.TABLE.rows(base.get_config()).rows
+    [first, *others] = [_group(row.name) for row in rows]
+    assert first == "base"
+    assert "".join(group or "-" for group in others) == "AAAABBCCCCCCCDDDDE-"
+
+
+def _group(name):
+    return RowSummary(name, "", 0, None, {}, {}, "", None, None, None, []).group
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "sentence"),
+    [
+        ("vocabulary_fingerprint", "v1", "Warning: mixed vocabularies, perplexities are not"),
+        ("direction", "de-en", "Warning: mixed direction, scores are not comparable"),
+        ("commit", "fff-dirty", "Mixed commits: 0123abc (base, one_head); fff-dirty"),
+        (
+            "scores",
+            {"dev": {"perplexity": 2.0}, "test": {"bleu": 3.0, "bleu_signature": "other"}},
+            "Warning: mixed BLEU signatures, BLEU is not comparable",
+        ),
+    ],
+)
+def test_rows_that_cannot_be_compared_are_said(workdir, fact, value, sentence):
+    fakes.write_record(
+        workdir, TABLE, CONFIG, "no_positions", 0, perplexity=4.0, bleu=60.0, **{fact: value}
+    )
+    [table] = summaries(workdir)
+    assert any(sentence in note for note in table.notes)
+
+
+def test_departures_from_the_papers_recipe_are_said(tmp_path):
+    shorter = base.get_config()
+    shorter.training.steps = 1234
+    fakes.write_record(tmp_path, table3.TABLE, shorter, "base", 0, perplexity=5.0, bleu=25.0)
+    [table] = summaries(tmp_path)
+    assert table.notes[-1].endswith("but steps=1234 (paper 100000).")
+
+
+def test_failed_missing_and_unasked_rows_are_listed(workdir):
+    rows = TABLE.rows(CONFIG)
+    run = record.make_run(TABLE, rows.named("one_layer"), CONFIG, 0)
+    record.write_run(workdir / run.directory, run)
+    [table] = summaries(workdir)
+    assert table.unfinished == ["one_layer seed 0 not finished", "not asked for: learned_positions"]
+    record.write_json(workdir / run.directory / "failure.json", {"error": "ValueError: boom"})
+    (workdir / run.directory / "log.txt").write_text("boom")
+    [table] = summaries(workdir)
+    log = workdir / run.directory / "log.txt"
+    assert table.unfinished[0] == f"one_layer seed 0 failed: ValueError: boom; log: {log}"
+
+
+def test_rows_this_code_no_longer_knows_come_last(workdir):
+    stranger = table3.TABLE._replace(name="quickstart")
+    fakes.write_record(workdir, stranger, CONFIG, "A.h=2", 0, perplexity=1.0, bleu=1.0)
+    assert list(_rows(workdir))[-1] == "A.h=2"
+
+
+def test_the_same_table_at_two_bases_is_two_tables(tmp_path):
+    other = tiny.get_config()
+    other.training.steps = 5
+    fakes.write_record(tmp_path / "x", TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0)
+    fakes.write_record(tmp_path / "y", TABLE, other, "base", 0, perplexity=1.0, bleu=1.0)
+    assert [table.title[-3:] for table in summaries(tmp_path)] == ["[x]", "[y]"]
