@@ -67,6 +67,11 @@ class TableSummary(NamedTuple):
         """What the paper reports of its base row, where ours can be compared with it."""
         return next((row.paper for row in self.rows if row.name == "base"), None)
 
+    @property
+    def measures(self) -> list[Measure]:
+        """What some row was scored by."""
+        return [each for each in MEASURES if any(each.name in row.means for row in self.rows)]
+
 
 def summaries(workdir: Path) -> list[TableSummary]:
     """Every table there are runs of below `workdir`; the same table at two bases is two tables.

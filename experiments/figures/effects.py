@@ -1,87 +1,29 @@
 """A forest plot: how far each row is from the base row, with 95 % intervals.
 
-In: summaries. Out: a figure, BLEU on the left and the logarithm of perplexity on the right.
+BLEU is on the left, the logarithm of perplexity on the right, in nats per token.
 """
 
-import math
-import statistics
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from experiments.figures import style
-from experiments.measures import DEV_BLEU, PERPLEXITY, TEST_BLEU, Measure
-from experiments.summary import RowSummary, TableSummary
+from experiments.figures.forest import Forest, Panel, Point, limits_of
+from experiments.measures import Measure
 
 _COLOUR = "#0072B2"
 _INCHES_PER_ROW = 0.27
-# A row so many times as far away as the rows usually are would press all others together: the
-# axis ends before it, and its value is written there.
-_FAR = 6.0
-
-
-class Point(NamedTuple):
-    """A row's difference to the base; the interval may be missing."""
-
-    row: str
-    group: str
-    difference: float
-    low: float | None
-    high: float | None
-    is_significant: bool
-
-
-class Forest(NamedTuple):
-    """The points of one measure."""
-
-    measure: Measure
-    points: list[Point]
-
-
-class Panel(NamedTuple):
-    """One table's forests, of the same rows."""
-
-    title: str
-    rows: list[tuple[str, str]]  # name and group
-    forests: list[Forest]
-
-
-def panels(found: Sequence[TableSummary]) -> list[Panel]:
-    """A panel for each table that has a base row and another."""
-    made = []
-    for table in found:
-        has_test = any(TEST_BLEU.name in row.effects for row in table.rows)
-        forests = [
-            forest(table.rows, measure)
-            for measure in (TEST_BLEU if has_test else DEV_BLEU, PERPLEXITY)
-        ]
-        forests = [each for each in forests if each.points]
-        named = {point.row for each in forests for point in each.points}
-        rows = [(row.name, row.group) for row in table.rows if row.name in named]
-        if rows:
-            made.append(Panel(table.title, rows, forests))
-    return made
-
-
-def forest(rows: Sequence[RowSummary], measure: Measure) -> Forest:
-    """What the tests found of each row, in the unit that they compared."""
-    points = []
-    for row in rows:
-        if (effect := row.effects.get(measure.name)) is None:
-            continue
-        difference, low, high = effect.difference, None, None
-        if effect.comparison is not None:
-            difference, low, high, _ = effect.comparison
-        elif measure.is_logarithmic:
-            this = row.means[measure.name].mean
-            difference = measure.compared(this) - measure.compared(this - effect.difference)
-        if math.isfinite(difference):
-            points.append(Point(row.name, row.group, difference, low, high, effect.is_significant))
-    return Forest(measure, points)
+_PAPER_LOOK: dict[str, Any] = {
+    "linestyle": "",
+    "marker": "x",
+    "markersize": 5.5,
+    "markeredgecolor": "black",
+    "zorder": 4,
+}
 
 
 def draw(drawn: Sequence[Panel]) -> Figure:
@@ -98,22 +40,35 @@ def draw(drawn: Sequence[Panel]) -> Figure:
             if index > 0:
                 axis.tick_params(labelleft=False)
         row_of_axes[0].set_title(panel.title, loc="left")
-    keys = [
-        Line2D([], [], **_look(is_significant), label=meaning)
-        for is_significant, meaning in (
-            (True, "real (5 % level, Holm)"),
-            (False, "within noise, or not tested"),
-        )
-    ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    _legend(figure, has_paper=any(_papers(panel) for panel in drawn))
     return figure
+
+
+def _papers(panel: Panel) -> list[Point]:
+    points = [point for forest in panel.forests for point in forest.points]
+    return [point for point in points if point.paper is not None]
+
+
+def _legend(figure: Figure, *, has_paper: bool) -> None:
+    looks = [
+        (_look(is_significant=True), "real (5 % level, Holm)"),
+        (_look(is_significant=False), "within noise, or not tested"),
+        (_PAPER_LOOK, "the paper's difference"),
+    ]
+    keys = [Line2D([], [], **look, label=meaning) for look, meaning in looks[: 2 + has_paper]]
+    figure.legend(
+        handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=9
+    )
 
 
 def _draw(forest: Forest, names: Sequence[str], axis: Any) -> None:
     limits = limits_of(forest.points)
     axis.axvline(0, color="black", linewidth=1.0)
     for point in forest.points:
-        _draw_point(point, names.index(point.row), limits, forest.measure, axis)
+        place = names.index(point.row)
+        _draw_point(point, place, limits, forest.measure, axis)
+        if point.paper is not None:
+            axis.plot([point.paper], [place], **_PAPER_LOOK)
     axis.set_xlim(limits)
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.set_yticks(range(len(names)), names)
@@ -127,7 +82,7 @@ def _draw(forest: Forest, names: Sequence[str], axis: Any) -> None:
 def _draw_point(
     point: Point, place: int, limits: tuple[float, float], measure: Measure, axis: Any
 ) -> None:
-    look = _look(point.is_significant)
+    look = _look(is_significant=point.is_significant)
     low_end, high_end = limits
     if low_end <= point.difference <= high_end:
         if point.low is not None and point.high is not None:
@@ -149,7 +104,7 @@ def _draw_point(
     )
 
 
-def _look(is_significant: bool) -> dict[str, Any]:
+def _look(*, is_significant: bool) -> dict[str, Any]:
     return {
         "linestyle": "",
         "marker": "o",
@@ -159,21 +114,6 @@ def _look(is_significant: bool) -> dict[str, Any]:
         "markeredgewidth": 1.4,
         "zorder": 3,
     }
-
-
-def limits_of(points: Sequence[Point]) -> tuple[float, float]:
-    """Where the axis begins and ends, so that zero and all but far rows are in it."""
-    reaches = [
-        [value for value in (point.difference, point.low, point.high) if value is not None]
-        for point in points
-    ]
-    sizes = [max(map(abs, values)) for values in reaches]
-    bound = _FAR * statistics.median(sizes)
-    near = [values for values, size in zip(reaches, sizes, strict=True) if size <= bound]
-    low = min(0.0, *(min(values) for values in near))
-    high = max(0.0, *(max(values) for values in near))
-    margin = 0.08 * (high - low) or 1.0  # no row differs at all
-    return low - margin, high + margin
 
 
 def _digits(measure: Measure) -> int:

@@ -2,26 +2,37 @@
 
 import base64
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from experiments.figures import effects, learning_curves, lengths, style
+from experiments.figures import effects, forest, learning_curves, lengths, style
 from experiments.summary import TableSummary
 
-# Name, caption, and the module that makes its panels and draws them.
-_KINDS: tuple[tuple[str, str, Any], ...] = (
+# Name, caption, what makes the panels and what draws them.
+_KINDS: tuple[tuple[str, str, Callable[[Sequence[TableSummary]], list], Any], ...] = (
     (
         "effects",
         "Difference of each row to the base row, with its 95 % interval. Filled: taken as real, at "
-        "the 5 % level after Holm's correction; hollow: within noise, or not tested. An arrow "
-        "stands for a row beyond the axis.",
-        effects,
+        "the 5 % level after Holm's correction for the number of rows, which the intervals do not "
+        "know; hollow: within noise, or not tested. An arrow stands for a row beyond the axis.",
+        forest.panels,
+        effects.draw,
     ),
-    ("bleu_by_length", "BLEU of sentences of similar length.", lengths),
-    ("learning_curves", "Dev perplexity while training, on a logarithmic scale.", learning_curves),
+    (
+        "bleu_by_length",
+        "BLEU of sentences of similar length.",
+        lengths.panels,
+        lengths.draw,
+    ),
+    (
+        "learning_curves",
+        "Dev perplexity while training, on a logarithmic scale.",
+        learning_curves.panels,
+        learning_curves.draw,
+    ),
 )
 
 
@@ -35,10 +46,10 @@ class Picture(NamedTuple):
 
 def pictures(found: Sequence[TableSummary]) -> Iterator[Picture]:
     """Those that have something to show, drawn one after the other."""
-    for name, caption, kind in _KINDS:
-        if panels := kind.panels(found):
+    for name, caption, make_panels, draw in _KINDS:
+        if panels := make_panels(found):
             with style.fonts():
-                figure = kind.draw(panels)
+                figure = draw(panels)
             yield Picture(name, caption, figure)
 
 

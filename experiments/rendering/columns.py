@@ -6,7 +6,6 @@ from typing import NamedTuple
 from experiments.measures import (
     DEV_BLEU,
     LONG_BLEU,
-    MEASURES,
     PERPLEXITY,
     PROBES,
     TEST_BLEU,
@@ -111,11 +110,6 @@ def _of_the_paper(
 
     yield Column(title, lambda row: Cell(_plain(reported(row), measure.digits)))
     yield Column(difference_title, difference)
-
-
-def measured(table: TableSummary) -> list[Measure]:
-    """What some row of the table was scored by."""
-    return [measure for measure in MEASURES if any(measure.name in row.means for row in table.rows)]
 
 
 def signed(value: float, digits: int) -> str:

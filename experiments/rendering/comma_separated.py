@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from experiments.effects import Effect
 from experiments.measures import Mean, Measure
-from experiments.rendering.columns import measured
 from experiments.summary import RowSummary, TableSummary
 
 _FACTS = ("table", "row", "changes", "num_seeds", "params_millions")
@@ -22,7 +21,7 @@ def csv_text(found: Sequence[TableSummary]) -> str:
     A perplexity is compared by its logarithm: `dev_perplexity_log_low` and `_log_high` are in
     nats, the difference itself is not.
     """
-    measures = list(dict.fromkeys(measure for table in found for measure in measured(table)))
+    measures = list(dict.fromkeys(measure for table in found for measure in table.measures))
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     of_measures = [name for measure in measures for name in _names(measure)]

@@ -46,9 +46,11 @@ pre { background: var(--shade); padding: 0.75rem 1rem; border-radius: 4px; overf
   body { font-size: 10pt; }
   main { max-width: none; padding: 0; }
   .scroll { overflow: visible; }
-  table { font-size: 7.5pt; }
-  th, td { padding: 0.15rem 0.3rem; }
-  td.text, td.text:last-child { min-width: 0; }
+  table { font-size: 7pt; }
+  th, td { padding: 0.1rem 0.25rem; }
+  td.text { min-width: 0; }
+  td.text:last-child { min-width: 9rem; }
+  th:first-child { position: static; }
   thead { display: table-header-group; }
   tr { break-inside: avoid; }
 }

@@ -4,8 +4,8 @@ import pytest
 
 from configs import base
 from experiments import table3
-from experiments.figures import effects, gallery, learning_curves, lengths, style
-from experiments.measures import PERPLEXITY, TEST_BLEU
+from experiments.figures import effects, forest, gallery, learning_curves, lengths, style
+from experiments.measures import DEV_BLEU, PERPLEXITY, TEST_BLEU
 from experiments.summary import summaries
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
@@ -58,9 +58,9 @@ def test_twenty_rows_have_twenty_looks_without_colour():
 
 
 def test_a_forest_has_every_row_but_the_base_in_the_tables_order(workdir):
-    [panel] = effects.panels(summaries(workdir))
+    [panel] = forest.panels(summaries(workdir))
     assert [name for name, _ in panel.rows] == ["one_head", "no_positions"]
-    assert [forest.measure for forest in panel.forests] == [TEST_BLEU, PERPLEXITY]
+    assert [each.measure for each in panel.forests] == [TEST_BLEU, PERPLEXITY]
     one_head, no_positions = panel.forests[0].points
     assert one_head.difference == pytest.approx(-3.0)
     assert one_head.low < -3.0 < one_head.high and not one_head.is_significant
@@ -75,7 +75,7 @@ def test_a_filled_point_is_a_significant_one(tmp_path):
             fakes.write_record(
                 tmp_path, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=90.0 + seed - worse
             )
-    panels = effects.panels(summaries(tmp_path))
+    panels = forest.panels(summaries(tmp_path))
     assert [point.is_significant for point in panels[0].forests[0].points] == [True, False]
     figure = effects.draw(panels)
     faces = [
@@ -84,22 +84,42 @@ def test_a_filled_point_is_a_significant_one(tmp_path):
     assert len(faces) == 2 and faces[0] != "white" == faces[1]
 
 
+def test_the_papers_differences_stand_beside_ours_at_its_base(tmp_path):
+    paper = base.get_config()
+    paper.data.directory = "."
+    for row, perplexity in (("base", 5.0), ("A.h=1", 5.2)):
+        scores = {"dev": {"perplexity": perplexity, "bleu": 25.0}, "test": {"bleu": 27.0}}
+        fakes.write_record(
+            tmp_path, table3.TABLE, paper, row, 0, perplexity=5.0, bleu=1.0, scores=scores
+        )
+    [panel] = forest.panels(summaries(tmp_path))
+    # Those of dev, which the paper reports: 24.9 - 25.8 BLEU, ln(5.29 / 4.92) nats.
+    assert [each.measure for each in panel.forests] == [DEV_BLEU, PERPLEXITY]
+    differences = [each.points[0].paper for each in panel.forests]
+    assert differences == pytest.approx([-0.9, 0.07251], abs=1e-4)
+    figure = effects.draw([panel])
+    [legend] = figure.legends
+    assert legend.get_texts()[-1].get_text() == "the paper's difference"
+
+
 def _point(difference, low=None, high=None):
-    return effects.Point("row", "", difference, low, high, False)
+    return forest.Point("row", "", difference, low, high, False)
 
 
 def test_the_axis_of_a_forest_holds_zero_and_all_intervals_but_those_of_far_rows():
-    low, high = effects.limits_of([_point(1.0, 0.5, 1.5), _point(2.0, 1.0, 3.0)])
+    low, high = forest.limits_of([_point(1.0, 0.5, 1.5), _point(2.0, 1.0, 3.0)])
     assert low == pytest.approx(-0.24) and high == pytest.approx(3.24)
     usual = [_point(1.0, 0.5, 1.5), _point(-1.0, -1.5, -0.5)]
-    assert effects.limits_of([*usual, _point(-50.0, -51.0, -49.0)]) == effects.limits_of(usual)
-    assert effects.limits_of([_point(0.0)]) == (-1.0, 1.0)
+    assert forest.limits_of([*usual, _point(-50.0, -51.0, -49.0)]) == forest.limits_of(usual)
+    assert forest.limits_of([_point(0.0)]) == (-1.0, 1.0)
+    with_paper = _point(1.0)._replace(paper=-1.0)
+    assert forest.limits_of([with_paper]) == pytest.approx((-1.16, 1.16))
 
 
 def test_a_row_beyond_the_axis_is_written_as_a_number(tmp_path):
     for row, bleu in (("base", 90.0), ("one_head", 89.5), ("one_layer", 91), ("no_positions", 9.0)):
         fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, perplexity=2.0, bleu=bleu)
-    figure = effects.draw(effects.panels(summaries(tmp_path)))
+    figure = effects.draw(forest.panels(summaries(tmp_path)))
     assert [text.get_text() for text in figure.axes[0].texts] == ["-81.0"]
 
 
