@@ -91,7 +91,8 @@ def _draw_point(
         axis.plot([point.difference], [place], **look)
         return
     is_right = point.difference > high_end
-    at = limits[is_right] + (0.02 if is_right else -0.02) * (low_end - high_end)
+    margin = 0.02 * (high_end - low_end)
+    at = high_end - margin if is_right else low_end + margin
     axis.plot([at], [place], **look | {"marker": ">" if is_right else "<"})
     axis.annotate(
         f"{point.difference:+.{_digits(measure)}f}",

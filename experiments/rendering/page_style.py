@@ -24,7 +24,7 @@ table { border-collapse: collapse; font-size: 13px; line-height: 1.35;
   font-variant-numeric: tabular-nums; border-bottom: 2px solid var(--ink); }
 th, td { padding: 0.28rem 0.5rem; text-align: right; white-space: nowrap; font-weight: normal; }
 thead th { border-top: 2px solid var(--ink); border-bottom: 1px solid var(--ink);
-  vertical-align: bottom; font-weight: 600; }
+  vertical-align: bottom; font-weight: 600; white-space: normal; }
 thead th:first-child, th[scope=row], .text { text-align: left; }
 td.text { white-space: normal; min-width: 10rem; }
 td.text:last-child { min-width: 17rem; }
