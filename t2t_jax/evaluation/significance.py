@@ -1,7 +1,8 @@
 """Whether a difference between two models is more than noise.
 
 In: what several seeds scored, or what two models did sentence by sentence. Out: differences with
-their 95 % intervals and two-sided p values. Numpy and scipy alone.
+their 95 % intervals and two-sided p values. Numpy and scipy alone; scipy.stats takes a second to
+load, which a command that tests nothing need not wait for.
 """
 
 import math
@@ -11,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Integer
-from scipy import stats
 
 # So that the smallest p value, 1 / 2001, is still below 5 % after correction over 20 rows.
 _NUM_RESAMPLES = 2_000
@@ -35,6 +35,8 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> float | 
         return None
     if _are_equal(values):
         return 0.0  # also where the rounding of their mean would say otherwise
+    from scipy import stats
+
     half_width = stats.t.ppf((1 + confidence) / 2, len(values) - 1) * stats.sem(values)
     return float(half_width)
 
@@ -52,6 +54,8 @@ def welch_t_test(
     if _are_equal(values) and _are_equal(base):
         difference = float(values[0] - base[0])
         return Comparison(difference, difference, difference, float(difference == 0))
+    from scipy import stats
+
     with warnings.catch_warnings():
         # That one side hardly varies is no mistake here.
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -116,14 +120,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
     With those below 5 % taken as real, the chance of one false alarm among all is below 5 %.
     """
-    order = sorted(
-        (place for place, value in enumerate(p_values) if value is not None),
-        key=lambda place: p_values[place] or 0.0,
-    )
+    tested = sorted((value, place) for place, value in enumerate(p_values) if value is not None)
     corrected: list[float | None] = [None] * len(p_values)
     largest = 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, (len(order) - rank) * (p_values[place] or 0.0))
+    for rank, (value, place) in enumerate(tested):
+        largest = max(largest, (len(tested) - rank) * value)
         corrected[place] = min(1.0, largest)
     return corrected
 

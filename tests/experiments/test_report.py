@@ -1,5 +1,8 @@
 """The whole report of a sweep, whatever state it is in."""
 
+import subprocess
+import sys
+
 import pytest
 
 from experiments import record, report
@@ -50,3 +53,22 @@ def test_a_sweep_with_nothing_finished_still_reports(tmp_path):
 def test_no_runs_are_an_error(tmp_path):
     with pytest.raises(ValueError, match="no runs below"):
         report.text(tmp_path / "absent", "csv")
+
+
+def _command(*arguments):
+    command = [sys.executable, "-m", "experiments.report", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_prints_a_format_and_says_elsewhere_what_it_wrote(tmp_path):
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0)
+    done = _command(str(tmp_path), "--format=csv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip("\n") == (tmp_path / "report.csv").read_text().rstrip("\n")
+    assert done.stderr.startswith("written: ") and "report.html" in done.stderr
+
+
+def test_a_directory_without_runs_ends_the_command_in_a_sentence(tmp_path):
+    done = _command(str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("report: there are no runs below ")
