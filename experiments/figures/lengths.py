@@ -50,7 +50,7 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
         sentences = _sentences(rows)
         if len(sentences) > 1:
             chosen = _chosen(rows)
-            lines = [_line(row, sentences) for row in chosen]
+            lines = [line for row in chosen if (line := _line(row, sentences)).values]
             made.append(Panel(table.title, sentences, lines, len(rows) - len(chosen)))
     return made
 

@@ -160,6 +160,16 @@ def test_a_bin_is_of_the_split_with_more_sentences_in_it(tmp_path):
     assert line.values == {(6, 10): (90.0, 90.0, 90.0), (16, 20): (70.0, 70.0, 70.0)}
 
 
+def test_a_row_with_few_sentences_alone_is_left_out(tmp_path):
+    entries = {"base": [(1, 5, 30), (6, 10, 30)], "one_head": [(11, 15, 3)]}
+    for row, its in entries.items():
+        scores = {"test": {"bleu_by_length": [_entry(*entry, 50.0) for entry in its]}}
+        fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, perplexity=1, bleu=1, scores=scores)
+    panels = lengths.panels(summaries(tmp_path))
+    assert [line.label for line in panels[0].lines] == ["base"]
+    lengths.draw(panels)
+
+
 def _entry(low, high, sentences, bleu):
     return {"words": [low, high], "sentences": sentences, "bleu": bleu}
 
