@@ -21,9 +21,10 @@ AnyConfig: TypeAlias = Any
 class Score(NamedTuple):
     """What the paper reports of one row."""
 
-    perplexity: float  # per wordpiece, development set
-    bleu: float  # percent, development set
+    perplexity: float | None  # per wordpiece, development set
+    bleu: float | None  # percent, development set
     params: float | None = None  # millions; the paper leaves it out where it equals the base
+    test_bleu: float | None = None  # percent, test set
 
 
 class Row(NamedTuple):

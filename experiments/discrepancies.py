@@ -182,9 +182,9 @@ def _of_translation(base: AnyConfig) -> dict[str, dict[str, Answer]]:
         },
         # Of how many last checkpoints is the mean translated with?
         "averaging": {
-            "1": _averaging(base, 1, "the paper's Table 3"),
-            "5": _averaging(base, 5, "the paper's Table 2"),
-            "10": _averaging(base, 10, "fairseq"),
+            "1": Answer(averaging(base, 1, base.training.steps), "the paper's Table 3"),
+            "5": Answer(averaging(base, 5, base.training.steps), "the paper's Table 2"),
+            "10": Answer(averaging(base, 10, base.training.steps), "fairseq"),
         },
         # How is a translation cut into words before they are counted?
         "bleu": {
@@ -318,18 +318,19 @@ def _batch(base: AnyConfig, tokens: Fraction, who: str) -> Answer:
     return Answer(changes, who)
 
 
-def _averaging(base: AnyConfig, number: int, who: str) -> Answer:
-    """The last `number` checkpoints, which a run then has to make and to keep."""
-    training = base.training
-    every = min(training.checkpoint_every_steps, training.steps // number)
+def averaging(base: AnyConfig, number: int, steps: int) -> dict[str, Any] | str:
+    """The mean of the last `number` checkpoints of `steps`, which a run has to make and to keep.
+
+    A sentence where so few steps leave no so many.
+    """
+    every = min(base.training.checkpoint_every_steps, steps // number)
     if every == 0:
-        return Answer(f"{training.steps} steps leave no {number} checkpoints", who)
-    changes = {
+        return f"{steps} steps leave no {number} checkpoints"
+    return {
         "decoding.average_checkpoints": number,
-        "training.keep_checkpoints": max(training.keep_checkpoints, number),
+        "training.keep_checkpoints": max(base.training.keep_checkpoints, number),
         "training.checkpoint_every_steps": every,
     }
-    return Answer(changes, who)
 
 
 def _smoothing_mass(mass: str, who: str) -> Answer:

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from experiments.ablation import Score
 from experiments.leaves import Leaf, records_of
 from t2t_jax.evaluation.significance import mean_interval
 
@@ -48,6 +49,18 @@ PROBES = tuple(
     for kind in ("order", "pronoun", "sense")
 )
 MEASURES = (PERPLEXITY, DEV_BLEU, TEST_BLEU, LONG_BLEU, *PROBES)
+
+
+def reported(paper: Score | None, measure: Measure) -> float | None:
+    """What the paper says of a row; None where it says nothing."""
+    if paper is None:
+        return None
+    by_name = {
+        PERPLEXITY.name: paper.perplexity,
+        DEV_BLEU.name: paper.bleu,
+        TEST_BLEU.name: paper.test_bleu,
+    }
+    return by_name.get(measure.name)
 
 
 class Mean(NamedTuple):

@@ -1,9 +1,27 @@
 """The tables there are, by the name typed on the command line."""
 
-from experiments import architectures, discrepancies, quickstart, table3
+from experiments import (
+    depth,
+    discrepancies,
+    heads,
+    positions,
+    quickstart,
+    recurrent,
+    table2,
+    table3,
+)
 from experiments.ablation import Table
 
-_TABLES = (table3.TABLE, quickstart.TABLE, discrepancies.TABLE, architectures.TABLE)
+_TABLES = (
+    quickstart.TABLE,
+    table2.TABLE,
+    table3.TABLE,
+    positions.TABLE,
+    heads.TABLE,
+    depth.TABLE,
+    recurrent.TABLE,
+    discrepancies.TABLE,
+)
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}
 
 

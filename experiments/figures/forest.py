@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from experiments.measures import DEV_BLEU, PERPLEXITY, TEST_BLEU, Measure
+from experiments.measures import DEV_BLEU, PERPLEXITY, TEST_BLEU, Measure, reported
 from experiments.summary import RowSummary, TableSummary
 
 # A row so many times as far away as the rows usually are would press all others together: the
@@ -80,11 +80,10 @@ def forest(table: TableSummary, measure: Measure) -> Forest:
 
 
 def _paper_difference(row: RowSummary, table: TableSummary, measure: Measure) -> float | None:
-    if row.paper is None or table.paper_base is None or measure is TEST_BLEU:
+    this, base = (reported(paper, measure) for paper in (row.paper, table.paper_base))
+    if this is None or base is None:
         return None
-    if measure is PERPLEXITY:
-        return math.log(row.paper.perplexity / table.paper_base.perplexity)
-    return row.paper.bleu - table.paper_base.bleu
+    return measure.compared(this) - measure.compared(base)
 
 
 def limits_of(points: Sequence[Point]) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from experiments.measures import (
     TEST_BLEU,
     Mean,
     Measure,
+    reported,
 )
 from experiments.notes import MARK
 from experiments.summary import RowSummary, TableSummary
@@ -62,6 +63,8 @@ def _all_columns(table: TableSummary) -> Iterator[Column]:
     if paper:
         yield from _of_the_paper(table, DEV_BLEU, "paper BLEU", "paper ΔBLEU")
     yield from _mean_and_difference(TEST_BLEU, "ΔBLEU")
+    if paper:
+        yield from _of_the_paper(table, TEST_BLEU, "paper BLEU (test)", "paper ΔBLEU (test)")
     yield from _mean_and_difference(LONG_BLEU, "ΔBLEU (long)")
     for probe in PROBES:
         yield Column(probe.title, _mean_cell(probe, is_marked=True))
@@ -96,19 +99,15 @@ def _of_the_paper(
 ) -> Iterator[Column]:
     """What the paper reports, and how far that is from what it reports of its base."""
 
-    def reported(row: RowSummary) -> float | None:
-        if row.paper is None:
-            return None
-        return row.paper.perplexity if measure is PERPLEXITY else row.paper.bleu
+    base = reported(table.paper_base, measure)
 
     def difference(row: RowSummary) -> Cell:
-        base = next(reported(each) for each in table.rows if each.name == "base")
-        ours = reported(row)
+        ours = reported(row.paper, measure)
         if row.name == "base" or ours is None or base is None:
             return Cell()
         return Cell(signed(ours - base, measure.digits))
 
-    yield Column(title, lambda row: Cell(_plain(reported(row), measure.digits)))
+    yield Column(title, lambda row: Cell(_plain(reported(row.paper, measure), measure.digits)))
     yield Column(difference_title, difference)
 
 

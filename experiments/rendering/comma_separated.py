@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 
+from experiments.ablation import Score
 from experiments.effects import Effect
 from experiments.measures import Mean, Measure
 from experiments.summary import RowSummary, TableSummary
@@ -12,7 +13,7 @@ _FACTS = ("table", "row", "changes", "num_seeds", "params_millions")
 # Of each measure; low and high are those of the 95 % interval of the difference.
 _OF_MEASURE = ("mean", "half_width_95", "difference", "test", "low", "high", "p", "p_holm")
 _COSTS = ("seconds", "target_tokens_millions")
-_PAPER = ("paper_perplexity", "paper_bleu", "paper_params_millions")
+_PAPER = ("paper_perplexity", "paper_bleu", "paper_test_bleu", "paper_params_millions")
 
 
 def csv_text(found: Sequence[TableSummary]) -> str:
@@ -44,8 +45,8 @@ def _line(table: TableSummary, row: RowSummary, measures: Sequence[Measure]) -> 
     cells = [table.name, row.name, row.changes, row.num_seeds, row.params]
     for measure in measures:
         cells += _of_measure(row.means.get(measure.name), row.effects.get(measure.name))
-    paper = row.paper if table.has_paper_base else None
-    reported = (paper.perplexity, paper.bleu, paper.params) if paper else (None,) * len(_PAPER)
+    paper = (row.paper if table.has_paper_base else None) or Score(None, None)
+    reported = (paper.perplexity, paper.bleu, paper.test_bleu, paper.params)
     return [*cells, row.seconds, row.target_tokens, *reported]
 
 

@@ -1,0 +1,84 @@
+"""What is measured of trained models: how far gradients reach, and how many heads are needed."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments.gradient_reach import gradient_norms
+from experiments.pruning import importances, without
+from t2t_jax.data.batches import Batch
+from t2t_jax.model.families import make_model
+from t2t_jax.training.loss import make_loss_fn
+from tests.model.configs import small
+
+IDS = jnp.ones((1, 1), jnp.int32)
+
+
+def built(**changes):
+    model = make_model(small(**changes))
+    return model, model.init(jax.random.key(0), IDS, IDS, deterministic=True)["params"]
+
+
+def test_attention_reaches_far_words_as_near_ones_and_recurrence_does_not():
+    sizes = {"vocabulary_rows": 64, "num_encoder_layers": 1}
+    by_family = {
+        family: gradient_norms(
+            *built(family=family, recurrent_cell="tanh", **sizes), 64, length=33, num_sentences=8
+        )
+        for family in ("encoder_decoder", "recurrent")
+    }
+    for norms in by_family.values():
+        assert norms.shape == (33,) and (norms[0] > norms[1:]).all()
+    attention, recurrence = (norms[[8, 32]] for norms in by_family.values())
+    assert attention[1] > 0.3 * attention[0]
+    assert recurrence[1] < 0.01 * recurrence[0]
+
+
+def test_too_few_pieces_for_different_words_are_told():
+    with pytest.raises(ValueError, match="65 different words need more than 11 pieces"):
+        gradient_norms(*built(), 11)
+
+
+def batches(number=3):
+    rng = np.random.default_rng(0)
+    return [Batch(*rng.integers(4, 11, (2, 4, 6)).astype(np.int32)) for _ in range(number)]
+
+
+def test_the_importance_of_a_head_is_the_slope_of_the_loss_along_its_output():
+    model, params = built(num_encoder_layers=1, num_decoder_layers=1)
+    loss_fn = make_loss_fn(model, 0.0)
+    [batch] = batches(1)
+    heads = importances(loss_fn, params, [batch])
+    assert len(heads) == 3 * 4
+    assert [head.importance for head in heads] == sorted(head.importance for head in heads)
+    slopes: dict[tuple, list[float]] = {}
+    for head in sorted(heads, key=lambda head: (head.path, head.number)):
+
+        def loss(factor, head=head):
+            changed = jax.tree.map(lambda leaf: leaf, params)
+            attention = changed
+            for key in head.path:
+                attention = attention[key]
+            kernel = attention["output"]["kernel"]
+            attention["output"]["kernel"] = kernel.at[head.number].multiply(factor)
+            return float(loss_fn(changed, batch, None)[0])
+
+        slopes.setdefault(head.path, []).append(abs(loss(1.01) - loss(0.99)) / 0.02)
+    for head in heads:
+        of_attention = np.array(slopes[head.path])
+        expected = of_attention[head.number] / np.linalg.norm(of_attention)
+        assert head.importance == pytest.approx(expected, abs=0.02)
+
+
+def test_a_head_that_is_taken_away_says_nothing_and_the_others_stay():
+    model, params = built()
+    head = importances(make_loss_fn(model, 0.0), params, batches())[0]
+    pruned = without(params, [head])
+    differs = jax.tree.map(lambda a, b: int((a != b).sum()), params, pruned)
+    assert sum(jax.tree.leaves(differs)) == 3 * 12  # d_v d_model
+    before, after = params, pruned
+    for key in head.path:
+        before, after = before[key], after[key]
+    assert np.asarray(before["output"]["kernel"][head.number]).any()
+    assert not after["output"]["kernel"][head.number].any()

@@ -1,0 +1,85 @@
+"""The tables of our own questions: what their rows keep equal, and what they leave out."""
+
+import pytest
+
+from configs import base, language_model, multi30k, tiny
+from experiments import depth, heads, positions, recurrent, table2, tables
+from experiments.ablation import check_config, num_params
+
+TINY = tiny.get_config()
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_every_row_of_every_table_can_be_built(name):
+    for row in tables.TABLES[name].rows(TINY).rows:
+        check_config(row.config(TINY), row.name)
+        assert num_params(row.config(TINY)) > 100_000
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_every_table_has_a_base_row_and_room_at_the_papers_size(name):
+    rows = tables.TABLES[name].rows(base.get_config())
+    assert rows.rows[0].name == "base"
+    assert len({row.name for row in rows.rows}) == len(rows.rows) > 1
+
+
+def test_positions_are_the_eight_kinds():
+    names = [row.name for row in positions.TABLE.rows(TINY).rows]
+    assert names == [
+        "base",
+        *("sinusoidal_concatenated", "sinusoidal_tensor2tensor", "learned", "none"),
+        *("rotary", "relative", "alibi"),
+    ]
+
+
+def test_heads_share_the_same_keys_and_values():
+    rows = heads.TABLE.rows(TINY).rows
+    assert [row.name for row in rows[:4]] == ["base", "heads=1", "heads=2", "heads=8"]
+    for row in rows:
+        model = row.config(TINY).model
+        assert model.num_heads * model.d_k == model.num_heads * model.d_v == 128
+
+
+@pytest.mark.parametrize("table", [depth.TABLE, recurrent.TABLE], ids=lambda table: table.name)
+def test_rows_have_as_many_parameters_as_the_base(table):
+    wanted = num_params(TINY)
+    for row in table.rows(TINY).rows:
+        # From one even width to the next a recurrent model gains up to two in a hundred.
+        assert num_params(row.config(TINY)) == pytest.approx(wanted, rel=0.012), row.name
+
+
+def test_layers_are_dealt_out_otherwise():
+    by_name = {row.name: row.changes for row in depth.TABLE.rows(TINY).rows}
+    assert by_name["depth=3+1"] == {
+        "model.num_encoder_layers": 3,
+        "model.num_decoder_layers": 1,
+        "model.d_ff": 320,  # a decoder layer less is an attention less
+    }
+    assert by_name["self_attentions=2"] == {
+        "model.num_decoder_layers": 1,
+        "model.num_self_attentions": 2,
+    }
+
+
+def test_a_base_without_room_for_another_depth_says_so():
+    config = tiny.get_config()
+    config.model.d_ff = 16
+    assert "d_ff would be -48" in dict(depth.TABLE.rows(config).left_out)["depth=1+3"]
+
+
+def test_recurrent_models_translate_only():
+    left_out = dict(recurrent.TABLE.rows(language_model.get_config()).left_out)
+    assert "data.task='translation', not packed" in left_out["gru"]
+
+
+def test_table_2_averages_and_knows_the_papers_bleu_by_language():
+    config = base.get_config()
+    rows = table2.TABLE.rows(config)
+    small, large = rows.rows
+    assert small.changes["decoding.average_checkpoints"] == 5
+    assert large.changes["decoding.average_checkpoints"] == 20
+    assert large.changes["training.steps"] == 3 * config.training.steps
+    assert (small.paper.test_bleu, large.paper.test_bleu) == (27.3, 28.4)
+    config.data.target_language = "fr"
+    assert [row.paper.test_bleu for row in table2.TABLE.rows(config).rows] == [38.1, 41.8]
+    assert all(row.paper is None for row in table2.TABLE.rows(multi30k.get_config()).rows)
