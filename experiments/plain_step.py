@@ -22,7 +22,7 @@ import optax
 from absl import app, flags
 from ml_collections import config_flags
 
-from experiments.launchers.local import FASTER_ALLOCATION
+from experiments.launchers.process import FASTER_ALLOCATION
 from t2t_jax.data.batches import Batch
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.positions import sinusoids

@@ -25,7 +25,7 @@ from typing import Any
 from absl import app, flags, logging
 from ml_collections import ConfigDict, config_flags
 
-from experiments import record, tables
+from experiments import presence, record, tables
 from experiments.ablation import AnyConfig, check_config
 from experiments.record import Run
 from t2t_jax.cli.command import parse_flags
@@ -170,7 +170,8 @@ def main(argv: list[str]) -> None:
     from t2t_jax.training.loop import Stopped
 
     try:
-        values = run(directory)
+        with presence.present(directory):
+            values = run(directory)
     except Stopped as stop:
         print(f"run: {stop}", file=sys.stderr)
         sys.exit(130)

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from experiments.launchers.local import FASTER_ALLOCATION
+from experiments.launchers.process import FASTER_ALLOCATION
 from t2t_jax.training.loop import FIRST_STEP
 from t2t_jax.training.metrics_file import read_metrics
 

@@ -1,64 +1,64 @@
-"""Runs on this machine: some processes at a time, each with its share of the cores."""
+"""Runs on this machine: some processes at a time, each with its share of cores and GPUs."""
 
 import glob
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from subprocess import Popen
 from typing import NamedTuple
 
-from experiments import record
+from experiments import presence
+from experiments.launchers import process
+from experiments.launchers.event import COMMAND, Event, ended
 
-_POLL_SECONDS = 0.2
-# A run that is asked to stop saves its state first, which takes a large model a while.
-_GRACE_SECONDS = 60.0
+# What the drivers put there. Asking jax would take the accelerator's memory.
+_GPU_FILES = "/dev/nvidia[0-9]*"
+_OTHER_ACCELERATOR_FILES = ("/dev/kfd", "/dev/accel*", "/dev/vfio/[0-9]*")
 
-# On Linux, memory in large pages: a training step on the CPU is a tenth faster (docs/LOG.md).
-FASTER_ALLOCATION = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-
-# What the drivers of GPUs and TPUs put there. Asking jax would take the accelerator's memory.
-_ACCELERATOR_FILES = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/accel*", "/dev/vfio/[0-9]*")
-
-
-class Event(NamedTuple):
-    """Something that happened to a run."""
-
-    directory: Path
-    kind: str  # "started" | "finished" | "failed"
-    seconds: float  # since it started
-    reason: str = ""  # of a failure
+# Of a GPU's memory JAX takes so much at once; several runs on one GPU share it.
+_GPU_MEMORY_SHARE = 0.75
+_MEMORY_VARIABLE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 
 class _Running(NamedTuple):
     directory: Path
-    process: subprocess.Popen
+    process: Popen
     start: float
     slot: int
 
 
+class _Share(NamedTuple):
+    """What one of the runs at a time has for itself."""
+
+    cores: set[int]
+    environment: dict[str, str]
+
+
 def default_parallel(cores_per_run: int = 2) -> int:
-    """Runs at a time: one on an accelerator, which it fills; else as many as the cores allow."""
-    on_cpu = os.environ.get("JAX_PLATFORMS") == "cpu"
-    if not on_cpu and any(glob.glob(pattern) for pattern in _ACCELERATOR_FILES):
+    """Runs at a time: one for each GPU; one on another accelerator; else as the cores allow."""
+    gpus = _gpus()
+    if gpus:
+        return len(gpus)
+    if not _is_on_cpu() and any(glob.glob(pattern) for pattern in _OTHER_ACCELERATOR_FILES):
         return 1
     return max(1, len(_cores()) // cores_per_run)
 
 
 def launch(
     directories: Sequence[Path],
-    parallel: int,
-    command: Sequence[str] = (sys.executable, "-m", "experiments.run"),
+    *,
+    parallel: int | None = None,
+    command: Sequence[str] = COMMAND,
 ) -> Generator[Event, None, None]:
     """Runs `command DIRECTORY` for each, `parallel` at a time, its output in DIRECTORY/log.txt.
-
-    A run that fails does not stop the others. Closing the iterator, or an exception such as
-    KeyboardInterrupt inside it, ends the processes that are still running.
 
     Raises:
       ValueError: `parallel` is not positive.
     """
+    if parallel is None:
+        parallel = default_parallel()
     if parallel < 1:
         raise ValueError(f"parallel={parallel} runs at a time; at least 1 is needed")
     return _launch(directories, parallel, command)
@@ -67,9 +67,11 @@ def launch(
 def _launch(
     directories: Sequence[Path], parallel: int, command: Sequence[str]
 ) -> Generator[Event, None, None]:
+    if not directories:
+        return
     waiting = list(directories)
     free_slots = list(range(min(parallel, len(waiting))))
-    shares = _core_shares(len(free_slots))
+    shares = _shares(len(free_slots))
     running: list[_Running] = []
     try:
         while waiting or running:
@@ -78,78 +80,47 @@ def _launch(
                 started = _start(waiting.pop(0), command, slot, shares[slot])
                 running.append(started)
                 yield Event(started.directory, "started", 0.0)
-            ended = [one for one in running if one.process.poll() is not None]
-            if not ended:
-                time.sleep(_POLL_SECONDS)
-            for one in ended:
+            done = [one for one in running if one.process.poll() is not None]
+            if not done:
+                time.sleep(process.POLL_SECONDS)
+            for one in done:
                 running.remove(one)
                 free_slots.append(one.slot)
-                yield _end(one)
+                seconds = time.monotonic() - one.start
+                yield ended(one.directory, seconds, one.process.returncode)
     finally:
-        _stop([one.process for one in running])
+        if running:
+            print(f"stopping {len(running)} runs, which save their state", file=sys.stderr)
+        process.stop([one.process for one in running])
+        for one in running:
+            presence.clear(one.directory)
 
 
-def _start(directory: Path, command: Sequence[str], slot: int, cores: set[int]) -> _Running:
-    (directory / record.FAILURE_FILE).unlink(missing_ok=True)
-    with open(directory / record.LOG_FILE, "ab") as log:
-        process = subprocess.Popen(
-            [*command, str(directory)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            process_group=0,  # a Ctrl-C in the terminal reaches them through us alone, and once
-            env={**FASTER_ALLOCATION, **os.environ, "PYTHONUNBUFFERED": "1"},
-        )
+def _start(directory: Path, command: Sequence[str], slot: int, share: _Share) -> _Running:
+    started = process.start(directory, command, share.environment)
     # From here and not in a preexec_fn, which is unsafe where jax has started threads: at this
     # moment the child is one thread, and its later threads inherit the cores.
     if hasattr(os, "sched_setaffinity"):
         try:
-            os.sched_setaffinity(process.pid, cores)
+            os.sched_setaffinity(started.pid, share.cores)
         except OSError:
             pass  # it has ended already, or the system forbids it: a matter of speed only
-    return _Running(directory, process, time.monotonic(), slot)
+    return _Running(directory, started, time.monotonic(), slot)
 
 
-def _end(one: _Running) -> Event:
-    seconds = time.monotonic() - one.start
-    if one.process.returncode == 0 and (one.directory / record.RECORD_FILE).exists():
-        return Event(one.directory, "finished", seconds)
-    return Event(one.directory, "failed", seconds, _reason(one))
+def _is_on_cpu() -> bool:
+    return os.environ.get("JAX_PLATFORMS") == "cpu"
 
 
-def _reason(one: _Running) -> str:
-    failure = one.directory / record.FAILURE_FILE
-    if failure.exists():
-        return str(record.read_json(failure).get("error"))
-    code = one.process.returncode
-    if code == 0:
-        reason = f"it ended without a {record.RECORD_FILE}"
-    else:
-        reason = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        last_line = _last_line(one.directory / record.LOG_FILE) if code > 0 else ""
-        reason += f": {last_line}" if last_line else ""
-    # A report made later reads it there; the next try removes it.
-    record.write_json(failure, {"error": reason})
-    return reason
-
-
-def _last_line(path: Path) -> str:
-    lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1].strip() if lines else ""
-
-
-def _stop(processes: Sequence[subprocess.Popen]) -> None:
-    if processes:
-        print(f"stopping {len(processes)} runs, which save their state", file=sys.stderr)
-    for process in processes:
-        process.terminate()
-    deadline = time.monotonic() + _GRACE_SECONDS
-    for process in processes:
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+def _gpus() -> list[str]:
+    """The GPUs that a run may use, as CUDA_VISIBLE_DEVICES names them."""
+    if _is_on_cpu():
+        return []
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
+    numbers = [path.removeprefix(_GPU_FILES.partition("[")[0]) for path in glob.glob(_GPU_FILES)]
+    return sorted((number for number in numbers if number.isdecimal()), key=int)
 
 
 def _cores() -> list[int]:
@@ -158,11 +129,26 @@ def _cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def _core_shares(num_slots: int) -> list[set[int]]:
-    """Neighbouring cores for each slot; where there are fewer cores than slots they share."""
-    cores = _cores()
-    shares: list[set[int]] = []
-    for slot in range(num_slots):
-        first, last = slot * len(cores) // num_slots, (slot + 1) * len(cores) // num_slots
-        shares.append(set(cores[first:last]) or {cores[slot % len(cores)]})
-    return shares
+def _shares(num_slots: int) -> list[_Share]:
+    """Neighbouring cores and GPUs for each slot; where there are fewer than slots they share."""
+    cores, gpus = _parts(_cores(), num_slots), _parts(_gpus(), num_slots)
+    return [_Share(set(cores[slot]), _gpu_environment(gpus, slot)) for slot in range(num_slots)]
+
+
+def _gpu_environment(gpus: list[list[str]], slot: int) -> dict[str, str]:
+    if not gpus[slot]:
+        return {}
+    environment = {"CUDA_VISIBLE_DEVICES": ",".join(gpus[slot])}
+    num_sharing = sum(other == gpus[slot] for other in gpus)
+    if num_sharing > 1 and _MEMORY_VARIABLE not in os.environ:
+        environment[_MEMORY_VARIABLE] = f"{_GPU_MEMORY_SHARE / num_sharing:.2f}"
+    return environment
+
+
+def _parts(things: list, num_parts: int) -> list[list]:
+    """The list cut into parts as equal as can be, of one thing at least, if there is one."""
+    if not things:
+        return [[] for _ in range(num_parts)]
+    firsts = [part * len(things) // num_parts for part in range(num_parts)]
+    lasts = [*firsts[1:], len(things)]
+    return [things[first : max(last, first + 1)] for first, last in zip(firsts, lasts, strict=True)]

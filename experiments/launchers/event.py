@@ -1,0 +1,63 @@
+"""What all launchers have in common: what they start, what they report, how a run has ended.
+
+A launcher is a function of the run directories and its own options. It yields an `Event` when a
+run starts and when it ends, whatever becomes of the others; closing it, or an exception such as
+KeyboardInterrupt inside it, stops what it has started.
+"""
+
+import sys
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from experiments import presence, record
+
+# What is run, with the directory as its last argument.
+COMMAND = (sys.executable, "-m", "experiments.run")
+
+
+class Event(NamedTuple):
+    """Something that happened to a run."""
+
+    directory: Path
+    kind: str  # "started" | "finished" | "failed"
+    seconds: float  # since it started
+    reason: str = ""  # of a failure; of a start: on which machine, where that is not this one
+
+
+Launch = Callable[[Sequence[Path]], Generator[Event, None, None]]
+
+
+def ended(directory: Path, seconds: float, exit_code: int) -> Event:
+    """What became of the run whose process has ended; a failure leaves `failure.json`."""
+    presence.clear(directory)
+    if exit_code == 0 and (directory / record.RECORD_FILE).exists():
+        return Event(directory, "finished", seconds)
+    return failed(directory, seconds, _reason(directory, exit_code))
+
+
+def failed(directory: Path, seconds: float, reason: str) -> Event:
+    """A failure for this reason, unless the run itself has left a better one."""
+    path = directory / record.FAILURE_FILE
+    if path.exists():
+        return Event(directory, "failed", seconds, str(record.read_json(path).get("error")))
+    # A report made later reads it there; the next try removes it.
+    record.write_json(path, {"error": reason})
+    return Event(directory, "failed", seconds, reason)
+
+
+def last_line(path: Path) -> str:
+    """Of a text file; empty if there is none."""
+    if not path.exists():
+        return ""
+    lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def _reason(directory: Path, exit_code: int) -> str:
+    if exit_code == 0:
+        return f"it ended without a {record.RECORD_FILE}"
+    if exit_code < 0:
+        return f"killed by signal {-exit_code}"
+    line = last_line(directory / record.LOG_FILE)
+    return f"exit code {exit_code}" + (f": {line}" if line else "")

@@ -1,0 +1,161 @@
+"""The launchers by name, and the flags that choose one and say how it is to do its work."""
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from absl import flags
+
+from experiments.launchers import local
+from experiments.launchers.event import Launch
+
+LAUNCHERS = ("local", "ray", "slurm", "tpu_vm")
+
+_OWN_FLAGS = {
+    "resources": "ray",
+    "ray_address": "ray",
+    "slurm": "slurm",
+    "tpu": "tpu_vm",
+}
+
+
+class Chosen(NamedTuple):
+    """A launcher with its options."""
+
+    launch: Launch
+    shares_files: bool  # whether its runs read and write the files of this machine
+
+
+LOCAL = Chosen(local.launch, shares_files=True)
+
+
+def define_flags() -> None:
+    """The flags of all launchers."""
+    flags.DEFINE_enum(
+        "launcher",
+        "local",
+        LAUNCHERS,
+        "where the runs go: this machine, a Ray cluster, a SLURM cluster, Cloud TPU slices",
+    )
+    flags.DEFINE_integer(
+        "parallel",
+        None,
+        "runs at a time (default: local: one for each GPU, one on another accelerator, else one "
+        "for every two cores; ray and slurm: as many as there is room for; tpu_vm: one slice)",
+    )
+    flags.DEFINE_string(
+        "resources",
+        None,
+        'ray: what a run gets, such as {"CPU": 2}, {"GPU": 1} or {"TPU": 4} (default: {"GPU": 1} '
+        'where the cluster has GPUs, else {"CPU": 2})',
+    )
+    flags.DEFINE_string(
+        "ray_address",
+        None,
+        "ray: a running cluster, host:port or auto (default: RAY_ADDRESS, else a cluster of this "
+        "machine alone)",
+    )
+    flags.DEFINE_string(
+        "slurm",
+        None,
+        "slurm: options of sbatch under submitit's names, time in minutes, such as "
+        "partition=gpu,time=600,gpus_per_node=1,cpus_per_task=8",
+    )
+    flags.DEFINE_string(
+        "tpu",
+        None,
+        "tpu_vm: project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D, and if wanted version=RUNTIME "
+        "and spot=true",
+    )
+
+
+def chosen(values: Any) -> Chosen:
+    """The launcher that the flags name; `values` has them as attributes.
+
+    Raises:
+      ValueError: an option is wrong, is missing, or is another launcher's; or what the launcher
+        needs is not installed.
+    """
+    name = values.launcher
+    for flag, owner in _OWN_FLAGS.items():
+        if getattr(values, flag) is not None and owner != name:
+            raise ValueError(f"--{flag} is for --launcher={owner}; this is --launcher={name}")
+    if values.parallel is not None and values.parallel < 1:
+        raise ValueError(f"--parallel={values.parallel} runs at a time; at least 1 is needed")
+    return Chosen(_CHOICES[name](values), shares_files=name != "tpu_vm")
+
+
+def _local(values: Any) -> Launch:
+    return functools.partial(local.launch, parallel=values.parallel)
+
+
+def _ray(values: Any) -> Launch:
+    from experiments.launchers import ray
+
+    ray.check_installed()
+    return functools.partial(
+        ray.launch,
+        resources=None if values.resources is None else _resources(values.resources),
+        address=values.ray_address,
+        parallel=values.parallel,
+    )
+
+
+def _slurm(values: Any) -> Launch:
+    from experiments.launchers import slurm
+
+    slurm.check_installed()
+    options = _pairs("slurm", values.slurm or "")
+    return functools.partial(slurm.launch, options=slurm.checked(options), parallel=values.parallel)
+
+
+def _tpu_vm(values: Any) -> Launch:
+    from experiments.launchers import tpu_vm
+
+    tpu_vm.check_installed()
+    request = tpu_vm.request_of(_pairs("tpu", values.tpu or ""))
+    return functools.partial(tpu_vm.launch, request=request, parallel=values.parallel or 1)
+
+
+_CHOICES: Mapping[str, Callable[[Any], Launch]] = {
+    "local": _local,
+    "ray": _ray,
+    "slurm": _slurm,
+    "tpu_vm": _tpu_vm,
+}
+
+
+def _resources(text: str) -> dict[str, float]:
+    """Raises ValueError if it is not what Ray calls resources."""
+    try:
+        values = json.loads(text)
+    except ValueError:
+        values = None
+    if (
+        not isinstance(values, dict)
+        or not values
+        or any(type(amount) not in (int, float) or amount <= 0 for amount in values.values())
+    ):
+        raise ValueError(
+            f"--resources={text} is no JSON object of positive numbers; "
+            """one would be --resources='{"CPU": 2}'"""
+        )
+    return values
+
+
+def _pairs(flag: str, text: str) -> dict[str, str]:
+    """The pairs of "a=b,c=d".
+
+    Raises:
+      ValueError: a part has no "=", or a name stands twice.
+    """
+    pairs: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals or not name or not value:
+            raise ValueError(f"--{flag}: {part!r} is no NAME=VALUE")
+        if name in pairs:
+            raise ValueError(f"--{flag} has {name} twice")
+        pairs[name] = value
+    return pairs

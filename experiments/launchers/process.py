@@ -1,0 +1,67 @@
+"""One run as a process of this machine: started, waited for, asked to stop."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from experiments import presence, record
+
+# A run that is asked to stop saves its state first, which takes a large model a while.
+GRACE_SECONDS = 60.0
+POLL_SECONDS = 0.2
+
+# On Linux, memory in large pages: a training step on the CPU is a tenth faster (docs/LOG.md).
+FASTER_ALLOCATION = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+
+
+def start(
+    directory: Path, command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> subprocess.Popen:
+    """Starts `command DIRECTORY`, its output at the end of DIRECTORY/log.txt.
+
+    The process is killed when the thread that started it ends.
+    """
+    (directory / record.FAILURE_FILE).unlink(missing_ok=True)
+    presence.announce(directory)
+    with open(directory / record.LOG_FILE, "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "experiments.launchers.tethered", *command, str(directory)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            process_group=0,  # a Ctrl-C in the terminal reaches them through us alone, and once
+            env={
+                **FASTER_ALLOCATION,
+                **os.environ,
+                "PYTHONUNBUFFERED": "1",
+                **(environment or {}),
+            },
+        )
+
+
+def wait(process: subprocess.Popen) -> int:
+    """Its exit code. An exception meanwhile stops it, and goes on when it has saved its state."""
+    try:
+        # Not process.wait(): an interrupt that is no signal, as Ray sends it, would have to wait.
+        while process.poll() is None:
+            time.sleep(POLL_SECONDS)
+    except BaseException:
+        stop([process])
+        raise
+    return process.returncode
+
+
+def stop(processes: Sequence[subprocess.Popen]) -> None:
+    """Asks them to stop, and kills those that have not after the time of grace."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + GRACE_SECONDS
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,29 @@
+"""Runs a command that does not outlive who started it.
+
+    python -m experiments.launchers.tethered COMMAND ARGUMENTS...
+
+A launcher that is killed cannot stop its runs any more. On Linux the system then kills them, so
+that none goes on writing beside the run that takes its place. Elsewhere nothing does, and the lock
+in the run's directory makes the other one wait.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1  # prctl(2); holds across execve
+
+
+def main() -> None:
+    """Becomes the command of `sys.argv`."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            sys.exit("tethered: whoever started this has ended")
+    os.execvp(sys.argv[1], sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

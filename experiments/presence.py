@@ -1,0 +1,144 @@
+"""A run's presence in its directory: a lock, so that it is there once, and a sign of life.
+
+W/TABLE/ROW/seed-N/running.json  who works on the run, and since when; renewed every few seconds
+                   .lock         held by the process that does
+
+Both are files, so that they mean the same to every launcher, on every machine that sees them.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from t2t_jax.json_files import read_json, write_json
+
+RUNNING_FILE = "running.json"
+_LOCK_FILE = ".lock"
+
+_SECONDS_BETWEEN_BEATS = 5.0
+# A sign is this old at most: clocks differ, and from a bucket it is fetched once a minute.
+_SECONDS_OF_SILENCE = 180.0
+# How long the lock of a killed process may outlive it, on a disk that machines share.
+_SECONDS_FOR_THE_LOCK = 60.0
+
+
+class Sign(NamedTuple):
+    """A sign of life; times are seconds since 1970."""
+
+    host: str
+    pid: int
+    started: float
+    beat: float
+    stage: str  # "starting" | "compiling" | "training" | "scoring"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process still works, as far as can be known from here."""
+        if self.host == socket.gethostname() and not _exists(self.pid):
+            return False
+        return time.time() - self.beat < _SECONDS_OF_SILENCE
+
+
+@contextlib.contextmanager
+def present(directory: Path, patience: float = _SECONDS_FOR_THE_LOCK) -> Iterator[None]:
+    """Has the directory for this process alone, and gives signs of life meanwhile.
+
+    Args:
+      patience: seconds to wait for another process to leave.
+
+    Raises:
+      BlockingIOError: another process is there and stays.
+    """
+    with open(directory / _LOCK_FILE, "ab") as lock:
+        _take(lock, directory, patience)
+        stop = threading.Event()
+        beats = threading.Thread(target=_beat, args=(directory, stop), daemon=True)
+        announce(directory, "compiling")
+        beats.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            beats.join()
+            clear(directory)
+
+
+def announce(directory: Path, stage: str = "starting") -> None:
+    """Writes the first sign of this process; later ones keep its time."""
+    now = time.time()
+    _write(directory, Sign(socket.gethostname(), os.getpid(), now, now, stage))
+
+
+def clear(directory: Path) -> None:
+    """Takes the sign away; nobody works on the run any more."""
+    (directory / RUNNING_FILE).unlink(missing_ok=True)
+
+
+def read(directory: Path) -> Sign | None:
+    """The last sign, None if there is none."""
+    try:
+        values = read_json(directory / RUNNING_FILE)
+    except FileNotFoundError:
+        return None
+    return Sign(**{field: values[field] for field in Sign._fields})
+
+
+def _write(directory: Path, sign: Sign) -> None:
+    write_json(directory / RUNNING_FILE, sign._asdict())
+
+
+def _beat(directory: Path, stop: threading.Event) -> None:
+    sign = read(directory)
+    size = _size(directory / "metrics.jsonl")
+    while sign is not None and not stop.wait(_SECONDS_BETWEEN_BEATS):
+        # It is cut when a run is taken up again, and grows with the first steps that are done.
+        size_before, size = size, _size(directory / "metrics.jsonl")
+        stage = sign.stage
+        if (directory / "training.json").exists():
+            stage = "scoring"
+        elif size > size_before:
+            stage = "training"
+        sign = sign._replace(beat=time.time(), stage=stage)
+        with contextlib.suppress(OSError):  # a full disk is told by who cannot do without it
+            _write(directory, sign)
+
+
+def _take(lock: IO[bytes], directory: Path, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError as error:
+            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                return  # a file system without locks
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise
+        sign = read(directory)
+        who = f"process {sign.pid} on {sign.host}" if sign else "another process"
+        if time.monotonic() >= deadline:
+            raise BlockingIOError(f"{who} works on the run in {directory}")
+        print(f"waiting for {who} to leave {directory}", file=sys.stderr, flush=True)
+        time.sleep(min(5.0, max(0.1, deadline - time.monotonic())))
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # of another user
+    return True

@@ -1,0 +1,148 @@
+"""Runs on this machine, with a stand-in for the training and for the drivers' device files."""
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from configs import tiny
+from experiments import presence, quickstart, runs
+from experiments.launchers import local
+from tests.experiments import fakes
+
+TABLE = quickstart.TABLE
+CONFIG = tiny.get_config()
+
+
+@pytest.fixture
+def launch(tmp_path):
+    return functools.partial(local.launch, command=fakes.run_command(tmp_path))
+
+
+@pytest.fixture
+def gpus(tmp_path, monkeypatch):
+    """Makes so many device files of GPUs."""
+    monkeypatch.setattr(local, "_GPU_FILES", str(tmp_path / "nvidia") + "[0-9]*")
+    monkeypatch.setattr(local, "_OTHER_ACCELERATOR_FILES", ())
+    for name in ("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+
+    def make(number):
+        for index in range(number):
+            (tmp_path / f"nvidia{index}").touch()
+        (tmp_path / "nvidiactl").touch()
+
+    return make
+
+
+def _prepared(tmp_path, patterns):
+    rows = TABLE.rows(CONFIG).select(patterns)
+    return runs.prepare_runs(TABLE, rows, CONFIG, 1, tmp_path / "work")
+
+
+def _wait_for(path: Path) -> str:
+    """The text of a file that a process is about to write."""
+    deadline = time.monotonic() + 30
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < deadline, f"{path} does not come"
+        time.sleep(0.02)
+    return path.read_text()
+
+
+def test_closing_the_launcher_ends_its_processes(tmp_path, launch):
+    directories = _prepared(tmp_path, "no_positions")
+    start = time.monotonic()
+    with closing(launch(directories, parallel=1)) as events:
+        assert next(events).kind == "started"
+        while not (directories[0] / "times_run").exists():
+            time.sleep(0.02)
+    assert time.monotonic() - start < 30
+    assert not (directories[0] / "record.json").exists()
+    assert not (directories[0] / "failure.json").exists()
+    assert presence.read(directories[0]) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system pins no processes")
+def test_processes_share_the_cores_without_overlap():
+    cores = sorted(os.sched_getaffinity(0))
+    shares = local._shares(len(cores))
+    assert sorted(core for share in shares for core in share.cores) == cores
+    assert all(share.cores for share in local._shares(2 * len(cores) + 1))
+
+
+def test_a_parallel_of_zero_is_refused():
+    with pytest.raises(ValueError, match="parallel=0"):
+        local.launch([], parallel=0)
+
+
+def test_on_a_gpu_box_each_run_has_its_own(tmp_path, gpus, launch):
+    gpus(2)
+    directories = _prepared(tmp_path, "base,learned_positions")
+    events = list(launch(directories))
+    # Both start before one ends: as many at a time as there are GPUs.
+    assert [event.kind for event in events] == ["started", "started", "finished", "finished"]
+    environments = [json.loads((path / "environment").read_text()) for path in directories]
+    assert [values["CUDA_VISIBLE_DEVICES"] for values in environments] == ["0", "1"]
+    assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in environments[0]
+
+
+def test_gpus_are_cut_over_fewer_runs_and_shared_by_more(gpus):
+    gpus(11)
+
+    def visible(num_slots):
+        return [share.environment["CUDA_VISIBLE_DEVICES"] for share in local._shares(num_slots)]
+
+    assert visible(2) == ["0,1,2,3,4", "5,6,7,8,9,10"]
+    assert sorted(visible(11), key=int) == [str(index) for index in range(11)]
+    shares = local._shares(22)
+    assert [share.environment["CUDA_VISIBLE_DEVICES"] for share in shares[:4]] == [
+        "0", "0", "1", "1",
+    ]  # fmt: skip
+    assert {share.environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] for share in shares} == {"0.38"}
+
+
+def test_only_the_gpus_that_are_visible_are_used(gpus, monkeypatch):
+    gpus(4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, GPU-8932f937")
+    assert local.default_parallel() == 2
+    assert local._shares(2)[1].environment["CUDA_VISIBLE_DEVICES"] == "GPU-8932f937"
+    for hidden in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        assert local._shares(1)[0].environment == {}
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert local.default_parallel() == 4
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert local._shares(1)[0].environment == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills the children of the dead")
+def test_a_run_does_not_outlive_a_launcher_that_is_killed(tmp_path, launch):
+    [directory] = _prepared(tmp_path, "no_positions")
+    code = f"""
+        from pathlib import Path
+        from experiments.launchers import local
+        list(local.launch([Path({str(directory)!r})], parallel=1,
+                          command={launch.keywords["command"]!r}))
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)]) as launcher:
+        pid = int(_wait_for(directory / "pid"))
+        launcher.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and _state(pid) != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
