@@ -28,6 +28,25 @@ class Event(NamedTuple):
 Launch = Callable[[Sequence[Path]], Generator[Event, None, None]]
 
 
+def start_event(
+    directory: Path, before: presence.Sign | None
+) -> tuple[presence.Sign | None, Event | None]:
+    """The last sign of a run that may be on another machine, and an event if it tells of a start.
+
+    Args:
+      before: the sign that was last seen, None at first.
+    """
+    sign = presence.read(directory) or before
+    if sign is None or sign == before:
+        return sign, None
+    if before is None:
+        return sign, Event(directory, "started", 0.0, f"on {sign.host}")
+    # Who starts the run gives the first sign, "starting", and the run itself the next.
+    if sign.started == before.started or before.stage == "starting":
+        return sign, None
+    return sign, Event(directory, "started", 0.0, f"again on {sign.host}")
+
+
 def ended(directory: Path, seconds: float, exit_code: int) -> Event:
     """What became of the run whose process has ended; a failure leaves `failure.json`."""
     presence.clear(directory)

@@ -18,17 +18,25 @@ FASTER_ALLOCATION = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
 def start(
-    directory: Path, command: Sequence[str], environment: Mapping[str, str] | None = None
+    directory: Path,
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    code: str | None = None,
 ) -> subprocess.Popen:
     """Starts `command DIRECTORY`, its output at the end of DIRECTORY/log.txt.
 
     The process is killed when the thread that started it ends.
+
+    Args:
+      environment: what it has besides that of this process.
+      code: the directory to start it in, if not this process's own.
     """
     (directory / record.FAILURE_FILE).unlink(missing_ok=True)
     presence.announce(directory)
     with open(directory / record.LOG_FILE, "ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "experiments.launchers.tethered", *command, str(directory)],
+            cwd=code,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -22,6 +22,8 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             sys.exit("tethered: whoever started this has ended")
+    # SLURM's warning goes to all processes of a job, and would kill those that do not expect it.
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     os.execvp(sys.argv[1], sys.argv[1:])
 
 

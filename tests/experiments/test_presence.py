@@ -40,7 +40,9 @@ def test_the_stage_follows_what_the_run_writes(tmp_path, quick):
     metrics.write_text('{"of": "an earlier try"}\n{"later": "than the checkpoint"}\n')
     with presence.present(tmp_path):
         assert presence.read(tmp_path).stage == "compiling"
-        metrics.write_text('{"of": "an earlier try"}\n')
+        shorter = tmp_path / "metrics.part"
+        shorter.write_text('{"of": "an earlier try"}\n')
+        shorter.replace(metrics)
         time.sleep(0.2)
         assert presence.read(tmp_path).stage == "compiling"
         with metrics.open("a") as file:

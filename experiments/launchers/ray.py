@@ -1,0 +1,206 @@
+"""Runs as tasks of a Ray cluster: one that is there, or one of this machine alone.
+
+The workdir, the code and its Python environment are in directories that all nodes share under the
+same names. A run whose node dies is given to another one and goes on from its checkpoint; a run
+that fails by itself has failed.
+"""
+
+import contextlib
+import importlib.util
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments import presence
+from experiments.launchers import process
+from experiments.launchers.event import COMMAND, Event, ended, failed, start_event
+
+_POLL_SECONDS = 0.5
+# Machines that may be taken away at any time are taken away often.
+_MOST_LOST_NODES = 100
+# Ray keeps results there, which are one number a run; by default it takes a third of the memory.
+_OBJECT_STORE_BYTES = 100_000_000
+
+
+class _Running(NamedTuple):
+    directory: Path
+    submitted: float
+    sign: presence.Sign | None = None  # of its start
+
+
+def check_installed() -> None:
+    """Raises ValueError if Ray is not installed."""
+    if importlib.util.find_spec("ray") is None:
+        raise ValueError("--launcher=ray needs Ray: pip install '.[ray]'")
+
+
+def launch(
+    directories: Sequence[Path],
+    *,
+    resources: Mapping[str, float] | None = None,
+    address: str | None = None,
+    parallel: int | None = None,
+    command: Sequence[str] = COMMAND,
+) -> Generator[Event, None, None]:
+    """Runs `command DIRECTORY` for each as a task, its output in DIRECTORY/log.txt.
+
+    Args:
+      resources: what a run gets, by Ray's names: CPU, GPU, TPU or a name of the cluster's own. By
+        default {"GPU": 1} where the cluster has GPUs, else {"CPU": 2}.
+      address: of the cluster; by default RAY_ADDRESS, and without that this machine is one.
+      parallel: runs at a time at most; by default as many as there are resources for.
+
+    Raises:
+      ConnectionError: there is no cluster at `address`.
+      ValueError: the cluster of this machine can never give a run its `resources`.
+    """
+    if not directories:
+        return
+    with _cluster(address or os.environ.get("RAY_ADDRESS")) as (ray, is_own):
+        amounts = _amounts(ray, resources, is_own)
+        task = ray.remote(**_task_options(amounts))(_run)
+        yield from _watch(ray, task, directories, parallel or len(directories), command)
+
+
+def _run(directory: Path, command: Sequence[str], code: str) -> int:
+    """The task: the exit code of the run."""
+    return process.wait(process.start(directory, command, code=code))
+
+
+def _watch(
+    ray: Any, task: Any, directories: Sequence[Path], parallel: int, command: Sequence[str]
+) -> Generator[Event, None, None]:
+    waiting = [directory.absolute() for directory in directories]
+    names = dict(zip(waiting, directories, strict=True))
+    running: dict[Any, _Running] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < parallel:
+                directory = waiting.pop(0)
+                presence.clear(directory)
+                result = task.remote(directory, command, os.getcwd())
+                running[result] = _Running(names[directory], time.monotonic())
+            done, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
+            for result, one in running.items():
+                sign, event = start_event(one.directory, one.sign)
+                running[result] = one._replace(sign=sign)
+                if event is not None:
+                    yield event
+            for result in done:
+                yield _end(ray, result, running.pop(result))
+    finally:
+        _stop(ray, running)
+
+
+def _end(ray: Any, result: Any, one: _Running) -> Event:
+    seconds = time.monotonic() - one.submitted
+    if one.sign is not None:
+        seconds = time.time() - one.sign.started
+    try:
+        exit_code = ray.get(result)
+    except ray.exceptions.RayError as error:
+        presence.clear(one.directory)
+        return failed(one.directory, seconds, f"Ray: {str(error).strip().splitlines()[0]}")
+    return ended(one.directory, seconds, exit_code)
+
+
+def _stop(ray: Any, running: Mapping[Any, _Running]) -> None:
+    if not running:
+        return
+    print(f"stopping {len(running)} runs, which save their state", file=sys.stderr)
+    for result in running:
+        ray.cancel(result)
+    # The task waits that long for its run, and a little for Ray.
+    ray.wait(list(running), num_returns=len(running), timeout=process.GRACE_SECONDS + 10)
+    for one in running.values():
+        presence.clear(one.directory)
+
+
+@contextlib.contextmanager
+def _cluster(address: str | None) -> Generator[tuple[Any, bool], None, None]:
+    """Ray, connected, and whether the cluster is of this process."""
+    # Ray asks its users before it reports on them; here nobody could answer.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # As Ray will do: a task without GPUs sees those that its node shows to all.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    import ray
+
+    _silence(ray)
+    on_termination = signal.getsignal(signal.SIGTERM)
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        options |= {"include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
+    else:
+        _check_answers(address)
+    try:
+        ray.init("local" if address is None else address, **options)
+    except ConnectionError as error:
+        raise ConnectionError(f"there is no Ray cluster at {address}: {error}") from error
+    # Ray's own would end this process without a word.
+    signal.signal(signal.SIGTERM, on_termination)
+    try:
+        yield ray, address is None
+    finally:
+        ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Raises ConnectionError if nothing answers at host:port; Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():  # "auto", or a form that Ray knows better
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise ConnectionError(f"there is no Ray cluster at {address}: {error}") from error
+
+
+def _silence(ray: Any) -> None:
+    """Keeps the raylet's messages off the terminal; what matters of them is told as events."""
+    worker = ray._private.worker
+    if hasattr(worker, "print_to_stdstream"):  # there is no setting for these
+        worker.print_to_stdstream = lambda *_, **__: None
+
+
+def _amounts(ray: Any, resources: Mapping[str, float] | None, is_own: bool) -> Mapping[str, float]:
+    """What a run gets.
+
+    Raises:
+      ValueError: no node can ever give that, and none will come.
+    """
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if resources is None:
+        has_gpus = any(node.get("GPU") for node in nodes)
+        most_cores = max(node.get("CPU", 0.0) for node in nodes)
+        resources = {"GPU": 1.0} if has_gpus else {"CPU": min(2.0, most_cores)}
+    for node in nodes:
+        if all(node.get(name, 0.0) >= amount for name, amount in resources.items()):
+            return resources
+    wanted = _words(resources)
+    there = "; ".join(_words({name: node.get(name, 0.0) for name in resources}) for node in nodes)
+    if is_own:
+        raise ValueError(f"a run is to get {wanted}, but this machine has {there}")
+    print(
+        f"a run is to get {wanted}, but the nodes have {there}: the runs wait for a larger node",
+        file=sys.stderr,
+    )
+    return resources
+
+
+def _words(resources: Mapping[str, float]) -> str:
+    return ", ".join(f"{amount:g} {name}" for name, amount in resources.items())
+
+
+def _task_options(amounts: Mapping[str, float]) -> dict[str, Any]:
+    own_names = {name: amount for name, amount in amounts.items() if name not in ("CPU", "GPU")}
+    return {
+        "num_cpus": amounts.get("CPU", 0),
+        "num_gpus": amounts.get("GPU", 0),
+        "resources": own_names,
+        "max_retries": _MOST_LOST_NODES,
+    }

@@ -1,0 +1,230 @@
+"""Runs as the jobs of one SLURM array, by submitit.
+
+The workdir, the code and its Python environment are on disks that all nodes share. A job that is
+preempted, or that reaches its time, saves its state and is queued again. The jobs outlive the
+command that submitted them; the same command follows them again.
+"""
+
+import importlib.util
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments import presence, record
+from experiments.launchers import process
+from experiments.launchers.event import COMMAND, Event, ended, failed, start_event
+
+_JOB_FILE = "slurm_job.json"
+_POLL_SECONDS = 1.0
+# A long training is many jobs one after the other, where the cluster allows short ones only.
+_MOST_TIMEOUTS = 1000
+# sacct may not know a job that was just submitted, and forgets one that ended long ago.
+_SECONDS_UNTIL_KNOWN = 600.0
+# SLURM tells all processes of a job that it will be preempted, and then who started the run.
+_SECONDS_UNTIL_THE_WARNING = 120.0
+_STOPPED = 130  # exit code of a run that was asked to stop and saved its state
+_TEXT_OPTIONS = frozenset(
+    "account comment constraint dependency exclude gres job_name mail_type mail_user mem "
+    "mem_per_cpu mem_per_gpu nodelist partition qos".split()
+)
+_NUMBER_OPTIONS = frozenset(
+    "cpus_per_gpu cpus_per_task gpus_per_node gpus_per_task nodes ntasks_per_node signal_delay_s "
+    "time".split()
+)
+
+
+class _Followed(NamedTuple):
+    directory: Path
+    job: Any
+    since: float
+    sign: presence.Sign | None = None
+
+
+def check_installed() -> None:
+    """Raises ValueError if submitit is not installed or this machine knows no SLURM."""
+    if importlib.util.find_spec("submitit") is None:
+        raise ValueError("--launcher=slurm needs submitit: pip install '.[slurm]'")
+    for program in ("sbatch", "srun"):
+        if shutil.which(program) is None:
+            raise ValueError(
+                f"--launcher=slurm needs {program}, which is not on PATH here: a login node of the "
+                "cluster has it"
+            )
+
+
+def checked(options: Mapping[str, str]) -> dict[str, str | int]:
+    """The options under submitit's names, numbers as such.
+
+    Raises:
+      ValueError: one is unknown or no whole number, or the time is missing.
+    """
+    values: dict[str, str | int] = {}
+    for name, value in options.items():
+        if name in _TEXT_OPTIONS:
+            values[name] = value
+        elif name not in _NUMBER_OPTIONS:
+            known = ", ".join(sorted(_TEXT_OPTIONS | _NUMBER_OPTIONS))
+            raise ValueError(f"--slurm knows no option {name}; it knows {known}")
+        elif not value.isdecimal() or int(value) < 1:
+            raise ValueError(f"--slurm: {name}={value}; a whole number is needed, at least 1")
+        else:
+            values[name] = int(value)
+    if "time" not in values:
+        raise ValueError("--slurm needs time=MINUTES, after which a job saves and is queued again")
+    return values
+
+
+def launch(
+    directories: Sequence[Path],
+    *,
+    options: Mapping[str, str | int],
+    parallel: int | None = None,
+    command: Sequence[str] = COMMAND,
+) -> Generator[Event, None, None]:
+    """Submits `command DIRECTORY` for each, or follows the job it has, until all have ended.
+
+    Closing it leaves the jobs as they are.
+
+    Args:
+      options: of sbatch, see `checked`.
+      parallel: jobs of the array at a time; by default as many as the cluster gives.
+    """
+    running = {directory: job for directory in directories if (job := _job_of(directory))}
+    new = [directory for directory in directories if directory not in running]
+    if new:
+        running |= _submit(new, options, parallel, command)
+    followed = [
+        _Followed(directory, running[directory], time.monotonic()) for directory in directories
+    ]
+    try:
+        while followed:
+            time.sleep(_POLL_SECONDS)
+            for one in list(followed):
+                sign, event = start_event(one.directory, one.sign)
+                followed[followed.index(one)] = one = one._replace(sign=sign)
+                if event is not None:
+                    yield event
+                if one.job.done():
+                    followed.remove(one)
+                    yield _end(one)
+    finally:
+        if followed:
+            _tell_what_goes_on([one.job.job_id for one in followed])
+
+
+class _Runner:
+    """What a job does; submitit calls `checkpoint` when the job is to make room."""
+
+    def __init__(self, command: Sequence[str], code: str) -> None:
+        self._command = command
+        self._code = code
+        self._pid: int | None = None
+
+    def __call__(self, directory: Path) -> int:
+        """Runs it; its exit code."""
+        started = process.start(directory, self._command, code=self._code)
+        self._pid = started.pid
+        exit_code = process.wait(started)
+        if exit_code == _STOPPED:
+            # It was told directly. Who started it is told soon, and then queues the job again.
+            time.sleep(_SECONDS_UNTIL_THE_WARNING)
+        return exit_code
+
+    def checkpoint(self, directory: Path) -> Any:
+        """Stops the run, which saves its state; the job to queue in the place of this one."""
+        from submitit.helpers import DelayedSubmission
+
+        if self._pid is not None:
+            _stop(self._pid)
+        presence.clear(directory)
+        return DelayedSubmission(_Runner(self._command, self._code), directory)
+
+
+def _stop(pid: int) -> None:
+    # Not by the Popen object: this may interrupt its own waiting, which holds a lock.
+    deadline = time.monotonic() + process.GRACE_SECONDS
+    try:
+        os.kill(pid, signal.SIGTERM)
+        while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(process.POLL_SECONDS)
+    except (ChildProcessError, ProcessLookupError):
+        pass  # it has ended already
+
+
+def _submit(
+    directories: Sequence[Path],
+    options: Mapping[str, str | int],
+    parallel: int | None,
+    command: Sequence[str],
+) -> dict[Path, Any]:
+    from submitit import SlurmExecutor
+
+    executor = SlurmExecutor(_folder(directories[0]), max_num_timeout=_MOST_TIMEOUTS)
+    executor.update_parameters(
+        **{"job_name": "t2t-jax", **options},
+        array_parallelism=parallel or len(directories),
+        # Also where a node fails, which the job cannot answer itself.
+        additional_parameters={"requeue": True},
+    )
+    runner = _Runner(command, os.getcwd())
+    absolute = [directory.absolute() for directory in directories]
+    jobs = executor.map_array(runner, absolute)
+    for directory, job in zip(directories, jobs, strict=True):
+        presence.clear(directory)
+        values = {"job_id": job.job_id, "submitted": time.time()}
+        record.write_json(directory / _JOB_FILE, values)
+    return dict(zip(directories, jobs, strict=True))
+
+
+def _folder(directory: Path) -> Path:
+    """submitit's own files, in the workdir of the sweep."""
+    return directory.absolute().parents[2] / "slurm"
+
+
+def _job_of(directory: Path) -> Any:
+    """The job that was submitted for this run and has not ended; None if there is none."""
+    from submitit import SlurmJob
+
+    path = directory / _JOB_FILE
+    if not path.exists():
+        return None
+    values = record.read_json(path)
+    job = SlurmJob(_folder(directory), values["job_id"])
+    if job.done(force_check=True):
+        return None
+    age = time.time() - values["submitted"]
+    if job.watcher.get_state(job.job_id, mode="cache") == "UNKNOWN" and age > _SECONDS_UNTIL_KNOWN:
+        return None
+    return job
+
+
+def _end(one: _Followed) -> Event:
+    (one.directory / _JOB_FILE).unlink(missing_ok=True)
+    seconds = time.monotonic() - one.since
+    if (one.directory / record.RECORD_FILE).exists():
+        return ended(one.directory, seconds, 0)
+    if not one.job.paths.result_pickle.exists():
+        presence.clear(one.directory)
+        return failed(one.directory, seconds, f"SLURM ended job {one.job.job_id}: {one.job.state}")
+    error = one.job.exception()
+    if error is None:
+        return ended(one.directory, seconds, one.job.result())
+    presence.clear(one.directory)
+    line = str(error).partition("\n-----")[0].strip().splitlines()[-1]
+    return failed(one.directory, seconds, f"SLURM job {one.job.job_id}: {line}")
+
+
+def _tell_what_goes_on(job_ids: Sequence[str]) -> None:
+    arrays = " ".join(sorted({job_id.partition("_")[0] for job_id in job_ids}))
+    print(
+        f"{len(job_ids)} SLURM jobs go on by themselves; the same command follows them again, and "
+        f"scancel {arrays} ends them",
+        file=sys.stderr,
+    )

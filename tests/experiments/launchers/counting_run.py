@@ -1,0 +1,54 @@
+"""A run that counts its steps in the place of training; it saves, stops and goes on like one.
+
+    python counting_run.py DIRECTORY
+
+Each step leaves a line in steps.txt; every fifth one is saved. The score is a function of the row
+and the steps that were counted: whoever counts one twice or leaves one out gets another score.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from experiments import presence
+
+_STEPS = 40
+_SECONDS_A_STEP = float(os.environ.get("COUNTING_SECONDS_A_STEP", "0.1"))
+_STEPS_BETWEEN_CHECKPOINTS = 5
+
+
+def main(directory: Path) -> None:
+    """Counts from the last checkpoint to the last step, and scores."""
+    stop_requests = []
+    signal.signal(signal.SIGTERM, lambda *_: stop_requests.append(1))
+    run = json.loads((directory / "run.json").read_text())
+    if run["row"] == "one_head":
+        sys.exit("no such thing")
+    checkpoint = directory / "checkpoint.json"
+    state = {"step": 0, "sum": 0}
+    if checkpoint.exists():
+        state = json.loads(checkpoint.read_text())
+    while state["step"] < _STEPS:
+        time.sleep(_SECONDS_A_STEP)
+        state["step"] += 1
+        state["sum"] = (31 * state["sum"] + state["step"] + len(run["row"])) % 9973
+        with open(directory / "steps.txt", "a") as file:
+            file.write(f"{state['step']} {os.getpid()}\n")
+        if state["step"] % _STEPS_BETWEEN_CHECKPOINTS == 0 or stop_requests:
+            partial = directory / f"checkpoint.{os.getpid()}"
+            partial.write_text(json.dumps(state))
+            partial.replace(checkpoint)
+        if stop_requests:
+            print("stopped after a checkpoint")
+            sys.exit(130)
+    scores = {"dev": {"perplexity": 1 + state["sum"] / 9973}, "test": {"bleu": 90.0}}
+    values = {"scores": scores, "steps": state["step"]}
+    (directory / "record.json").write_text(json.dumps(values))
+
+
+if __name__ == "__main__":
+    with presence.present(Path(sys.argv[1])):
+        main(Path(sys.argv[1]))

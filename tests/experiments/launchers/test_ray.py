@@ -1,0 +1,110 @@
+"""Runs on a Ray cluster of two nodes on this machine, one of which is killed."""
+
+import json
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from configs import tiny
+from experiments import presence, quickstart, runs
+from experiments.launchers import local, ray
+from tests.experiments.launchers import counting_run
+
+TABLE = quickstart.TABLE
+CONFIG = tiny.get_config()
+COMMAND = (sys.executable, counting_run.__file__)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster whose nodes have one core each, and a head that has none."""
+    from ray.cluster_utils import Cluster
+
+    # A node that is killed is missed after two seconds, not after half a minute.
+    health = {
+        "health_check_initial_delay_ms": 0,
+        "health_check_period_ms": 500,
+        "health_check_failure_threshold": 4,
+    }
+    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": health}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    yield made
+    made.shutdown()
+
+
+def _prepared(workdir, patterns):
+    return runs.prepare_runs(TABLE, TABLE.rows(CONFIG).select(patterns), CONFIG, 1, workdir)
+
+
+def _scores(directories):
+    return [json.loads((path / "record.json").read_text())["scores"] for path in directories]
+
+
+def _steps(directory) -> list[tuple[int, int]]:
+    """(step, process) as they were counted."""
+    path = directory / "steps.txt"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [tuple(map(int, line.split())) for line in lines]
+
+
+def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, cluster, monkeypatch):
+    untouched = _prepared(tmp_path / "untouched", "base,one_layer")
+    with monkeypatch.context() as quick:
+        quick.setenv("COUNTING_SECONDS_A_STEP", "0")
+        list(local.launch(untouched, parallel=2, command=COMMAND))
+
+    cluster.add_node(num_cpus=1)
+    doomed = cluster.add_node(num_cpus=1, resources={"doomed": 1})
+    directories = _prepared(tmp_path / "killed", "base,one_layer")
+    launched = ray.launch(
+        directories, resources={"CPU": 1}, address=cluster.address, command=COMMAND
+    )
+    events = []
+    with closing(launched):
+        for event in launched:
+            events.append(event)
+            if [one.kind for one in events] == ["started", "started"]:
+                while min(len(_steps(path)) for path in directories) < 7:
+                    time.sleep(0.05)
+                cluster.remove_node(doomed, allow_graceful=False)
+    started = [event.directory for event in events if event.kind == "started"]
+    assert sorted(event.directory for event in events if event.kind == "finished") == directories
+    [moved] = [path for path in directories if started.count(path) == 2]
+    [stayed] = [path for path in directories if path != moved]
+    assert _scores(directories) == _scores(untouched)
+    # Steps were repeated from the last checkpoint on, by one process after the other.
+    processes = [pid for _, pid in _steps(moved)]
+    first, second = dict.fromkeys(processes)
+    assert processes == sorted(processes, key=[first, second].index)
+    repeated = [step for step, pid in _steps(moved) if pid == second]
+    assert repeated[0] % 5 == 1 and repeated[0] > 1
+    assert len({pid for _, pid in _steps(stayed)}) == 1
+    assert all(presence.read(path) is None for path in directories)
+
+
+def test_a_failure_is_told_and_not_tried_again_and_a_stop_saves(tmp_path, cluster):
+    cluster.add_node(num_cpus=2)
+    stopped, failing = _prepared(tmp_path, "base,one_head")
+    launched = ray.launch(
+        [failing, stopped], resources={"CPU": 1}, address=cluster.address, command=COMMAND
+    )
+    with closing(launched):
+        event = next(event for event in launched if event.kind == "failed")
+        assert event.directory == failing
+        assert event.reason == "exit code 1: no such thing"
+        while len(_steps(stopped)) < 2:
+            time.sleep(0.05)
+    counted = [step for step, _ in _steps(stopped)]
+    assert json.loads((stopped / "checkpoint.json").read_text())["step"] == counted[-1] < 40
+    assert presence.read(stopped) is None and not (stopped / "failure.json").exists()
+
+
+def test_wrong_addresses_and_resources_are_told_in_a_sentence(monkeypatch):
+    with pytest.raises(ConnectionError, match="there is no Ray cluster at 127.0.0.1:1"):
+        next(ray.launch([Path("absent")], address="127.0.0.1:1"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install '\.\[ray\]'"):
+        ray.check_installed()

@@ -1,0 +1,136 @@
+"""Runs as SLURM jobs, with stand-ins for the programs of SLURM."""
+
+import itertools
+import json
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import pytest
+
+from configs import tiny
+from experiments import quickstart, runs
+from experiments.launchers import slurm
+from tests.experiments.launchers import counting_run, fake_slurm
+
+TABLE = quickstart.TABLE
+CONFIG = tiny.get_config()
+COMMAND = (sys.executable, counting_run.__file__)
+OPTIONS = {"time": 60, "partition": "gpu", "gpus_per_node": 1}
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    """The directory of the cluster that stands in for one."""
+    for name, value in fake_slurm.install(tmp_path / "bin", tmp_path / "slurm").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COUNTING_SECONDS_A_STEP", "0.04")
+    monkeypatch.setattr(slurm, "_POLL_SECONDS", 0.2)
+    return tmp_path / "slurm"
+
+
+def _prepared(tmp_path, patterns):
+    rows = TABLE.rows(CONFIG).select(patterns)
+    return runs.prepare_runs(TABLE, rows, CONFIG, 1, tmp_path / "work")
+
+
+def _calls(state, program):
+    calls = [json.loads(line) for line in (state / "calls.jsonl").read_text().splitlines()]
+    return [arguments for name, *arguments in calls if name == program]
+
+
+def _steps(directory):
+    path = directory / "steps.txt"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [int(line.split()[0]) for line in lines]
+
+
+def _wait_for_step(directory, step):
+    deadline = time.monotonic() + 60
+    while len(_steps(directory)) < step:
+        assert time.monotonic() < deadline, (directory / "log.txt").read_text()
+        time.sleep(0.05)
+
+
+def _launch(directories, **options):
+    return closing(slurm.launch(directories, options=OPTIONS, command=COMMAND, **options))
+
+
+def test_a_preempted_job_saves_is_queued_again_and_goes_on(tmp_path, state):
+    preempted, failing = _prepared(tmp_path, "base,one_head")
+    with _launch([preempted, failing], parallel=2) as events:
+        seen = [next(events)]
+        while seen[-1].kind != "failed":
+            seen.append(next(events))
+        _wait_for_step(preempted, 3)
+        # As SLURM does: everybody is told, then who is to queue the job again.
+        for name in ("SIGTERM", "SIGUSR2"):
+            subprocess.run(["scancel", "70_0", "--signal", name], check=True)
+        seen += events
+    of_failing = [event for event in seen if event.directory == failing]
+    assert of_failing[-1].reason == "exit code 1: no such thing"
+    of_preempted = [event for event in seen if event.directory == preempted]
+    assert [event.kind for event in of_preempted] == ["started", "started", "finished"]
+    assert of_preempted[1].reason.startswith("again on ")
+    assert _calls(state, "scontrol") == [["requeue", "70_0"]]
+    # Nothing was done twice: it had saved its state when it was told.
+    assert _steps(preempted) == list(range(1, 41))
+    script = (state / "70.sh").read_text()
+    for line in ("array=0-1%2", "partition=gpu", "time=60", "gpus-per-node=1", "requeue"):
+        assert f"#SBATCH --{line}\n" in script
+
+
+def test_jobs_outlive_the_command_and_are_followed_by_the_next(tmp_path, state, capsys):
+    [directory] = _prepared(tmp_path, "base")
+    with _launch([directory]) as events:
+        assert next(events).kind == "started"
+    said = capsys.readouterr().err
+    assert "1 SLURM jobs go on by themselves" in said and "scancel 70 ends them" in said
+    with _launch([directory]) as events:
+        assert [event.kind for event in events] == ["started", "finished"]
+    assert len(_calls(state, "sbatch")) == 1
+    assert _steps(directory) == list(range(1, 41))
+
+
+def test_a_cancelled_job_has_failed_and_is_submitted_anew(tmp_path, state):
+    [directory] = _prepared(tmp_path, "base")
+    with _launch([directory]) as events:
+        assert next(events).kind == "started"
+        subprocess.run(["scancel", "70"], check=True)
+        event = next(events)
+    assert (event.kind, event.reason) == ("failed", "SLURM ended job 70: CANCELLED")
+    with _launch([directory]) as events:
+        assert next(itertools.islice(events, 1, None)).kind == "finished"
+    assert len(_calls(state, "sbatch")) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"partition": "gpu"}, "--slurm needs time=MINUTES"),
+        ({"tim": "60"}, "--slurm knows no option tim; it knows account, "),
+        ({"time": "1:00:00"}, "time=1:00:00; a whole number is needed"),
+    ],
+)
+def test_wrong_options_are_told_before_anything_is_submitted(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        slurm.checked(options)
+
+
+def test_the_options_are_those_that_submitit_has(tmp_path, state):
+    from submitit import SlurmExecutor
+
+    executor = SlurmExecutor(tmp_path)
+    executor.update_parameters(**dict.fromkeys(slurm._TEXT_OPTIONS, "a"))
+    numbers = slurm._NUMBER_OPTIONS - {"cpus_per_gpu"}  # not without the next one, says submitit
+    executor.update_parameters(**dict.fromkeys(numbers, 1))
+
+
+def test_a_machine_without_slurm_says_what_is_missing(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ValueError, match="sbatch, which is not on PATH here"):
+        slurm.check_installed()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install '\.\[slurm\]'"):
+        slurm.check_installed()
