@@ -14,6 +14,7 @@ continues where it stopped, and does nothing once there is a record.json.
 
 import functools
 import importlib.metadata
+import os
 import platform
 import subprocess
 import sys
@@ -104,7 +105,12 @@ def _record(
 
 
 def commit() -> str:
-    """The git commit of this code, "-dirty" after it where files differ from it."""
+    """The git commit of this code, "-dirty" after it where files differ from it.
+
+    Where the code came without its repository, who sent it says T2T_JAX_COMMIT.
+    """
+    if "T2T_JAX_COMMIT" in os.environ:
+        return os.environ["T2T_JAX_COMMIT"]
     try:
         head = _git("rev-parse", "HEAD")
         dirty = "-dirty" if _git("status", "--porcelain", "--untracked-files=no") else ""

@@ -51,6 +51,7 @@ def ended(directory: Path, seconds: float, exit_code: int) -> Event:
     """What became of the run whose process has ended; a failure leaves `failure.json`."""
     presence.clear(directory)
     if exit_code == 0 and (directory / record.RECORD_FILE).exists():
+        (directory / record.FAILURE_FILE).unlink(missing_ok=True)  # of an earlier try
         return Event(directory, "finished", seconds)
     return failed(directory, seconds, _reason(directory, exit_code))
 

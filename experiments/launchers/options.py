@@ -111,10 +111,10 @@ def _slurm(values: Any) -> Launch:
 
 
 def _tpu_vm(values: Any) -> Launch:
-    from experiments.launchers import tpu_vm
+    from experiments.launchers import gcloud, tpu_vm
 
     tpu_vm.check_installed()
-    request = tpu_vm.request_of(_pairs("tpu", values.tpu or ""))
+    request = gcloud.request_of(_pairs("tpu", values.tpu or ""))
     return functools.partial(tpu_vm.launch, request=request, parallel=values.parallel or 1)
 
 

@@ -1,0 +1,135 @@
+"""A run on a machine that will be taken away: its directory is kept in a bucket.
+
+    python -m experiments.launchers.bucket restore RUN_DIRECTORY gs://BUCKET/...
+    python -m experiments.launchers.bucket run RUN_DIRECTORY gs://BUCKET/... ATTEMPT
+
+The first brings what is in the bucket. The second does the run, copies its directory to the bucket
+every minute and at the end, and leaves ended.json there. Every host of a slice does both, the
+first host alone writes to the bucket.
+
+A checkpoint is many files. uploaded.json, written after them, names the checkpoints of which all
+files have arrived; what else an interrupted copy has left is not restored.
+"""
+
+import re
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.launchers import gcloud, process
+from experiments.launchers.event import COMMAND
+from t2t_jax.json_files import read_json, write_json
+
+ENDED_FILE = "ended.json"
+_UPLOADED_FILE = "uploaded.json"
+
+_SECONDS_BETWEEN_COPIES = 60.0
+# What is being written, what is of this machine alone, and what has to arrive last.
+_NOT_COPIED = rf".*\.orbax-checkpoint-tmp.*|{re.escape(_UPLOADED_FILE)}$|{ENDED_FILE}$|\.lock$"
+
+
+def restore(directory: Path, url: str) -> None:
+    """Brings the run's directory from the bucket, without half a checkpoint.
+
+    Raises:
+      GcloudError: the bucket cannot be read or written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    gcloud.mirror(url, str(directory))
+    (directory / ENDED_FILE).unlink(missing_ok=True)
+    path = directory / _UPLOADED_FILE
+    whole = read_json(path)["checkpoints"] if path.exists() else []
+    for checkpoint in _checkpoints(directory):
+        if checkpoint not in whole:
+            shutil.rmtree(directory / "checkpoints" / checkpoint)
+    if _is_first_host():
+        write_json(path, {"checkpoints": _checkpoints(directory)})
+        gcloud.copy(str(path), f"{url}/{_UPLOADED_FILE}")
+
+
+def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAND) -> int:
+    """Does the run; its exit code, which `ended.json` tells with the name of the attempt."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    started = process.start(directory, command)
+    try:
+        while started.poll() is None:
+            _wait_for(started, _SECONDS_BETWEEN_COPIES)
+            _upload(directory, url)
+    except KeyboardInterrupt:
+        process.stop([started])
+    _upload_at_last(directory, url)
+    if _is_first_host():
+        ended = directory / ENDED_FILE
+        write_json(ended, {"attempt": attempt, "exit_code": started.returncode})
+        gcloud.copy(str(ended), f"{url}/{ENDED_FILE}")
+    return started.returncode
+
+
+def _wait_for(started, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while started.poll() is None and time.monotonic() < deadline:
+        time.sleep(process.POLL_SECONDS)
+
+
+def _upload_at_last(directory: Path, url: str) -> None:
+    """The last chance: a bucket may not answer for a moment."""
+    for _ in range(5):
+        if _upload(directory, url):
+            return
+        time.sleep(process.POLL_SECONDS)
+
+
+def _upload(directory: Path, url: str) -> bool:
+    """Copies the directory to the bucket; whether all of it has arrived."""
+    if not _is_first_host():
+        return True
+    marker = directory / _UPLOADED_FILE
+    before = _checkpoints(directory)
+    try:
+        gcloud.mirror(str(directory), url, without=_NOT_COPIED)
+        whole = [name for name in before if name in _checkpoints(directory)]
+        write_json(marker, {"checkpoints": whole})
+        gcloud.copy(str(marker), f"{url}/{_UPLOADED_FILE}")
+        # Old checkpoints are deleted when the new ones are there.
+        gcloud.mirror(str(directory), url, without=_NOT_COPIED, delete=True)
+    except gcloud.GcloudError as error:
+        print(f"not copied to {url}: {error}", file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def _checkpoints(directory: Path) -> list[str]:
+    """The names of those that are whole: the others have longer names."""
+    names = [path.name for path in (directory / "checkpoints").glob("*")]
+    return sorted((name for name in names if name.isdecimal()), key=int)
+
+
+def _is_first_host() -> bool:
+    """Cloud TPU ends the name of a slice's hosts with -w- and their number."""
+    number = re.search(r"-w-(\d+)$", socket.gethostname())
+    return number is None or number[1] == "0"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Does what the arguments say; the exit code."""
+    if len(arguments) == 3 and arguments[0] == "restore":
+        try:
+            restore(Path(arguments[1]), arguments[2])
+        except gcloud.GcloudError as error:
+            sys.exit(f"bucket: {error}")
+        return 0
+    if len(arguments) == 4 and arguments[0] == "run":
+        return run(Path(arguments[1]), arguments[2], arguments[3])
+    sys.exit(f"bucket: {' '.join(arguments)!r} is none of its commands\n{__doc__}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

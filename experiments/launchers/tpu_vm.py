@@ -1,0 +1,278 @@
+"""Runs on Cloud TPU, each on a slice of its own, asked for and given back by gcloud.
+
+The commit that is checked out here is sent to the slice. The run's directory is kept in a bucket
+and fetched from there, without its checkpoints, once a minute. A slice that is taken away is asked
+for again, and the run goes on from the last checkpoint in the bucket. Whatever happens, a slice is
+deleted when its run has ended: it costs money as long as it is there.
+"""
+
+import contextlib
+import hashlib
+import queue
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from experiments import presence, record
+from experiments.launchers import bucket, gcloud
+from experiments.launchers.event import Event, ended, failed, start_event
+
+_POLL_SECONDS = 60.0  # of states and of the bucket
+_SECONDS_BEFORE_RETRY = 20.0  # of a machine that is there but does not answer yet
+_MOST_TRIES = 10
+_MOST_SLICES = 100  # for one run; a spot slice may be taken away many times
+# Longer than a copy to the bucket takes, with all of a large model's checkpoints.
+_SECONDS_OF_SILENCE = 1800.0
+
+_WAITING = ("CREATING", "ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING", "STATE_UNSPECIFIED")
+
+_ARCHIVE = "t2t_jax.tar.gz"
+_PYTHON = "~/venv/bin/python"
+# The machines come with an older Python than this code needs; uv brings one.
+_INSTALL = (
+    f"rm -rf t2t_jax venv && tar -xzf {_ARCHIVE} && python3 -m pip install --quiet --user uv && "
+    "python3 -m uv venv --quiet --python 3.12 venv && "
+    f"python3 -m uv pip install --quiet --python {_PYTHON} './t2t_jax[tpu]'"
+)
+# Asks the run to stop, and waits until it has saved and copied its state.
+_STOP = "kill -TERM $(cat run.pid) && timeout 180 tail --pid=$(cat run.pid) -f /dev/null"
+
+
+class _Preempted(Exception):
+    """The slice was taken away."""
+
+
+class _Code(NamedTuple):
+    archive: Path
+    commit: str
+
+
+def check_installed() -> None:
+    """Raises ValueError if gcloud is not here, or this code is no git checkout."""
+    if shutil.which("gcloud") is None:
+        raise ValueError(
+            "--launcher=tpu_vm needs gcloud: https://cloud.google.com/sdk/docs/install"
+        )
+    if not _git("rev-parse", "HEAD"):
+        raise ValueError("--launcher=tpu_vm sends a commit, and this code is no git checkout")
+
+
+def launch(
+    directories: Sequence[Path],
+    *,
+    request: gcloud.Request,
+    parallel: int = 1,
+) -> Generator[Event, None, None]:
+    """Does each run on a slice of its own, `parallel` slices at a time."""
+    events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+    stop = threading.Event()
+    with _code() as code, ThreadPoolExecutor(parallel) as pool:
+        for directory in directories:
+            one = _Run(directory, request, code, events.put, stop)
+            pool.submit(one.do).add_done_callback(lambda _: events.put(None))
+        num_left = len(directories)
+        try:
+            while num_left:
+                event = events.get()
+                if event is None:
+                    num_left -= 1
+                else:
+                    yield event
+        finally:
+            if num_left:
+                print("stopping the runs, then deleting their slices: minutes", file=sys.stderr)
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+class _Run:
+    """One run, from its first slice to its last."""
+
+    def __init__(self, directory, request, code, tell, stop) -> None:
+        self._directory: Path = directory
+        self._code: _Code = code
+        self._tell = tell
+        self._stop: threading.Event = stop
+        self._sign: presence.Sign | None = None
+        self._started = time.time()
+        run = record.read_run(directory)
+        self._name = str(run.directory)
+        self._url = f"{request.bucket}/{self._name}"
+        self._slice = gcloud.Slice(request, _slice_name(self._url))
+
+    def do(self) -> None:
+        """Tells how it ends; never raises."""
+        try:
+            exit_code = self._do()
+        except gcloud.Stopped:
+            presence.clear(self._directory)
+        except gcloud.GcloudError as error:
+            self._fail(f"gcloud: {error}")
+        except Exception as error:
+            self._fail(f"{type(error).__name__}: {error}")
+        else:
+            self._tell(ended(self._directory, time.time() - self._started, exit_code))
+
+    def _fail(self, reason: str) -> None:
+        presence.clear(self._directory)
+        self._tell(failed(self._directory, time.time() - self._started, reason))
+
+    def _do(self) -> int:
+        if self._stop.is_set():
+            raise gcloud.Stopped
+        (self._directory / record.FAILURE_FILE).unlink(missing_ok=True)
+        # Before a slice is asked for, which costs: is the bucket there, and may we write?
+        run_file = str(self._directory / record.RUN_FILE)
+        gcloud.copy(run_file, f"{self._url}/{record.RUN_FILE}", self._stop)
+        for number in range(_MOST_SLICES):
+            try:
+                with self._slice_for_a_while():
+                    return self._on_slice(f"{self._slice.name}-{number}-{time.time():.0f}")
+            except _Preempted as reason:
+                print(f"{self._slice.name}: {reason}; asking for another", file=sys.stderr)
+        raise gcloud.GcloudError(f"{_MOST_SLICES} slices were taken away")
+
+    @contextlib.contextmanager
+    def _slice_for_a_while(self) -> Iterator[None]:
+        self._slice.delete()  # what a command that was killed has left
+        try:
+            self._slice.create(self._stop)
+            yield
+        finally:
+            self._delete()
+
+    def _delete(self) -> None:
+        error = None
+        for _ in range(_MOST_TRIES):
+            try:
+                self._slice.delete()
+                return
+            except gcloud.GcloudError as failure:
+                error = failure
+                time.sleep(_SECONDS_BEFORE_RETRY)
+        print(
+            f"The slice could not be deleted, and it costs money: {error}\n"
+            f"Delete it by hand: {self._slice.delete_command}",
+            file=sys.stderr,
+        )
+
+    def _on_slice(self, attempt: str) -> int:
+        self._wait_until_active()
+        self._patiently(lambda: self._slice.send(self._code.archive, self._stop))
+        self._patiently(lambda: self._slice.run(_INSTALL, self._stop))
+        self._slice.run(self._start_command(attempt), self._stop)
+        try:
+            return self._follow(attempt)
+        except gcloud.Stopped:
+            # What cannot be saved any more is lost since the last copy, a minute ago.
+            with contextlib.suppress(gcloud.GcloudError):
+                self._slice.run(_STOP, None)
+                self._fetch(None)
+            raise
+
+    def _start_command(self, attempt: str) -> str:
+        directory, url = shlex.quote(f"../runs/{self._name}"), shlex.quote(self._url)
+        module = f"{_PYTHON} -m experiments.launchers.bucket"
+        return (
+            f"cd t2t_jax && {module} restore {directory} {url} && "
+            f"(T2T_JAX_COMMIT={self._code.commit} nohup setsid "
+            f"{module} run {directory} {url} {shlex.quote(attempt)} "
+            "> ../bucket.log 2>&1 < /dev/null & echo $! > ../run.pid)"
+        )
+
+    def _wait_until_active(self) -> None:
+        while True:
+            state, reason = self._slice.state(self._stop)
+            if state == "ACTIVE":
+                return
+            if state == "FAILED":
+                raise gcloud.GcloudError(f"no slice: {reason or state}")
+            if state not in _WAITING:
+                raise _Preempted(f"the slice is {state} before it was used")
+            self._pause(_POLL_SECONDS)
+
+    def _follow(self, attempt: str) -> int:
+        """The exit code of the run, once it has ended."""
+        seen = time.time()
+        while True:
+            self._pause(_POLL_SECONDS)
+            try:
+                self._fetch(self._stop)
+                exit_code = self._exit_code(attempt)
+                if exit_code is not None:
+                    return exit_code
+                state, _ = self._slice.state(self._stop)
+            except gcloud.GcloudError as error:
+                print(f"{self._slice.name}: {error}; trying again", file=sys.stderr)
+                continue
+            if state != "ACTIVE":
+                raise _Preempted(f"the slice was taken away, its state is {state}")
+            if self._sign is not None:
+                seen = max(seen, self._sign.beat)
+            if time.time() - seen > _SECONDS_OF_SILENCE:
+                raise gcloud.GcloudError(
+                    f"no sign of life in {self._url} for {_SECONDS_OF_SILENCE / 60:.0f} minutes"
+                )
+
+    def _fetch(self, stop: threading.Event | None) -> None:
+        without = r"checkpoints/.*|tensorboard/.*|run\.json$"
+        gcloud.mirror(self._url, str(self._directory), without=without, stop=stop)
+        self._sign, event = start_event(self._directory, self._sign)
+        if event is not None:
+            self._tell(event)
+
+    def _exit_code(self, attempt: str) -> int | None:
+        path = self._directory / bucket.ENDED_FILE
+        values = record.read_json(path) if path.exists() else {}
+        return values["exit_code"] if values.get("attempt") == attempt else None
+
+    def _patiently(self, action) -> None:
+        """Tries again: a machine that is new does not answer at once."""
+        for tries_left in reversed(range(_MOST_TRIES)):
+            try:
+                return action()
+            except gcloud.GcloudError:
+                if not tries_left:
+                    raise
+                if self._slice.state(self._stop)[0] != "ACTIVE":
+                    raise _Preempted("the slice was taken away before the run started") from None
+                self._pause(_SECONDS_BEFORE_RETRY)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise gcloud.Stopped
+
+
+def _slice_name(url: str) -> str:
+    """Lower-case letters, digits and hyphens, not too long, another for each run."""
+    words = re.sub(r"[^a-z0-9]+", "-", "-".join(url.split("/")[-3:]).lower()).strip("-")
+    return f"t2t-{words[:40].strip('-')}-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
+
+
+@contextlib.contextmanager
+def _code() -> Iterator[_Code]:
+    """The archive of the commit that is checked out here."""
+    commit = _git("rev-parse", "HEAD")
+    if _git("status", "--porcelain", "--untracked-files=no"):
+        print(
+            f"files differ from the commit {commit[:7]}; the slices get the commit", file=sys.stderr
+        )
+    with tempfile.TemporaryDirectory() as directory:
+        archive = Path(directory) / _ARCHIVE
+        _git("archive", "--format=tar.gz", "--prefix=t2t_jax/", f"--output={archive}", "HEAD")
+        yield _Code(archive, commit)
+
+
+def _git(*arguments: str) -> str:
+    root = str(Path(__file__).resolve().parents[2])
+    command = ["git", "-C", root, *arguments]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()

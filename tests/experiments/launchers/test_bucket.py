@@ -1,0 +1,79 @@
+"""A run's directory in a bucket, with a stand-in for gcloud."""
+
+import json
+
+import pytest
+
+from experiments.launchers import bucket, gcloud
+from tests.experiments.launchers import fake_gcloud
+
+URL = "gs://b/run"
+
+
+@pytest.fixture
+def there(tmp_path, monkeypatch):
+    """Where the bucket keeps the run."""
+    for name, value in fake_gcloud.install(tmp_path / "bin", tmp_path / "cloud").items():
+        monkeypatch.setenv(name, value)
+    return tmp_path / "cloud" / "bucket" / "b" / "run"
+
+
+def _write(directory, name, text="{}"):
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _names(directory):
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+def test_what_was_copied_comes_back_without_what_was_being_written(tmp_path, there):
+    here = tmp_path / "here"
+    for name in ("run.json", "checkpoints/10/a", "checkpoints/20.orbax-checkpoint-tmp/a", ".lock"):
+        _write(here, name)
+    assert bucket._upload(here, URL)
+    assert _names(there) == {"run.json", "checkpoints/10/a", "uploaded.json"}
+    bucket.restore(tmp_path / "elsewhere", URL)
+    assert _names(tmp_path / "elsewhere") == _names(there)
+
+
+def test_an_old_checkpoint_goes_when_the_new_one_has_arrived(tmp_path, there):
+    here = tmp_path / "here"
+    _write(here, "checkpoints/10/a")
+    bucket._upload(here, URL)
+    (here / "checkpoints/10/a").unlink()
+    (here / "checkpoints/10").rmdir()
+    _write(here, "checkpoints/20/a")
+    bucket._upload(here, URL)
+    assert _names(there) == {"checkpoints/20/a", "uploaded.json"}
+    calls = (there.parents[2] / "calls.jsonl").read_text().splitlines()
+    deletes = ["--delete-unmatched-destination-objects" in call for call in calls[-3:]]
+    assert deletes == [False, False, True]
+
+
+def test_half_a_checkpoint_is_not_restored(tmp_path, there):
+    _write(there, "run.json")
+    _write(there, "checkpoints/10/a")
+    _write(there, "checkpoints/20/half")
+    _write(there, "uploaded.json", json.dumps({"checkpoints": ["10"]}))
+    _write(there, "ended.json", json.dumps({"attempt": "an earlier one", "exit_code": 1}))
+    bucket.restore(tmp_path / "here", URL)
+    assert _names(tmp_path / "here") == {"run.json", "checkpoints/10/a", "uploaded.json"}
+
+
+def test_another_host_than_the_first_reads_and_does_not_write(tmp_path, there, monkeypatch):
+    monkeypatch.setattr("socket.gethostname", lambda: "t1v-n-0123abcd-w-1")
+    _write(there, "run.json")
+    bucket.restore(tmp_path / "here", URL)
+    _write(tmp_path / "here", "mine")
+    assert bucket._upload(tmp_path / "here", URL)
+    assert _names(there) == {"run.json"}
+
+
+def test_a_bucket_that_does_not_answer_stops_no_run(tmp_path, there, capsys):
+    _write(tmp_path / "here", "run.json")
+    assert not bucket._upload(tmp_path / "here", "gs://denied/run")
+    assert "not copied to gs://denied/run: ERROR: HTTPError 403" in capsys.readouterr().err
+    with pytest.raises(gcloud.GcloudError, match="matches nothing"):
+        bucket.restore(tmp_path / "absent", "gs://b/absent")

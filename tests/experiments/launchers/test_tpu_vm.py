@@ -1,0 +1,198 @@
+"""Runs on Cloud TPU slices, with a stand-in for gcloud; nothing is left behind in any ending."""
+
+import json
+import time
+from contextlib import closing
+
+import pytest
+
+from configs import tiny
+from experiments import presence, quickstart, runs
+from experiments.launchers import gcloud, tpu_vm
+from tests.experiments.launchers import fake_gcloud
+
+TABLE = quickstart.TABLE
+CONFIG = tiny.get_config()
+PAIRS = {"project": "p", "zone": "z", "type": "v5litepod-8", "bucket": "gs://b/d", "spot": "true"}
+
+
+@pytest.fixture
+def cloud(tmp_path, monkeypatch):
+    """The directory of the cloud that stands in for one."""
+    for name, value in fake_gcloud.install(tmp_path / "bin", tmp_path / "cloud").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COUNTING_SECONDS_A_STEP", "0.04")
+    monkeypatch.setattr(tpu_vm, "_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(tpu_vm, "_SECONDS_BEFORE_RETRY", 0.01)
+    yield tmp_path / "cloud"
+    assert not list((tmp_path / "cloud").glob("slices/*")), "a slice was left behind"
+
+
+def _plan(cloud, **plan):
+    (cloud / "plan.json").write_text(json.dumps(plan))
+
+
+def _prepared(tmp_path, row):
+    rows = TABLE.rows(CONFIG).select(row)
+    [directory] = runs.prepare_runs(TABLE, rows, CONFIG, 1, tmp_path / "work")
+    return directory
+
+
+def _launch(directory, **changes):
+    request = gcloud.request_of(PAIRS | changes)
+    return closing(tpu_vm.launch([directory], request=request))
+
+
+def _verbs(cloud):
+    """The commands in their order, without those of the bucket."""
+    calls = [json.loads(line) for line in (cloud / "calls.jsonl").read_text().splitlines()]
+    return [words[3] for words in calls if words[0] == "compute"]
+
+
+def _processes(directory):
+    """The steps that each process counted."""
+    counted = {}
+    for line in (directory / "steps.txt").read_text().splitlines():
+        step, pid = map(int, line.split())
+        counted.setdefault(pid, []).append(step)
+    return list(counted.values())
+
+
+def test_a_run_is_done_on_a_slice_and_its_files_come_back(tmp_path, cloud):
+    directory = _prepared(tmp_path, "base")
+    with _launch(directory) as events:
+        assert [event.kind for event in events] == ["started", "finished"]
+    verbs = _verbs(cloud)
+    # First what an earlier command may have left is deleted.
+    assert verbs[:7] == ["delete", "create", "describe", "describe", "scp", "ssh", "ssh"]
+    assert verbs[-1] == "delete" and set(verbs[7:-1]) == {"describe"}
+    assert _processes(directory) == [list(range(1, 41))]
+    assert "scores" in json.loads((directory / "record.json").read_text())
+    assert presence.read(directory) is None
+    calls = (cloud / "calls.jsonl").read_text()
+    for argument in (
+        "--node-id=t2t-quickstart-base-seed-0-",
+        "--accelerator-type=v5litepod-8",
+        "--runtime-version=v2-alpha-tpuv5-lite",
+        "--spot",
+        "--worker=all",
+    ):
+        assert argument in calls
+
+
+def test_a_slice_that_is_taken_away_is_asked_for_again_and_the_run_goes_on(tmp_path, cloud, capsys):
+    directory = _prepared(tmp_path, "base")
+    _plan(cloud, preempted=1)
+    with _launch(directory) as events:
+        kinds = [event.kind for event in events]
+    assert kinds[-1] == "finished" and kinds.count("started") == 2
+    assert _verbs(cloud).count("create") == 2
+    assert "was taken away, its state is SUSPENDED; asking for another" in capsys.readouterr().err
+    first, second = _processes(directory)
+    assert second[0] % 5 == 1 and 10 < second[0] <= first[-1] + 1
+    undisturbed = _prepared(tmp_path / "again", "base")
+    with _launch(undisturbed, bucket="gs://b/other") as events:
+        assert list(events)[-1].kind == "finished"
+    assert (directory / "record.json").read_text() == (undisturbed / "record.json").read_text()
+
+
+def test_ctrl_c_lets_the_run_save_and_deletes_its_slice(tmp_path, cloud):
+    directory = _prepared(tmp_path, "base")
+    with _launch(directory) as events:
+        assert next(events).kind == "started"
+        deadline = time.monotonic() + 30
+        while not (cloud / "bucket/b/d/quickstart/base/seed-0/checkpoint.json").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    [steps] = _processes(directory)
+    saved = json.loads((cloud / "bucket/b/d/quickstart/base/seed-0/checkpoint.json").read_text())
+    assert saved["step"] == steps[-1] < 40
+    assert not (directory / "failure.json").exists()
+    with _launch(directory) as events:
+        assert list(events)[-1].kind == "finished"
+    assert [step for steps in _processes(directory) for step in steps] == list(range(1, 41))
+
+
+def test_a_run_that_fails_by_itself_says_why(tmp_path, cloud):
+    with _launch(_prepared(tmp_path, "one_head")) as events:
+        *_, last = events
+    assert (last.kind, last.reason) == ("failed", "exit code 1: no such thing")
+    assert _verbs(cloud).count("create") == 1
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (
+            {"create_error": "Hint: x\nERROR: RESOURCE_EXHAUSTED: Quota limit reached\nSee"},
+            "gcloud: ERROR: RESOURCE_EXHAUSTED: Quota limit reached",
+        ),
+        ({"never_there": ["FAILED", "no capacity in zone z"]}, "no slice: no capacity in zone z"),
+        ({"scp_error": "ERROR: scp broke"}, "gcloud: ERROR: scp broke"),
+    ],
+)
+def test_without_a_slice_a_run_fails_in_the_words_of_gcloud(tmp_path, cloud, plan, reason):
+    directory = _prepared(tmp_path, "base")
+    _plan(cloud, **plan)
+    with _launch(directory) as events:
+        [event] = events
+    assert event.kind == "failed" and reason in event.reason
+    assert reason in (directory / "failure.json").read_text()
+    assert _verbs(cloud)[-1] == "delete"
+
+
+def test_a_new_machine_may_not_answer_at_once(tmp_path, cloud, monkeypatch):
+    monkeypatch.setenv("COUNTING_SECONDS_A_STEP", "0")
+    (cloud / "ssh_errors").write_text("3")
+    with _launch(_prepared(tmp_path, "base")) as events:
+        assert list(events)[-1].kind == "finished"
+
+
+def test_no_slice_is_asked_for_where_the_bucket_cannot_be_written(tmp_path, cloud):
+    with _launch(_prepared(tmp_path, "base"), bucket="gs://denied") as events:
+        [event] = events
+    assert event.reason == "gcloud: ERROR: HTTPError 403: no access"
+    assert _verbs(cloud) == []
+
+
+def test_a_slice_that_cannot_be_deleted_is_told_with_the_command(tmp_path, cloud, capsys):
+    request = gcloud.request_of(PAIRS)
+    run = tpu_vm._Run(_prepared(tmp_path, "base"), request, None, None, None)
+    _plan(cloud, delete_error="ERROR: no such luck")
+    run._delete()
+    said = capsys.readouterr().err
+    assert "it costs money: ERROR: no such luck" in said
+    command = f"gcloud compute tpus queued-resources delete {run._slice.name} --force --project=p"
+    assert command in said
+    assert _verbs(cloud) == ["delete"] * tpu_vm._MOST_TRIES
+
+
+def test_names_of_slices_are_such_as_the_cloud_allows():
+    name = tpu_vm._slice_name("gs://b/Sweeps/table3/C.d_model=1024/seed-0")
+    assert name.startswith("t2t-table3-c-d-model-1024-seed-0-") and len(name) <= 61
+    assert tpu_vm._slice_name("gs://b/table3/A.h=1/seed-0") != tpu_vm._slice_name(
+        "gs://b/table3/A.h-1/seed-0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"bucket": "b"}, "bucket=b; a bucket's address begins with gs://"),
+        ({"spot": "yes"}, "spot=yes; it is true or false"),
+        ({"tpye": "v4-8"}, "--tpu knows no tpye; it knows project, zone, type"),
+    ],
+)
+def test_wrong_requests_are_told_in_a_sentence(changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        gcloud.request_of(PAIRS | changes)
+    with pytest.raises(ValueError, match="--tpu needs bucket=..."):
+        gcloud.request_of({name: PAIRS[name] for name in ("project", "zone", "type")})
+
+
+@pytest.mark.parametrize(
+    ("type_", "version"),
+    [("v6e-8", "v2-alpha-tpuv6e"), ("v5p-8", "v2-alpha-tpuv5"), ("v4-8", "tpu-ubuntu2204-base")],
+)
+def test_the_runtime_follows_from_the_type(type_, version):
+    assert gcloud.request_of(PAIRS | {"type": type_}).version == version
