@@ -29,7 +29,7 @@ _WIDTH = 120
 # encoder-decoder each side's parameters see that side's tokens, of which there are as many.
 _OPERATIONS = 6
 
-_IN_PROPORTION = ", in proportion to tokens and parameters"
+_IN_PROPORTION = "; in proportion to tokens and parameters"
 _NO_BASIS = (
     "Hours: give --tokens_per_second=N (target tokens, of the base row) or --tflops=N (sustained), "
     "or a --workdir in which runs are finished."
@@ -132,7 +132,8 @@ def _measured(workdir: Path) -> Basis | None:
         return None
     runs = "run" if len(rates) == 1 else "runs"
     where = " and ".join(sorted(hardware))
-    words = f"as the {len(rates)} finished {runs} below {workdir}, on {where}{_IN_PROPORTION}"
+    took = f"as long as the {len(rates)} finished {runs} below {workdir} took"
+    words = f"{took}, on {where}, compilation included{_IN_PROPORTION}"
     return Basis(statistics.median(rates), words)
 
 

@@ -3,7 +3,8 @@
 W/TABLE/ROW/seed-N/running.json  who works on the run, and since when; renewed every few seconds
                    .lock         held by the process that does
 
-Both are files, so that they mean the same to every launcher, on every machine that sees them.
+Both are files, so that they mean the same to every launcher, on every machine that sees them. Of
+several hosts that do one run together on one disk, only the first is to be present.
 """
 
 import contextlib
@@ -113,6 +114,7 @@ def _beat(directory: Path, stop: threading.Event) -> None:
 
 def _take(lock: IO[bytes], directory: Path, patience: float) -> None:
     deadline = time.monotonic() + patience
+    has_told = False
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -126,7 +128,9 @@ def _take(lock: IO[bytes], directory: Path, patience: float) -> None:
         who = f"process {sign.pid} on {sign.host}" if sign else "another process"
         if time.monotonic() >= deadline:
             raise BlockingIOError(f"{who} works on the run in {directory}")
-        print(f"waiting for {who} to leave {directory}", file=sys.stderr, flush=True)
+        if not has_told:
+            print(f"waiting for {who} to leave {directory}", file=sys.stderr, flush=True)
+            has_told = True
         time.sleep(min(5.0, max(0.1, deadline - time.monotonic())))
 
 

@@ -79,7 +79,7 @@ def status(directory: Path) -> Status:
     if sign is not None:
         silent = _time_text(time.time() - sign.beat)
         return seen._replace(state="lost", remark=f"no sign from {sign.host} for {silent}")
-    return seen._replace(remark="to go on from its checkpoint" if seen.step else "")
+    return seen._replace(remark="stopped, will go on" if seen.step else "")
 
 
 def _speed(entries: Sequence[dict[str, Any]], steps: int) -> dict[str, float | None]:
@@ -124,12 +124,13 @@ def table(found: Sequence[Status]) -> rich.table.Table:
         caption=", ".join(f"{count} {state}" for state, count in counts.items()),
         caption_justify="left",
         caption_style="none",
+        pad_edge=False,
     )
-    shown.add_column("run", no_wrap=True)
-    shown.add_column("state", no_wrap=True)
+    for title in ("run", "state"):
+        shown.add_column(title, no_wrap=True)
     for title in ("step", "loss", "tokens/s", "left"):
         shown.add_column(title, justify="right", no_wrap=True)
-    shown.add_column("", overflow="fold")
+    shown.add_column("", min_width=16)
     for one in found:
         step = "" if one.state == "waiting" and not one.step else f"{one.step:,} of {one.steps:,}"
         loss = "" if one.loss is None else f"{one.loss:.3f}"

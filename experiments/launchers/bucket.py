@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import Popen
 
 from experiments.launchers import gcloud, process
 from experiments.launchers.event import COMMAND
@@ -29,7 +30,7 @@ _UPLOADED_FILE = "uploaded.json"
 
 _SECONDS_BETWEEN_COPIES = 60.0
 # What is being written, what is of this machine alone, and what has to arrive last.
-_NOT_COPIED = rf".*\.orbax-checkpoint-tmp.*|{re.escape(_UPLOADED_FILE)}$|{ENDED_FILE}$|\.lock$"
+_NOT_COPIED = r".*\.orbax-checkpoint-tmp.*|(.*/)?(uploaded\.json|ended\.json|\.lock)$"
 
 
 def restore(directory: Path, url: str) -> None:
@@ -73,7 +74,7 @@ def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAN
     return started.returncode
 
 
-def _wait_for(started, seconds: float) -> None:
+def _wait_for(started: Popen, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while started.poll() is None and time.monotonic() < deadline:
         time.sleep(process.POLL_SECONDS)

@@ -28,13 +28,13 @@ _SECONDS_UNTIL_KNOWN = 600.0
 # SLURM tells all processes of a job that it will be preempted, and then who started the run.
 _SECONDS_UNTIL_THE_WARNING = 120.0
 _STOPPED = 130  # exit code of a run that was asked to stop and saved its state
+# Under submitit's names. A run is one task of one node, hence none about their number.
 _TEXT_OPTIONS = frozenset(
     "account comment constraint dependency exclude gres job_name mail_type mail_user mem "
     "mem_per_cpu mem_per_gpu nodelist partition qos".split()
 )
 _NUMBER_OPTIONS = frozenset(
-    "cpus_per_gpu cpus_per_task gpus_per_node gpus_per_task nodes ntasks_per_node signal_delay_s "
-    "time".split()
+    "cpus_per_gpu cpus_per_task gpus_per_node gpus_per_task signal_delay_s time".split()
 )
 
 
@@ -174,10 +174,10 @@ def _submit(
         additional_parameters={"requeue": True},
     )
     runner = _Runner(command, os.getcwd())
-    absolute = [directory.absolute() for directory in directories]
-    jobs = executor.map_array(runner, absolute)
-    for directory, job in zip(directories, jobs, strict=True):
+    for directory in directories:
         presence.clear(directory)
+    jobs = executor.map_array(runner, [directory.absolute() for directory in directories])
+    for directory, job in zip(directories, jobs, strict=True):
         values = {"job_id": job.job_id, "submitted": time.time()}
         record.write_json(directory / _JOB_FILE, values)
     return dict(zip(directories, jobs, strict=True))

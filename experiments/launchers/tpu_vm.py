@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -97,11 +97,18 @@ def launch(
 class _Run:
     """One run, from its first slice to its last."""
 
-    def __init__(self, directory, request, code, tell, stop) -> None:
-        self._directory: Path = directory
-        self._code: _Code = code
+    def __init__(
+        self,
+        directory: Path,
+        request: gcloud.Request,
+        code: _Code,
+        tell: Callable[[Event], None],
+        stop: threading.Event,
+    ) -> None:
+        self._directory = directory
+        self._code = code
         self._tell = tell
-        self._stop: threading.Event = stop
+        self._stop = stop
         self._sign: presence.Sign | None = None
         self._started = time.time()
         run = record.read_run(directory)
@@ -224,7 +231,7 @@ class _Run:
                 )
 
     def _fetch(self, stop: threading.Event | None) -> None:
-        without = r"checkpoints/.*|tensorboard/.*|run\.json$"
+        without = r"(.*/)?(checkpoints/.*|tensorboard/.*|run\.json$)"
         gcloud.mirror(self._url, str(self._directory), without=without, stop=stop)
         self._sign, event = start_event(self._directory, self._sign)
         if event is not None:
@@ -235,11 +242,12 @@ class _Run:
         values = record.read_json(path) if path.exists() else {}
         return values["exit_code"] if values.get("attempt") == attempt else None
 
-    def _patiently(self, action) -> None:
+    def _patiently(self, action: Callable[[], None]) -> None:
         """Tries again: a machine that is new does not answer at once."""
         for tries_left in reversed(range(_MOST_TRIES)):
             try:
-                return action()
+                action()
+                return
             except gcloud.GcloudError:
                 if not tries_left:
                     raise

@@ -59,7 +59,9 @@ def test_finished_runs_say_how_fast_this_machine_is(tmp_path):
     basis = dry_run.basis(CONFIG, workdir=tmp_path)
     tokens = 300 * CONFIG.data.target_tokens_per_batch
     assert basis.seconds == pytest.approx(60.0 / tokens / 1_250_000)
-    assert basis.words.startswith(f"as the 3 finished runs below {tmp_path}, on a test, in prop")
+    assert basis.words.startswith(
+        f"as long as the 3 finished runs below {tmp_path} took, on a test, "
+    )
 
 
 def test_without_a_basis_there_are_no_hours_but_a_word_how_to_get_them(tmp_path):

@@ -69,7 +69,7 @@ def test_a_stopped_run_waits_to_go_on(directory):
     (directory / "metrics.jsonl").write_text(_train_entry(50, 10.0))
     seen = status.status(directory)
     assert (seen.state, seen.step) == ("waiting", 50)
-    assert seen.remark == "to go on from its checkpoint"
+    assert seen.remark == "stopped, will go on"
 
 
 def test_a_failed_run_says_why_until_it_is_tried_again(directory):

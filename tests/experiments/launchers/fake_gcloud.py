@@ -159,7 +159,7 @@ def install(directory: Path, home: Path) -> dict[str, str]:
     directory.mkdir()
     home.mkdir()
     program = directory / "gcloud"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {__file__} "$@"\n')
     program.chmod(0o755)
     (home / "plan.json").write_text("{}")
     root = str(Path(__file__).parents[3])

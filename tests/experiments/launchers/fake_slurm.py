@@ -110,7 +110,7 @@ def install(directory: Path, state: Path) -> dict[str, str]:
     state.mkdir()
     for name in ("sbatch", "srun", "sacct", "scontrol", "scancel"):
         program = directory / name
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} {name} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {__file__} {name} "$@"\n')
         program.chmod(0o755)
     return {"PATH": f"{directory}:{os.environ['PATH']}", "FAKE_SLURM": str(state)}
 

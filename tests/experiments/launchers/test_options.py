@@ -1,0 +1,47 @@
+"""How the flags choose a launcher."""
+
+import types
+
+import pytest
+
+from experiments.launchers import local, options, ray, tpu_vm
+
+FLAGS = dict.fromkeys(("parallel", "resources", "ray_address", "slurm", "tpu"))
+
+
+def _values(**flags):
+    return types.SimpleNamespace(**{"launcher": "local", **FLAGS, **flags})
+
+
+def test_the_launcher_gets_its_options(monkeypatch):
+    chosen = options.chosen(_values(parallel=3))
+    assert chosen.launch.func is local.launch and chosen.launch.keywords == {"parallel": 3}
+    chosen = options.chosen(_values(launcher="ray", resources='{"GPU": 0.5}', ray_address="auto"))
+    assert chosen.launch.func is ray.launch and chosen.shares_files
+    assert chosen.launch.keywords["resources"] == {"GPU": 0.5}
+    assert chosen.launch.keywords["address"] == "auto"
+    monkeypatch.setattr(tpu_vm, "check_installed", lambda: None)
+    chosen = options.chosen(
+        _values(launcher="tpu_vm", tpu="project=p, zone=z,type=v4-8,bucket=gs://b/d/")
+    )
+    assert chosen.launch.func is tpu_vm.launch and not chosen.shares_files
+    assert chosen.launch.keywords["request"].bucket == "gs://b/d"
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"resources": "{}"}, "--resources is for --launcher=ray; this is --launcher=local"),
+        ({"launcher": "ray", "slurm": "time=3"}, "--slurm is for --launcher=slurm"),
+        ({"parallel": 0}, "--parallel=0 runs at a time; at least 1"),
+        ({"launcher": "ray", "resources": "{CPU: 2}"}, "is no JSON object of positive numbers"),
+        ({"launcher": "ray", "resources": '{"CPU": "2"}'}, "is no JSON object of positive numbers"),
+        ({"launcher": "ray", "resources": '{"CPU": 0}'}, "is no JSON object of positive numbers"),
+        ({"launcher": "slurm", "slurm": "time"}, "--slurm: 'time' is no NAME=VALUE"),
+        ({"launcher": "slurm", "slurm": "time=1,time=2"}, "--slurm has time twice"),
+    ],
+)
+def test_an_option_that_is_wrong_is_told_in_a_sentence(flags, sentence, monkeypatch):
+    monkeypatch.setattr("experiments.launchers.slurm.check_installed", lambda: None)
+    with pytest.raises(ValueError, match=sentence):
+        options.chosen(_values(**flags))
