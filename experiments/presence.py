@@ -36,7 +36,7 @@ class Sign(NamedTuple):
 
     host: str
     pid: int
-    started: float
+    started: float  # another for each start
     beat: float
     stage: str  # "starting" | "compiling" | "training" | "scoring"
 
@@ -62,7 +62,7 @@ def present(directory: Path, patience: float = _SECONDS_FOR_THE_LOCK) -> Iterato
         _take(lock, directory, patience)
         stop = threading.Event()
         beats = threading.Thread(target=_beat, args=(directory, stop), daemon=True)
-        announce(directory, "compiling")
+        _take_over(directory)
         beats.start()
         try:
             yield
@@ -72,10 +72,19 @@ def present(directory: Path, patience: float = _SECONDS_FOR_THE_LOCK) -> Iterato
             clear(directory)
 
 
-def announce(directory: Path, stage: str = "starting") -> None:
-    """Writes the first sign of this process; later ones keep its time."""
+def announce(directory: Path) -> None:
+    """Writes the sign that this process is starting the run; the run itself goes on with it."""
     now = time.time()
-    _write(directory, Sign(socket.gethostname(), os.getpid(), now, now, stage))
+    _write(directory, Sign(socket.gethostname(), os.getpid(), now, now, "starting"))
+
+
+def _take_over(directory: Path) -> None:
+    """The first sign of the run itself, of the start that was announced if there is one."""
+    announced = read(directory)
+    started = now = time.time()
+    if announced is not None and announced.stage == "starting":
+        started = announced.started
+    _write(directory, Sign(socket.gethostname(), os.getpid(), started, now, "compiling"))
 
 
 def clear(directory: Path) -> None:

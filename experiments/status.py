@@ -132,7 +132,7 @@ def table(found: Sequence[Status]) -> rich.table.Table:
         shown.add_column(title, justify="right", no_wrap=True)
     shown.add_column("", min_width=16)
     for one in found:
-        step = "" if one.state == "waiting" and not one.step else f"{one.step:,} of {one.steps:,}"
+        step = f"{one.step:,} of {one.steps:,}" if one.step else ""
         loss = "" if one.loss is None else f"{one.loss:.3f}"
         speed = "" if one.tokens_per_second is None else f"{one.tokens_per_second:,.0f}"
         left = "" if one.seconds_left is None else _time_text(one.seconds_left)

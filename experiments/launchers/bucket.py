@@ -65,6 +65,8 @@ def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAN
             _wait_for(started, _SECONDS_BETWEEN_COPIES)
             _upload(directory, url)
     except KeyboardInterrupt:
+        # Our machine is to go away: the copy comes first, a second request has to wait.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         process.stop([started])
     _upload_at_last(directory, url)
     if _is_first_host():

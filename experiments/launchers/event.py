@@ -5,6 +5,7 @@ run starts and when it ends, whatever becomes of the others; closing it, or an e
 KeyboardInterrupt inside it, stops what it has started.
 """
 
+import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from experiments import presence, record
 
 # What is run, with the directory as its last argument.
 COMMAND = (sys.executable, "-m", "experiments.run")
+
+_STOPPED = 130  # exit code of a run that was asked to stop and saved its state
 
 
 class Event(NamedTuple):
@@ -37,14 +40,10 @@ def start_event(
       before: the sign that was last seen, None at first.
     """
     sign = presence.read(directory) or before
-    if sign is None or sign == before:
+    if sign is None or (before is not None and sign.started == before.started):
         return sign, None
-    if before is None:
-        return sign, Event(directory, "started", 0.0, f"on {sign.host}")
-    # Who starts the run gives the first sign, "starting", and the run itself the next.
-    if sign.started == before.started or before.stage == "starting":
-        return sign, None
-    return sign, Event(directory, "started", 0.0, f"again on {sign.host}")
+    again = "again " if before is not None else ""
+    return sign, Event(directory, "started", 0.0, f"{again}on {sign.host}")
 
 
 def ended(directory: Path, seconds: float, exit_code: int) -> Event:
@@ -64,6 +63,11 @@ def failed(directory: Path, seconds: float, reason: str) -> Event:
     # A report made later reads it there; the next try removes it.
     record.write_json(path, {"error": reason})
     return Event(directory, "failed", seconds, reason)
+
+
+def was_stopped(exit_code: int) -> bool:
+    """Whether somebody asked the run to stop: its machine, if it was not us."""
+    return exit_code in (_STOPPED, -signal.SIGTERM)
 
 
 def last_line(path: Path) -> str:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from experiments import presence
 from experiments.launchers import process
-from experiments.launchers.event import COMMAND, Event, ended, failed, start_event
+from experiments.launchers.event import COMMAND, Event, ended, failed, start_event, was_stopped
 
 _POLL_SECONDS = 0.5
 # Machines that may be taken away at any time are taken away often.
@@ -92,12 +92,18 @@ def _watch(
                 if event is not None:
                     yield event
             for result in done:
-                yield _end(ray, result, running.pop(result))
+                one = running.pop(result)
+                event = _end(ray, result, one)
+                if event is None:
+                    waiting.append(one.directory.absolute())
+                else:
+                    yield event
     finally:
         _stop(ray, running)
 
 
-def _end(ray: Any, result: Any, one: _Running) -> Event:
+def _end(ray: Any, result: Any, one: _Running) -> Event | None:
+    """How the run has ended; None if its node told it to stop, before it goes away."""
     seconds = time.monotonic() - one.submitted
     if one.sign is not None:
         seconds = time.time() - one.sign.started
@@ -106,7 +112,7 @@ def _end(ray: Any, result: Any, one: _Running) -> Event:
     except ray.exceptions.RayError as error:
         presence.clear(one.directory)
         return failed(one.directory, seconds, f"Ray: {str(error).strip().splitlines()[0]}")
-    return ended(one.directory, seconds, exit_code)
+    return None if was_stopped(exit_code) else ended(one.directory, seconds, exit_code)
 
 
 def _stop(ray: Any, running: Mapping[Any, _Running]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from experiments import presence, record
 from experiments.launchers import process
-from experiments.launchers.event import COMMAND, Event, ended, failed, start_event
+from experiments.launchers.event import COMMAND, Event, ended, failed, start_event, was_stopped
 
 _JOB_FILE = "slurm_job.json"
 _POLL_SECONDS = 1.0
@@ -27,7 +27,6 @@ _MOST_TIMEOUTS = 1000
 _SECONDS_UNTIL_KNOWN = 600.0
 # SLURM tells all processes of a job that it will be preempted, and then who started the run.
 _SECONDS_UNTIL_THE_WARNING = 120.0
-_STOPPED = 130  # exit code of a run that was asked to stop and saved its state
 # Under submitit's names. A run is one task of one node, hence none about their number.
 _TEXT_OPTIONS = frozenset(
     "account comment constraint dependency exclude gres job_name mail_type mail_user mem "
@@ -130,7 +129,7 @@ class _Runner:
         started = process.start(directory, self._command, code=self._code)
         self._pid = started.pid
         exit_code = process.wait(started)
-        if exit_code == _STOPPED:
+        if was_stopped(exit_code):
             # It was told directly. Who started it is told soon, and then queues the job again.
             time.sleep(_SECONDS_UNTIL_THE_WARNING)
         return exit_code

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from experiments import presence, record
 from experiments.launchers import bucket, gcloud
-from experiments.launchers.event import Event, ended, failed, start_event
+from experiments.launchers.event import Event, ended, failed, start_event, was_stopped
 
 _POLL_SECONDS = 60.0  # of states and of the bucket
 _SECONDS_BEFORE_RETRY = 20.0  # of a machine that is there but does not answer yet
@@ -215,6 +215,8 @@ class _Run:
             try:
                 self._fetch(self._stop)
                 exit_code = self._exit_code(attempt)
+                if exit_code is not None and was_stopped(exit_code):
+                    raise _Preempted("the run was told to stop by its machine")
                 if exit_code is not None:
                     return exit_code
                 state, _ = self._slice.state(self._stop)

@@ -2,7 +2,8 @@
 
 It notes every command in FAKE_GCLOUD/calls.jsonl. FAKE_GCLOUD/plan.json says what goes wrong:
 
-    preempted      how many slices are taken away once their run has saved something
+    preempted      pairs of a signal and a step: when it is saved, the machine tells its run to stop
+                   with SIGTERM, or is gone with SIGKILL
     never_there    what becomes of a slice that is asked for: [state, message]
     create_error, scp_error, delete_error    what the command says, and fails
     ssh_errors     how many ssh commands fail
@@ -85,17 +86,18 @@ def _next_state(slice_: Path, plan: dict) -> tuple[str, str]:
     saved = [
         json.loads(path.read_text())["step"] for path in HOME.rglob("bucket/**/checkpoint.json")
     ]
-    if plan.get("preempted") and saved and max(saved) >= 10:
-        (HOME / "plan.json").write_text(json.dumps(plan | {"preempted": plan["preempted"] - 1}))
-        _kill(slice_)
-        return "SUSPENDED", ""
+    (name, step), *others = plan.get("preempted") or [("", 0)]
+    if name and saved and max(saved) >= step:
+        (HOME / "plan.json").write_text(json.dumps(plan | {"preempted": others}))
+        _kill(slice_, signal.Signals[name])
+        return ("SUSPENDED" if name == "SIGKILL" else "ACTIVE"), ""
     return state, ""
 
 
-def _kill(slice_: Path) -> None:
+def _kill(slice_: Path, by: signal.Signals = signal.SIGKILL) -> None:
     if (slice_ / "run.pid").exists():
         try:
-            os.kill(int((slice_ / "run.pid").read_text()), signal.SIGKILL)
+            os.kill(int((slice_ / "run.pid").read_text()), by)
         except ProcessLookupError:
             pass
 

@@ -1,6 +1,8 @@
 """Runs on a Ray cluster of two nodes on this machine, one of which is killed."""
 
 import json
+import os
+import signal
 import sys
 import time
 from contextlib import closing
@@ -80,7 +82,7 @@ def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, clu
     assert all(presence.read(path) is None for path in directories)
 
 
-def test_a_failure_is_told_and_not_tried_again_and_a_stop_saves(tmp_path, cluster):
+def test_who_fails_has_failed_and_who_is_stopped_saves_and_goes_on(tmp_path, cluster):
     cluster.add_node(num_cpus=2)
     stopped, failing = _prepared(tmp_path, "base,one_head")
     launched = ray.launch(
@@ -92,7 +94,13 @@ def test_a_failure_is_told_and_not_tried_again_and_a_stop_saves(tmp_path, cluste
         assert event.reason == "exit code 1: no such thing"
         while len(_steps(stopped)) < 2:
             time.sleep(0.05)
+        # A machine that will be taken away tells its processes: the run is not given up for that.
+        os.kill(_steps(stopped)[0][1], signal.SIGTERM)
+        assert next(launched).kind == "started"
+        while len({pid for _, pid in _steps(stopped)}) < 2:
+            time.sleep(0.05)
     counted = [step for step, _ in _steps(stopped)]
+    assert counted == list(range(1, len(counted) + 1))
     assert json.loads((stopped / "checkpoint.json").read_text())["step"] == counted[-1] < 40
     assert presence.read(stopped) is None and not (stopped / "failure.json").exists()
 

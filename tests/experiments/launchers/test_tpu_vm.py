@@ -82,14 +82,17 @@ def test_a_run_is_done_on_a_slice_and_its_files_come_back(tmp_path, cloud):
 
 def test_a_slice_that_is_taken_away_is_asked_for_again_and_the_run_goes_on(tmp_path, cloud, capsys):
     directory = _prepared(tmp_path, "base")
-    _plan(cloud, preempted=1)
+    _plan(cloud, preempted=[["SIGTERM", 5], ["SIGKILL", 20]])
     with _launch(directory) as events:
         kinds = [event.kind for event in events]
-    assert kinds[-1] == "finished" and kinds.count("started") == 2
-    assert _verbs(cloud).count("create") == 2
-    assert "was taken away, its state is SUSPENDED; asking for another" in capsys.readouterr().err
-    first, second = _processes(directory)
-    assert second[0] % 5 == 1 and 10 < second[0] <= first[-1] + 1
+    assert kinds[-1] == "finished" and kinds.count("started") == 3
+    assert _verbs(cloud).count("create") == 3
+    told = capsys.readouterr().err
+    assert "the run was told to stop by its machine; asking for another" in told
+    assert "the slice was taken away, its state is SUSPENDED; asking for another" in told
+    first, second, third = _processes(directory)
+    assert second[0] == first[-1] + 1  # it had saved when it was told
+    assert third[0] % 5 == 1 and 20 < third[0] <= second[-1] + 1
     values = json.loads((directory / "record.json").read_text())
     assert values["scores"] == counting_run.scores_of("base")
 
