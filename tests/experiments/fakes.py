@@ -1,8 +1,7 @@
-"""Sweeps that look finished without any training, and a run that only pretends to train."""
+"""Sweeps that look finished without any training."""
 
 import json
 import math
-import sys
 from pathlib import Path
 
 from ml_collections import ConfigDict
@@ -11,27 +10,6 @@ from experiments import record
 from experiments.ablation import Table
 from t2t_jax.evaluation.bleu import bleu_of, sentence_statistics
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length, num_words
-
-_RUN = """
-import json, os, pathlib, sys, time
-directory = pathlib.Path(sys.argv[1])
-run = json.loads((directory / "run.json").read_text())
-(directory / "environment").write_text(json.dumps(dict(os.environ)))
-with open(directory / "times_run", "a") as file:
-    file.write("x")
-if run["row"] == "one_head":
-    (directory / "failure.json").write_text(json.dumps({"error": "ValueError: no such thing"}))
-    sys.exit(1)
-if run["row"] == "one_layer":
-    os.kill(os.getpid(), 9)
-if run["row"] == "learned_positions" and "fussy" in str(directory):
-    sys.exit("the disk is full")
-if run["row"] == "no_positions":
-    (directory / "pid").write_text(str(os.getpid()))
-    time.sleep(60)
-scores = {"dev": {"perplexity": 1.234}, "test": {"bleu": 91.26}}
-(directory / "record.json").write_text(json.dumps({"scores": scores}))
-"""
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
 
@@ -107,10 +85,3 @@ def write_translations(directory: Path, *, wrong_every: int, split: str = "test"
         bleu_by_length=[score._asdict() for score in bleu_by_length(statistics, words)],
     )
     record.write_json(directory / record.RECORD_FILE, values)
-
-
-def run_command(directory: Path) -> tuple[str, ...]:
-    """The command of a run whose row says what becomes of it, written to `directory`."""
-    script = directory / "pretend_to_run.py"
-    script.write_text(_RUN)
-    return sys.executable, str(script)

@@ -9,7 +9,7 @@ import pytest
 from configs import tiny
 from experiments import quickstart, runs
 from experiments.launchers import local
-from tests.experiments import fakes
+from tests.experiments import pretended_run
 
 CONFIG = tiny.get_config()
 TABLE = quickstart.TABLE
@@ -17,8 +17,8 @@ ROWS = TABLE.rows(CONFIG)
 
 
 @pytest.fixture
-def launch(tmp_path):
-    return functools.partial(local.launch, parallel=1, command=fakes.run_command(tmp_path))
+def launch():
+    return functools.partial(local.launch, parallel=1, command=pretended_run.COMMAND)
 
 
 def _silent(line):

@@ -12,7 +12,7 @@ import pytest
 
 from configs import tiny
 from experiments import quickstart, runs, samples, sweep
-from tests.experiments import fakes
+from tests.experiments import fakes, pretended_run
 
 CONFIG = tiny.get_config()
 TABLE = quickstart.TABLE
@@ -35,7 +35,7 @@ def test_a_stopped_sweep_leaves_no_process_and_says_how_to_continue(tmp_path, st
         from experiments.launchers import local, options
         # As in a terminal, also where these tests are a shell's background job, which ignores it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        run_command = {fakes.run_command(tmp_path)!r}
+        run_command = {pretended_run.COMMAND!r}
         launch = functools.partial(local.launch, parallel=1, command=run_command)
         sweep.run_table(quickstart.TABLE, tiny.get_config(), Path({str(tmp_path)!r}),
                         patterns="no_positions", launcher=options.Chosen(launch, False))

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from experiments import presence
 
+COMMAND = (sys.executable, __file__)
+
 _STEPS = 40
 _SECONDS_A_STEP = float(os.environ.get("COUNTING_SECONDS_A_STEP", "0.1"))
 _STEPS_BETWEEN_CHECKPOINTS = 5

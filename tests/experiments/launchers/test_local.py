@@ -16,15 +16,15 @@ import pytest
 from configs import tiny
 from experiments import presence, quickstart, runs
 from experiments.launchers import local
-from tests.experiments import fakes
+from tests.experiments import pretended_run
 
 TABLE = quickstart.TABLE
 CONFIG = tiny.get_config()
 
 
 @pytest.fixture
-def launch(tmp_path):
-    return functools.partial(local.launch, command=fakes.run_command(tmp_path))
+def launch():
+    return functools.partial(local.launch, command=pretended_run.COMMAND)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +16,6 @@ from tests.experiments.launchers import counting_run
 
 TABLE = quickstart.TABLE
 CONFIG = tiny.get_config()
-COMMAND = (sys.executable, counting_run.__file__)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +55,7 @@ def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, clu
     doomed = cluster.add_node(num_cpus=1, resources={"doomed": 1})
     directories = _prepared(tmp_path, "base,one_layer")
     launched = ray.launch(
-        directories, resources={"CPU": 1}, address=cluster.address, command=COMMAND
+        directories, resources={"CPU": 1}, address=cluster.address, command=counting_run.COMMAND
     )
     events = []
     with closing(launched):
@@ -86,7 +84,10 @@ def test_who_fails_has_failed_and_who_is_stopped_saves_and_goes_on(tmp_path, clu
     cluster.add_node(num_cpus=2)
     stopped, failing = _prepared(tmp_path, "base,one_head")
     launched = ray.launch(
-        [failing, stopped], resources={"CPU": 1}, address=cluster.address, command=COMMAND
+        [failing, stopped],
+        resources={"CPU": 1},
+        address=cluster.address,
+        command=counting_run.COMMAND,
     )
     with closing(launched):
         event = next(event for event in launched if event.kind == "failed")

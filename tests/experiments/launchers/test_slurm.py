@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import time
 from contextlib import closing
 
@@ -15,7 +14,6 @@ from tests.experiments.launchers import counting_run, fake_slurm
 
 TABLE = quickstart.TABLE
 CONFIG = tiny.get_config()
-COMMAND = (sys.executable, counting_run.__file__)
 OPTIONS = {"time": 60, "partition": "gpu", "gpus_per_node": 1}
 
 
@@ -53,7 +51,9 @@ def _wait_for_step(directory, step):
 
 
 def _launch(directories, **options):
-    return closing(slurm.launch(directories, options=OPTIONS, command=COMMAND, **options))
+    return closing(
+        slurm.launch(directories, options=OPTIONS, command=counting_run.COMMAND, **options)
+    )
 
 
 def test_a_preempted_job_saves_is_queued_again_and_goes_on(tmp_path, state):
