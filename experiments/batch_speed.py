@@ -122,8 +122,8 @@ def feed_against_step(sections: Sections, prepared: Prepared) -> dict[str, Any]:
     batches = train_batches(prepared, sections, devices)
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
-    state = devices.compile_init(lambda seed: make_train_state(model, optimizer, seed))(
-        sections.seed
+    state = devices.compile_init(
+        lambda seed: make_train_state(model, optimizer, seed), sections.seed
     )
     step = devices.compile_train_step(train_step_of(sections, devices, model, optimizer), state)
     for batch in _one_of_each_shape(batches):

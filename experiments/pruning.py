@@ -84,8 +84,8 @@ def _kernels(params: PyTree) -> dict[_Keys, Float[Array, "H V D"]]:
             return
         if "query" in tree and "output" in tree:
             found[path] = tree["output"]["kernel"]
-        for key, branch in tree.items():
-            walk(branch, (*path, key))
+        for key in sorted(tree):  # as JAX does: the order is the same within a compiled function
+            walk(tree[key], (*path, key))
 
     walk(params, ())
     return found

@@ -9,9 +9,11 @@ The form a person uses; it prepares W/table3/A.h=1/seed-0 itself:
     python -m experiments.run table3 --row=A.h=1 --base=configs/tiny.py --seed=0 --workdir=W
 
 Any key of the base config can be overridden: --base.training.steps=200. The same command again
-continues where it stopped, and does nothing once there is a record.json.
+continues where it stopped, and does nothing once there is a record.json. With --together the other
+seeds of the row that are prepared beside it are trained by the same program.
 """
 
+import contextlib
 import functools
 import importlib.metadata
 import os
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,32 +46,84 @@ def run(directory: Path) -> dict[str, Any]:
     Raises:
       Stopped: a signal asked for it; the training saved its state.
     """
-    record_path = directory / record.RECORD_FILE
-    if record_path.exists():
-        return record.read_json(record_path)
-    # Here and not above: it brings jax, which --help and a mistyped flag need not wait for.
-    from t2t_jax.training.loop import Stopped
-
-    (directory / record.FAILURE_FILE).unlink(missing_ok=True)
-    try:
-        this_run = record.read_run(directory)
-        values = _train_and_score(this_run, directory)
-    except Stopped:
-        raise
-    except Exception as error:
-        sentence = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-        record.write_json(directory / record.FAILURE_FILE, {"error": sentence})
-        raise
-    record.write_json(record_path, values)
-    return values
+    return run_together([directory])[0]
 
 
-def _train_and_score(this_run: Run, directory: Path) -> dict[str, Any]:
-    from t2t_jax.cli import score, train
+def run_together(directories: Sequence[Path]) -> list[dict[str, Any]]:
+    """`run` of several directories, which differ in their seed, trained by one program.
 
-    train.train(ConfigDict(this_run.config).lock(), directory)
+    Raises:
+      Stopped: a signal asked for it; the training saved its state.
+    """
+    unfinished = [path for path in directories if not (path / record.RECORD_FILE).exists()]
+    if unfinished:
+        # Here and not above: it brings jax, which --help and a mistyped flag need not wait for.
+        from t2t_jax import hosts
+        from t2t_jax.training.loop import Stopped
+
+        for directory in unfinished:
+            (directory / record.FAILURE_FILE).unlink(missing_ok=True)
+        try:
+            found = {path: record.read_run(path) for path in unfinished}
+            _train(found)
+            for directory, this_run in found.items():
+                values = _scored(this_run, directory)
+                if hosts.is_first():
+                    record.write_json(directory / record.RECORD_FILE, values)
+            hosts.wait("the runs are recorded")
+        except Stopped:
+            raise
+        except Exception as error:
+            sentence = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+            for directory in unfinished:
+                if not (directory / record.RECORD_FILE).exists():
+                    record.write_json(directory / record.FAILURE_FILE, {"error": sentence})
+            raise
+    return [record.read_json(path / record.RECORD_FILE) for path in directories]
+
+
+def beside(directory: Path) -> list[Path]:
+    """This run and those of other seeds that can be trained with it: as far, and without patience.
+
+    None of these has a record yet.
+    """
+    if record.read_run(directory).config["training"]["patience"] > 0:
+        return [directory]
+    siblings = [
+        path.parent
+        for path in sorted(directory.parent.glob(f"*/{record.RUN_FILE}"))
+        if not (path.parent / record.RECORD_FILE).exists()
+    ]
+    config = _without_seed(directory)
+    step = _last_step(directory)
+    return [
+        path for path in siblings if _last_step(path) == step and _without_seed(path) == config
+    ] or [directory]
+
+
+def _without_seed(directory: Path) -> dict[str, Any]:
+    return record.read_run(directory).config | {"seed": None}
+
+
+def _last_step(directory: Path) -> int:
+    names = [path.name for path in (directory / "checkpoints").glob("*")]
+    return max((int(name) for name in names if name.isdecimal()), default=0)
+
+
+def _train(runs: Mapping[Path, Run]) -> None:
+    from t2t_jax.cli import train
+
+    config = ConfigDict(next(iter(runs.values())).config).lock()
+    if len(runs) == 1:
+        train.train(config, next(iter(runs)))
+    else:
+        train.train_together(config, {this_run.seed: path for path, this_run in runs.items()})
+
+
+def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
+    from t2t_jax.cli import score
+
     training = record.read_json(directory / "training.json")
-
     start = time.monotonic()
     evaluation = this_run.config["evaluation"]
     splits = {"dev": evaluation["bleu_on_dev"], "test": True}
@@ -98,6 +153,7 @@ def _record(
             "target_tokens": training["target_tokens"],
             "scores": scores,
             "seconds": seconds,
+            "seeds_together": training["seeds_together"],
             "hardware": training["hardware"],
             "versions": versions(),
         }
@@ -142,6 +198,7 @@ def define_flags() -> None:
     config_flags.DEFINE_config_file("base", None, "the base config, a file of configs/")
     flags.DEFINE_integer("seed", None, "the run's seed (default: the base config's)")
     flags.DEFINE_string("workdir", None, "where TABLE/ROW/seed-N goes")
+    flags.DEFINE_bool("together", False, "train the row's other seeds by the same program")
 
 
 def _prepared_directory(table_name: str) -> Path:
@@ -173,18 +230,38 @@ def main(argv: list[str]) -> None:
     except OSError as error:
         sys.exit(f"run: {error}")
 
+    from t2t_jax import hosts
     from t2t_jax.training.loop import Stopped
 
     try:
-        with presence.present(directory):
-            values = run(directory)
+        hosts.join()
+        records = _run_all(directory, flags.FLAGS.together)
     except Stopped as stop:
         print(f"run: {stop}", file=sys.stderr)
         sys.exit(130)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         traceback.print_exc()  # into the log of the run; a person finds the reason in the last line
         sys.exit(f"run: {error}")
-    print(f"{directory / record.RECORD_FILE}: {record.score_text(values)}")
+    for path, values in records.items():
+        print(f"{path / record.RECORD_FILE}: {record.score_text(values)}")
+
+
+def _run_all(directory: Path, together: bool) -> dict[Path, dict[str, Any]]:
+    """The records by directory: of this run, or of all the seeds of its row."""
+    from t2t_jax import hosts
+
+    records: dict[Path, dict[str, Any]] = {}
+    waiting = [directory]
+    if together:
+        waiting = [path.parent for path in sorted(directory.parent.glob(f"*/{record.RUN_FILE}"))]
+    while waiting:
+        group = beside(waiting[0]) if together else [waiting[0]]
+        with contextlib.ExitStack() as stack:
+            for path in group if hosts.is_first() else []:
+                stack.enter_context(presence.present(path))
+            records |= dict(zip(group, run_together(group), strict=True))
+        waiting = [path for path in waiting if path not in records]
+    return records
 
 
 if __name__ == "__main__":

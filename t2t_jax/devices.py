@@ -80,11 +80,14 @@ class Devices(NamedTuple):
         slots = {index[0].start or 0 for index in indices.values() if index is not None}
         return range(min(slots), max(slots) + 1)
 
-    def put_batch(self, batch: PyTree[np.ndarray]) -> PyTree[jax.Array]:
-        """Cuts a batch over the devices; of several hosts each gives its own part of the rows."""
+    def put_batch(self, batch: PyTree[np.ndarray], row_axis: int = 0) -> PyTree[jax.Array]:
+        """Cuts a batch over the devices; of several hosts each gives its own part of the rows.
+
+        With `row_axis` 1 it is one batch for each of several seeds (not with pmap).
+        """
         if self.compile_with == "pmap":
             batch = jax.tree.map(self._by_device, batch)
-        rows = NamedSharding(self.mesh, _ROWS)
+        rows = NamedSharding(self.mesh, PartitionSpec(*[None] * row_axis, *_ROWS))
         return jax.tree.map(partial(jax.make_array_from_process_local_data, rows), batch)
 
     def put(self, tree: PyTree) -> PyTree[jax.Array]:
@@ -108,10 +111,10 @@ class Devices(NamedTuple):
         # Summed first and then cut, or the backward pass would be cut along with them.
         return self._constrained(self._constrained(grads, {_TENSOR}), {_FSDP, _TENSOR})
 
-    def compile_init(self, make_state: Callable) -> Callable:
-        """`make_state(seed)`, its result made where it is to lie."""
-        layout = self._layout(jax.eval_shape(make_state, 0))
-        return jax.jit(make_state, out_shardings=layout)
+    def compile_init(self, make_state: Callable, seed: Any) -> PyTree[jax.Array]:
+        """`make_state(seed)`, made where it is to lie."""
+        layout = self._layout(jax.eval_shape(make_state, seed))
+        return jax.jit(make_state, out_shardings=layout)(seed)
 
     def compile_train_step(self, train_step: Callable, state: PyTree) -> Callable:
         """`(state, batch) -> (state, metrics)`, the old state's memory given to the new one."""

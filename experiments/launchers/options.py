@@ -9,6 +9,7 @@ from absl import flags
 
 from experiments.launchers import local
 from experiments.launchers.event import Launch
+from experiments.launchers.together import together
 
 LAUNCHERS = ("local", "ray", "slurm", "tpu_vm")
 
@@ -32,6 +33,11 @@ LOCAL = Chosen(local.launch, shares_files=True)
 
 def define_flags() -> None:
     """The flags of all launchers."""
+    flags.DEFINE_bool(
+        "seeds_together",
+        False,
+        "train all seeds of a row by one program, for models too small to fill the device",
+    )
     flags.DEFINE_enum(
         "launcher",
         "local",
@@ -83,7 +89,12 @@ def chosen(values: Any) -> Chosen:
             raise ValueError(f"--{flag} is for --launcher={owner}; this is --launcher={name}")
     if values.parallel is not None and values.parallel < 1:
         raise ValueError(f"--parallel={values.parallel} runs at a time; at least 1 is needed")
-    return Chosen(_CHOICES[name](values), shares_files=name != "tpu_vm")
+    launch = _CHOICES[name](values)
+    if values.seeds_together:
+        if name == "tpu_vm":
+            raise ValueError("--seeds_together: a slice of tpu_vm has the files of one run alone")
+        launch = together(launch)
+    return Chosen(launch, shares_files=name != "tpu_vm")
 
 
 def _local(values: Any) -> Launch:

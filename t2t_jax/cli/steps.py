@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import optax
 from flax import linen as nn
 from jaxtyping import PyTree
@@ -36,11 +37,23 @@ def train_step_of(
 
 
 def make_evaluate(
-    sections: Sections, devices: Devices, model: nn.Module, prepared: Prepared, split: str
+    sections: Sections,
+    devices: Devices,
+    model: nn.Module,
+    prepared: Prepared,
+    split: str,
+    num_seeds: int = 1,
 ) -> Callable[[PyTree], Metrics]:
-    """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each."""
-    loss_fn = _loss_fn(sections, devices, model)
-    eval_step = devices.compile(make_eval_step(loss_fn, devices.axis_name, devices.gather))
+    """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each.
+
+    With several seeds parameters and sums have a first axis of them.
+    """
+    eval_step = make_eval_step(
+        _loss_fn(sections, devices, model), devices.axis_name, devices.gather
+    )
+    if num_seeds > 1:
+        eval_step = jax.vmap(eval_step, in_axes=(0, None))
+    eval_step = devices.compile(eval_step)
     batches = evaluation_batches(prepared, split, sections, devices)
 
     def evaluate(params: PyTree[Any]) -> Metrics:

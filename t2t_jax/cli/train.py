@@ -10,13 +10,15 @@ W then holds the config, the vocabulary, a classifier's classes.txt, checkpoints
 TensorBoard files.
 """
 
+import contextlib
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
-import optax
+import numpy as np
 from absl import flags
-from flax import linen as nn
 from ml_collections import ConfigDict, config_flags
 
 from t2t_jax import hosts
@@ -25,24 +27,19 @@ from t2t_jax.cli import workdir as run_directory
 from t2t_jax.cli.batches import (
     check_lengths,
     describe,
-    describe_cut,
-    largest_batch,
-    train_batches,
 )
 from t2t_jax.cli.prepare import prepare
-from t2t_jax.cli.sections import Sections, read_sections
-from t2t_jax.cli.steps import make_evaluate, train_step_of
-from t2t_jax.data.batches import Batches
+from t2t_jax.cli.sections import read_sections
+from t2t_jax.cli.seeds import Runs
+from t2t_jax.cli.steps import make_evaluate
 from t2t_jax.data.feed import feed
-from t2t_jax.data.prepared import Prepared
-from t2t_jax.devices import Devices, make_devices
+from t2t_jax.devices import make_devices
 from t2t_jax.json_files import write_json
 from t2t_jax.model.families import make_model, num_parameters
 from t2t_jax.training import loop
-from t2t_jax.training.checkpoint import Checkpoints
+from t2t_jax.training.checkpoint import Checkpoints, CheckpointsOfSeeds
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.schedule import learning_rate
-from t2t_jax.training.step import TrainState, make_train_state
 
 
 def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
@@ -58,6 +55,29 @@ def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
     begin = _beginning(workdir, config, init)
     if begin is not None:
         config = begin.config
+    _train(config, {read_sections(config).seed: workdir}, begin)
+
+
+def train_together(config: ConfigDict, workdirs: Mapping[int, Path]) -> None:
+    """Trains a run for each seed, by one program that holds them all: for small models.
+
+    Each is the run that `train` makes of `config` with its seed, up to rounding.
+
+    Args:
+      config: of all runs; its own seed says nothing.
+      workdirs: seed -> where the run is kept.
+
+    Raises:
+      ValueError, TypeError: as `train`; or the runs have not come equally far, or may stop on
+        their own (training.patience).
+      loop.Stopped: a signal asked to stop; the states were saved.
+    """
+    _train(config, workdirs, None)
+
+
+def _train(
+    config: ConfigDict, workdirs: Mapping[int, Path], begin: pretrained.Beginning | None
+) -> None:
     sections = read_sections(config)
     if sections.model.family != "encoder_only" and sections.model.num_decoder_layers < 1:
         raise ValueError("model.num_decoder_layers=0: a decoder needs at least 1 layer to attend")
@@ -67,57 +87,71 @@ def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
     check_lengths(prepared, sections, devices)
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
-    state = devices.compile_init(lambda seed: make_train_state(model, optimizer, seed))(
-        sections.seed
-    )
+    runs = Runs(prepared, sections, devices, model, optimizer, tuple(workdirs))
+    state = runs.first_state()
     if begin is not None:
         params = pretrained.with_pretrained(state.params, begin.params)
         state = state._replace(params=devices.put(params))
-    batches, train_step = _batches_and_step(prepared, sections, devices, model, optimizer, state)
-    run_directory.check_vocabulary(workdir, prepared.vocabulary)
-    run_directory.write_run(workdir, config, prepared)
+    batches, train_step, put = runs.batches_and_step(state)
+    for seed, workdir in workdirs.items():
+        run_directory.check_vocabulary(workdir, prepared.vocabulary)
+        of_seed = ConfigDict(config.to_dict() | {"seed": seed}).lock()
+        run_directory.write_run(workdir, of_seed, prepared)
     num_params = num_parameters(sections.model)
     hosts.log(f"{num_params / 1e6:.2f} million parameters")
-    for line in (*devices.describe_layout(state.params, state), describe(batches)):
+    for line in (*devices.describe_layout(state.params, state), describe(runs.batches)):
         hosts.log(line)
 
-    with Checkpoints(
-        workdir / "checkpoints",
-        identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
-        # And one that a stopped run saves out of turn.
-        keep=sections.training.keep_checkpoints + 1,
-    ) as checkpoints:
+    with contextlib.ExitStack() as stack:
+        of_seeds = [
+            stack.enter_context(
+                Checkpoints(
+                    workdir / "checkpoints",
+                    identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
+                    # And one that a stopped run saves out of turn.
+                    keep=sections.training.keep_checkpoints + 1,
+                )
+            )
+            for workdir in workdirs.values()
+        ]
+        checkpoints = of_seeds[0] if len(of_seeds) == 1 else CheckpointsOfSeeds(of_seeds)
         state = checkpoints.restore_last(state) or state
-        if int(state.step) > 0:
-            hosts.log(f"continuing after step {int(state.step)}")
-        is_done = int(state.step) >= sections.training.steps
-        if is_done and (workdir / "training.json").exists():
+        step = int(np.max(jax.device_get(state.step)))
+        if step > 0:
+            hosts.log(f"continuing after step {step}")
+        is_recorded = all((each / "training.json").exists() for each in workdirs.values())
+        if step >= sections.training.steps and is_recorded:
             return
-        summary = loop.train(
+        summaries = loop.train(
             state,
             sections.training,
             train_step=train_step,
-            feed=lambda start, stop: feed(batches, start, stop, devices.put_batch),
-            evaluate=make_evaluate(sections, devices, model, prepared, "dev"),
+            feed=lambda start, stop: feed(batches, start, stop, put),
+            evaluate=make_evaluate(sections, devices, model, prepared, "dev", len(workdirs)),
             learning_rate=lambda step: float(
                 learning_rate(jnp.asarray(step), sections.training, sections.model.d_model)
             ),
             checkpoints=checkpoints,
-            workdir=workdir,
+            workdirs=list(workdirs.values()),
         )
-    facts = summary._asdict() | {
-        "params": num_params,
-        "data_fingerprint": prepared.fingerprint,
-        "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
-        "direction": sections.data.direction,
-        "hardware": devices.describe(),
-        "non_padding_share": batches.non_padding_share,
-    }
-    if hosts.is_first():
-        write_json(workdir / "training.json", facts)
+    for workdir, summary in zip(workdirs.values(), summaries, strict=True):
+        facts = summary._asdict() | {
+            "seconds": summary.seconds / len(workdirs),  # the share of each seed
+            "seeds_together": len(workdirs),
+            "params": num_params,
+            "data_fingerprint": prepared.fingerprint,
+            "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
+            "direction": sections.data.direction,
+            "hardware": devices.describe(),
+            "non_padding_share": runs.batches.non_padding_share,
+        }
+        if hosts.is_first():
+            write_json(workdir / "training.json", facts)
     hosts.wait("the run is recorded")
+    summary = summaries[0]
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
-    hosts.log(f"trained {summary.steps:,} steps in {summary.seconds:,.0f} s{early}")
+    seeds = f" of {len(workdirs)} seeds" if len(workdirs) > 1 else ""
+    hosts.log(f"trained {summary.steps:,} steps{seeds} in {summary.seconds:,.0f} s{early}")
 
 
 def _beginning(workdir: Path, config: ConfigDict, init: str | None) -> pretrained.Beginning | None:
@@ -126,43 +160,6 @@ def _beginning(workdir: Path, config: ConfigDict, init: str | None) -> pretraine
     if (workdir / "vocabulary.model").is_dir():
         raise ValueError(f"{workdir} holds a run that began with --init=hf:DIR: give it again")
     return None
-
-
-def _batches_and_step(
-    prepared: Prepared,
-    sections: Sections,
-    devices: Devices,
-    model: nn.Module,
-    optimizer: optax.GradientTransformation,
-    state: TrainState,
-) -> tuple[Batches, loop.TrainStep]:
-    """The batches of train and the compiled step, in as many microbatches as the config says.
-
-    Where it says 0, in as few (1, 2, 4, ...) as fit in the memory of a device.
-
-    Raises:
-      ValueError: not even microbatches of one row fit, or a sentence is too long for a batch.
-    """
-    fixed = sections.training.microbatches
-    limit = None if fixed else devices.memory_limit()
-    microbatches = fixed or 1
-    while True:
-        batches = train_batches(prepared, sections, devices, microbatches)
-        train_step = train_step_of(sections, devices, model, optimizer, microbatches)
-        if limit is None:
-            break
-        largest = largest_batch(batches)
-        needed = devices.memory_needed(train_step, state, largest)
-        if needed <= limit:
-            break
-        if len(largest.target_ids) <= microbatches * devices.num_data:
-            raise ValueError(
-                f"training.microbatches=0: row by row a step still needs {needed / 2**30:.2f} GiB, "
-                f"a device has {limit / 2**30:.2f}: lower the numbers of model, or data.max_length"
-            )
-        microbatches *= 2
-    hosts.log(describe_cut(batches, devices, microbatches))
-    return batches, devices.compile_train_step(train_step, state)
 
 
 def define_flags(arguments: list[str]) -> None:

@@ -20,7 +20,7 @@ from t2t_jax.data.buckets import (
 )
 from t2t_jax.data.epochs import Batches, EpochPlan, check_budget, even_rows
 from t2t_jax.data.masking import Masking
-from t2t_jax.data.order import grouped
+from t2t_jax.data.order import grouped, order_of_shapes
 from t2t_jax.data.prepared import PreparedSplit
 
 # A batch may be so much smaller than its token budget if that saves padding elsewhere.
@@ -47,7 +47,8 @@ class BucketedBatches(Batches):
       target_tokens_per_batch: likewise for the target.
       num_buckets: at most so many shapes; fewer if more would not save cells.
 
-    The other arguments are those of `Batches`. Without `shuffle` small shapes come first.
+    The other arguments are those of `Batches`. Which shape comes when is a function of the epoch
+    alone; without `shuffle` small ones come first.
 
     Raises:
       ValueError: see `Batches`; or `row_multiple` rows of the longest sentences do not fit in a
@@ -98,7 +99,10 @@ class BucketedBatches(Batches):
         return _side_cells(padded)
 
     def _make_plan(self, epoch: int) -> EpochPlan:
-        pairs, sequence = self._shuffled(epoch, self.batches_per_epoch)
+        pairs, _ = self._shuffled(epoch, 0)
+        sequence = np.arange(self.batches_per_epoch)
+        if self._shuffle:
+            sequence = order_of_shapes(self.batches_per_epoch, epoch)
         bucket_of_pair = self._bucket_of_pair[pairs % self._split.num_pairs]
         return EpochPlan(_batch_by_batch(self._buckets, pairs, bucket_of_pair), sequence)
 

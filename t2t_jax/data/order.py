@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int, Integer
 
-# Tells this use of the seed from others.
-_PURPOSE = 1
+# Tell these uses of the seed from others.
+_PAIRS, _SHAPES = 1, 2
 
 
 def int_type(largest: int) -> type[np.signedinteger]:
@@ -37,8 +37,17 @@ def shuffled(
     From the raw bits of a counter-based generator: numpy keeps these the same from version to
     version, which it does not promise of its own `permutation`.
     """
-    lots = np.random.Philox(np.random.SeedSequence([seed, _PURPOSE, epoch]))
+    lots = np.random.Philox(np.random.SeedSequence([seed, _PAIRS, epoch]))
     return numbers[_permutation(lots, len(numbers))], _permutation(lots, num_others)
+
+
+def order_of_shapes(num_batches: int, epoch: int) -> Int[np.ndarray, " batches"]:
+    """0, 1, ... `num_batches` - 1 in an order that is random, but the same for every seed.
+
+    Batches of several seeds then have the same shapes at the same time.
+    """
+    lots = np.random.Philox(np.random.SeedSequence([0, _SHAPES, epoch]))
+    return _permutation(lots, num_batches)
 
 
 def grouped(

@@ -1,19 +1,21 @@
 """The training loop: steps, and between them what must be logged, measured and saved."""
 
+import contextlib
 import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jaxtyping import PyTree
 
 from t2t_jax import hosts
 from t2t_jax.data.batches import Batch
-from t2t_jax.training.checkpoint import Checkpoints
+from t2t_jax.training.checkpoint import Checkpoints, CheckpointsOfSeeds
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.loss import Metrics, perplexity, sum_of
 from t2t_jax.training.metrics_file import MetricsFile
@@ -48,48 +50,64 @@ def train(
     feed: Feed,
     evaluate: Evaluate,
     learning_rate: Callable[[int], float],
-    checkpoints: Checkpoints,
-    workdir: Path,
-) -> Summary:
+    checkpoints: Checkpoints | CheckpointsOfSeeds,
+    workdirs: Sequence[Path],
+) -> list[Summary]:
     """Trains from `state` to the last step, or until dev perplexity has stopped to improve.
+
+    With several `workdirs` these are of runs that differ in their seed and are trained together:
+    everything that `state`, `train_step`, `feed` and `evaluate` take and give then has a first
+    axis of seeds.
 
     Raises:
       Stopped: on SIGTERM or SIGINT, after a checkpoint was written.
       FloatingPointError: the loss is not a number any more.
-      ValueError: the run has more steps already than `config` wants.
+      ValueError: the run has more steps already than `config` wants, or several runs cannot be
+        trained together, as they have not come equally far or have patience of their own.
     """
-    step = int(state.step)
+    step = _common_step(state)
     if step > config.steps:
         raise ValueError(f"the run has {step} steps already, training.steps={config.steps} is less")
+    if len(workdirs) > 1 and config.patience > 0:
+        raise ValueError(f"training.patience={config.patience}: seeds that may stop train alone")
     with (
-        MetricsFile(workdir, step) as metrics_file,
+        contextlib.ExitStack() as stack,
         _stop_requests() as stop_requested,
         Progress("train", config.steps, step) as progress,
     ):
-        clock = _Clock(metrics_file.entries)
-        first, seconds_before = step, clock.seconds
+        files = [stack.enter_context(MetricsFile(workdir, step)) for workdir in workdirs]
+        clocks = [_Clock(file.entries) for file in files]
+        first, seconds_before = step, clocks[0].seconds
         window = _Window()
         batches = feed(step, config.steps)
-        while step < config.steps and not _out_of_patience(metrics_file.entries, config.patience):
+        while step < config.steps and not _out_of_patience(files[0].entries, config.patience):
             state, metrics = train_step(state, next(batches))
             step += 1
             window.add(metrics)
             if step == first + 1:
                 jax.block_until_ready(metrics)
-                progress.log(f"{FIRST_STEP} {clock.seconds - seconds_before:.1f} s in the loop")
+                seconds = clocks[0].seconds - seconds_before
+                progress.log(f"{FIRST_STEP} {seconds:.1f} s in the loop")
             is_last = step == config.steps
             stops = not is_last and _stops(stop_requested, step, config.log_every_steps)
             saves = step % config.checkpoint_every_steps == 0 or is_last or stops
             evaluates = step % config.evaluate_every_steps == 0 or is_last
             if step % config.log_every_steps == 0 or evaluates or saves:
-                entry = window.close(step, learning_rate(step), clock)
-                metrics_file.write(entry)
-                progress.update(step, _train_text(entry))
-                _check_finite(entry)
+                entries = window.close(step, learning_rate(step), clocks)
+                for file, entry in zip(files, entries, strict=True):
+                    file.write(entry)
+                progress.update(step, _train_text(entries))
+                _check_finite(entries)
             if evaluates:
-                entry = _dev_entry(step, evaluate(state.params), clock)
-                metrics_file.write(entry)
-                progress.log(f"step {step}: dev perplexity {entry['perplexity']:.3f}")
+                totals = _by_seed(evaluate(state.params))
+                entries = [
+                    _dev_entry(step, total, clock)
+                    for total, clock in zip(totals, clocks, strict=True)
+                ]
+                for file, entry in zip(files, entries, strict=True):
+                    file.write(entry)
+                perplexities = ", ".join(f"{entry['perplexity']:.3f}" for entry in entries)
+                progress.log(f"step {step}: dev perplexity {perplexities}")
                 window.restart()
             if saves:
                 checkpoints.save(state)
@@ -101,7 +119,9 @@ def train(
             if stops:
                 raise Stopped(f"stopped after step {step}; the same command goes on from there")
         checkpoints.save(state)
-    return Summary(step, clock.target_tokens, clock.seconds, step < config.steps)
+    return [
+        Summary(step, clock.target_tokens, clock.seconds, step < config.steps) for clock in clocks
+    ]
 
 
 class _Clock:
@@ -132,25 +152,47 @@ class _Window:
     def add(self, metrics: Metrics) -> None:
         self._metrics.append(metrics)
 
-    def close(self, step: int, learning_rate: float, clock: _Clock) -> dict:
-        """The log entry of the window; a new one starts."""
-        total = sum_of(self._metrics)
-        tokens = float(total.tokens)
-        clock.target_tokens += int(tokens)
-        entry = {
-            "split": "train",
-            "step": step,
-            "loss": float(total.loss) / tokens,  # nats per token, label-smoothed
-            "perplexity": perplexity(total),
-            "accuracy": float(total.correct) / tokens,
-            "learning_rate": learning_rate,
-            "target_tokens_per_second": tokens / (time.monotonic() - self._started),
-            "target_tokens": clock.target_tokens,
-            "seconds": clock.seconds,
-        }
+    def close(self, step: int, learning_rate: float, clocks: Sequence[_Clock]) -> list[dict]:
+        """The log entry of the window, for each seed; a new one starts."""
+        seconds = time.monotonic() - self._started
+        entries = []
+        for total, clock in zip(_by_seed(sum_of(self._metrics)), clocks, strict=True):
+            tokens = float(total.tokens)
+            clock.target_tokens += int(tokens)
+            entries.append(
+                {
+                    "split": "train",
+                    "step": step,
+                    "loss": float(total.loss) / tokens,  # nats per token, label-smoothed
+                    "perplexity": perplexity(total),
+                    "accuracy": float(total.correct) / tokens,
+                    "learning_rate": learning_rate,
+                    "target_tokens_per_second": tokens / seconds,
+                    "target_tokens": clock.target_tokens,
+                    "seconds": clock.seconds,
+                }
+            )
         self._metrics = []
         self.restart()
-        return entry
+        return entries
+
+
+def _by_seed(total: Metrics) -> list[Metrics]:
+    """The sums of each seed; of one alone they have no axis."""
+    if np.ndim(total.tokens) == 0:
+        return [total]
+    columns: Any = total
+    return [Metrics(*sums) for sums in zip(*columns, strict=True)]
+
+
+def _common_step(state: TrainState) -> int:
+    steps = np.unique(jax.device_get(state.step))
+    if len(steps) > 1:
+        raise ValueError(
+            f"the runs of the seeds have come to different steps, {steps.tolist()}: they must be "
+            "trained one by one"
+        )
+    return int(steps[0])
 
 
 def _dev_entry(step: int, total: Metrics, clock: _Clock) -> dict:
@@ -164,19 +206,19 @@ def _dev_entry(step: int, total: Metrics, clock: _Clock) -> dict:
     }
 
 
-def _train_text(entry: dict) -> str:
-    return (
-        f"loss {entry['loss']:.3f}  lr {entry['learning_rate']:.2e}  "
-        f"{entry['target_tokens_per_second']:,.0f} target tokens/s"
-    )
+def _train_text(entries: Sequence[dict]) -> str:
+    losses = ", ".join(f"{entry['loss']:.3f}" for entry in entries)
+    speed = sum(entry["target_tokens_per_second"] for entry in entries)
+    return f"loss {losses}  lr {entries[0]['learning_rate']:.2e}  {speed:,.0f} target tokens/s"
 
 
-def _check_finite(entry: dict) -> None:
-    if not math.isfinite(entry["loss"]):
-        raise FloatingPointError(
-            f"the training loss is {entry['loss']} at step {entry['step']}: a lower learning rate "
-            "or a longer warm-up helps; the last checkpoint is kept"
-        )
+def _check_finite(entries: Sequence[dict]) -> None:
+    for entry in entries:
+        if not math.isfinite(entry["loss"]):
+            raise FloatingPointError(
+                f"the training loss is {entry['loss']} at step {entry['step']}: a lower learning "
+                "rate or a longer warm-up helps; the last checkpoint is kept"
+            )
 
 
 def _out_of_patience(entries: list[dict], patience: int) -> bool:

@@ -21,6 +21,7 @@ TRAINING = {
     "vocabulary_fingerprint": "v",
     "direction": "en-de",
     "hardware": "paper and pencil",
+    "seeds_together": 1,
 }
 
 
@@ -180,3 +181,44 @@ def test_a_mistyped_command_ends_in_a_sentence(arguments, sentence):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert done.stderr.startswith("run: ") and sentence in done.stderr
+
+
+def _of_seeds(tmp_path, seeds, **changes):
+    config = tiny.get_config()
+    config.update_from_flattened_dict(changes)
+    row = quickstart.TABLE.rows(config).named("one_head")
+    found = []
+    for seed in seeds:
+        prepared = record.make_run(quickstart.TABLE, row, config, seed)
+        record.write_run(tmp_path / prepared.directory, prepared)
+        found.append(tmp_path / prepared.directory)
+    return found
+
+
+def test_seeds_are_trained_together_and_recorded_one_by_one(verbs, tmp_path):
+    def train_together(config, workdirs):
+        verbs.calls.append(("together", sorted(workdirs)))
+        for workdir in workdirs.values():
+            record.write_json(workdir / "training.json", TRAINING | {"seeds_together": 3})
+
+    verbs.cli.train.train_together = train_together
+    directories = _of_seeds(tmp_path, (0, 1, 2))
+    records = run.run_together(run.beside(directories[1]))
+    assert [values["seed"] for values in records] == [0, 1, 2]
+    assert {values["seeds_together"] for values in records} == {3}
+    assert verbs.calls[0] == ("together", [0, 1, 2])
+    assert [name for name, _ in verbs.calls[1:]] == ["score"] * 3
+
+
+def test_only_seeds_that_are_as_far_train_together(tmp_path):
+    directories = _of_seeds(tmp_path, (0, 1, 2, 3))
+    assert run.beside(directories[0]) == directories
+    (directories[1] / "checkpoints" / "50").mkdir(parents=True)
+    record.write_json(directories[2] / "record.json", {})
+    assert run.beside(directories[0]) == [directories[0], directories[3]]
+    assert run.beside(directories[1]) == [directories[1]]
+
+
+def test_a_seed_that_may_stop_early_trains_alone(tmp_path):
+    directories = _of_seeds(tmp_path, (0, 1), **{"training.patience": 3})
+    assert run.beside(directories[0]) == [directories[0]]

@@ -43,7 +43,7 @@ def trained(microbatches=1, dropout_rate=0.0, **layout):
     """Losses of each step, and the parameters afterwards."""
     loss_fn, optimizer, make_state = built(dropout_rate)
     devices = make_devices(**layout)
-    state = devices.compile_init(make_state)(7)
+    state = devices.compile_init(make_state, 7)
     train_step = devices.compile_train_step(
         make_train_step(
             loss_fn,

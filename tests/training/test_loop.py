@@ -54,7 +54,7 @@ class Run:
             workdir / "checkpoints", identity=IDENTITY, keep=config.keep_checkpoints + 1
         ) as checkpoints:
             state = checkpoints.restore_last(self.initial) or self.initial
-            summary = train(
+            [summary] = train(
                 jax.tree.map(jnp.asarray, state),
                 config,
                 train_step=self.train_step,
@@ -62,7 +62,7 @@ class Run:
                 evaluate=evaluate or (lambda params: sum_of([self.eval_step(params, batch(99))])),
                 learning_rate=lambda step: 0.001 * step,
                 checkpoints=checkpoints,
-                workdir=workdir,
+                workdirs=[workdir],
             )
             return summary, checkpoints.restore_last(self.initial)
 

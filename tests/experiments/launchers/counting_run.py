@@ -17,7 +17,7 @@ from experiments import presence
 
 COMMAND = (sys.executable, __file__)
 
-_STEPS = 40
+_STEPS, _STEPS_OF_A_LONG_RUN = 40, 4_000
 _SECONDS_A_STEP = float(os.environ.get("COUNTING_SECONDS_A_STEP", "0.1"))
 _STEPS_BETWEEN_CHECKPOINTS = 5
 
@@ -33,7 +33,8 @@ def main(directory: Path) -> None:
     state = {"step": 0, "sum": 0}
     if checkpoint.exists():
         state = json.loads(checkpoint.read_text())
-    while state["step"] < _STEPS:
+    num_steps = _STEPS_OF_A_LONG_RUN if run["row"] == "no_positions" else _STEPS
+    while state["step"] < num_steps:
         time.sleep(_SECONDS_A_STEP)
         state["step"] += 1
         state["sum"] = _next_sum(state["sum"], state["step"], run["row"])

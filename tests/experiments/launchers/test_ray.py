@@ -14,6 +14,9 @@ from experiments import presence, quickstart, runs
 from experiments.launchers import ray
 from tests.experiments.launchers import counting_run
 
+# Ray starts its processes by a fork, which JAX warns of; each begins another program at once.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+
 TABLE = quickstart.TABLE
 CONFIG = tiny.get_config()
 
@@ -82,7 +85,7 @@ def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, clu
 
 def test_who_fails_has_failed_and_who_is_stopped_saves_and_goes_on(tmp_path, cluster):
     cluster.add_node(num_cpus=2)
-    stopped, failing = _prepared(tmp_path, "base,one_head")
+    failing, stopped = _prepared(tmp_path, "one_head,no_positions")
     launched = ray.launch(
         [failing, stopped],
         resources={"CPU": 1},
@@ -102,7 +105,8 @@ def test_who_fails_has_failed_and_who_is_stopped_saves_and_goes_on(tmp_path, clu
             time.sleep(0.05)
     counted = [step for step, _ in _steps(stopped)]
     assert counted == list(range(1, len(counted) + 1))
-    assert json.loads((stopped / "checkpoint.json").read_text())["step"] == counted[-1] < 40
+    assert json.loads((stopped / "checkpoint.json").read_text())["step"] == counted[-1]
+    assert not (stopped / "record.json").exists()
     assert presence.read(stopped) is None and not (stopped / "failure.json").exists()
 
 
