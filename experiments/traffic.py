@@ -1,4 +1,4 @@
-"""What crosses devices in one training step, read from the compiled program, beside the theory.
+"""What crosses devices in one training step, read from the compiled program.
 
     python -m experiments.traffic --config=configs/tiny.py --num_devices=8
 
@@ -10,6 +10,7 @@ the cut gradients. Beyond that only the few sums that make the metrics.
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -119,6 +120,11 @@ def table(config: ConfigDict, num_devices: int, rows: int, length: int) -> str:
 def main(_: list[str]) -> None:
     """Runs the command."""
     values = flags.FLAGS
+    num_devices = values.num_devices
+    if num_devices < 2 or num_devices % 2:
+        sys.exit(f"traffic: --num_devices={num_devices} must be even: fsdp halves them")
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", num_devices)
     print(table(values.config, values.num_devices, values.rows, values.length))
 
 
@@ -128,6 +134,4 @@ if __name__ == "__main__":
     flags.DEFINE_integer("rows", 64, "rows of a batch")
     flags.DEFINE_integer("length", 32, "tokens of a row, on each side")
     flags.mark_flag_as_required("config")
-    jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_num_cpu_devices", 8)
     app.run(main, flags_parser=lambda argv: parse_flags("experiments.traffic", argv))

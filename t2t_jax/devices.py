@@ -12,6 +12,7 @@ part of data holds them all.
 """
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -126,8 +127,8 @@ class Devices(NamedTuple):
     def compile(self, function: Callable) -> Callable:
         """`(tree, batch) -> sums`, such as an evaluation; what it gives lies on every device."""
         if self.compile_with == "pmap":
-            return self._pmap(function, out_axes=None)
-        return jax.jit(function, out_shardings=self._replicated)
+            return self._one_at_a_time(self._pmap(function, out_axes=None))
+        return self._one_at_a_time(jax.jit(function, out_shardings=self._replicated))
 
     def compile_by_row(self, function: Callable) -> Callable:
         """`(tree, batch) -> batch` where no row needs another: each device does its own rows.
@@ -135,12 +136,12 @@ class Devices(NamedTuple):
         Takes all rows on every host, as numpy arrays, and gives all rows to every host.
         """
         if self.compile_with == "pmap":
-            by_device = self._pmap(function, out_axes=0)
+            by_device = self._one_at_a_time(self._pmap(function, out_axes=0))
             return lambda tree, batch: jax.tree.map(
-                lambda rows: rows.reshape(-1, *rows.shape[2:]),
+                lambda rows: rows.reshape(rows.shape[0] * rows.shape[1], *rows.shape[2:]),
                 by_device(tree, jax.tree.map(self._by_device, batch)),
             )
-        compiled = self._by_row(function)
+        compiled = self._one_at_a_time(self._by_row(function))
         return lambda tree, batch: compiled(tree, jax.tree.map(self._put_rows, batch))
 
     def memory_limit(self) -> int | None:
@@ -162,9 +163,17 @@ class Devices(NamedTuple):
         return self._by_row(function).lower(self.shapes(tree), _laid_out(batch, rows))
 
     def memory_needed(self, train_step: Callable, state: PyTree, batch: PyTree) -> int:
-        """Bytes of a device that a step takes for a batch of this shape."""
+        """Bytes of a device that a step takes for a batch of this shape.
+
+        As many as an int can be where the compiler itself refuses what does not fit.
+        """
         lowered = self.lower_train_step(train_step, state, batch)
-        analysis = lowered.compile().memory_analysis()
+        try:
+            analysis = lowered.compile().memory_analysis()
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            return sys.maxsize
         return (
             analysis.argument_size_in_bytes
             + analysis.output_size_in_bytes
@@ -220,6 +229,16 @@ class Devices(NamedTuple):
             tree,
         )
 
+    def _one_at_a_time(self, compiled: Callable) -> Callable:
+        """On devices made of a CPU, waits for each result before the next call.
+
+        Two programs in flight that know nothing of each other may hold the few threads there are
+        while their collectives wait for more.
+        """
+        if self.mesh.size == 1 or self.mesh.devices.flat[0].platform != "cpu":
+            return compiled
+        return lambda *arguments: jax.block_until_ready(compiled(*arguments))
+
     def _by_row(self, function: Callable) -> Any:
         by_device = jax.shard_map(
             function,
@@ -245,7 +264,8 @@ class Devices(NamedTuple):
         return jax.pmap(function, _DATA, in_axes=(None, 0), out_axes=out_axes, devices=devices)
 
     def _by_device(self, rows: Any) -> Any:
-        return rows.reshape(self.num_data, -1, *rows.shape[1:])
+        # Of a language model's source there is nothing: no size can be left to numpy.
+        return rows.reshape(self.num_data, len(rows) // self.num_data, *rows.shape[1:])
 
     def _put_rows(self, rows: Any) -> jax.Array:
         """Rows that every host has all of, each on the device that works on it."""
@@ -281,13 +301,23 @@ def make_devices(
     )
     wanted = f"devices.data={data}, fsdp={fsdp}, tensor={tensor}: {len(devices)} devices are here"
     if data == -1:
-        data = len(devices) // (fsdp * tensor)
+        data, num_idle = divmod(len(devices), fsdp * tensor)
+        if data and num_idle:
+            raise ValueError(
+                f"{wanted}; {num_idle} would be left idle, which devices.data={data} allows"
+            )
     if not 1 <= data or data * fsdp * tensor > len(devices):
         raise ValueError(
             f"{wanted}; the product must be at least 1 and at most as many, data=-1 takes all"
         )
     if jax.process_count() > 1 and data * fsdp * tensor != len(devices):
         raise ValueError(f"{wanted} on {jax.process_count()} hosts, all of which must take part")
+    num_own = len(devices) // jax.process_count()
+    if jax.process_count() > 1 and num_own % tensor and tensor % num_own:
+        raise ValueError(
+            f"devices.tensor={tensor} does not fit hosts of {num_own} devices: one must be a "
+            "multiple of the other"
+        )
     if compile == "pmap" and (fsdp * tensor > 1 or jax.process_count() > 1):
         raise ValueError(
             "devices.compile='pmap' cuts nothing but the batch, on the devices of one host: use "

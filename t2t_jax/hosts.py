@@ -5,6 +5,7 @@ Each runs the same command. All compute; the first one alone prints and writes r
 
 import atexit
 import faulthandler
+import hashlib
 import os
 import re
 import subprocess
@@ -56,6 +57,10 @@ def join(
     if any(value is not None for value in given):
         if coordinator is None or num_processes is None or process_id is None:
             raise ValueError("--coordinator, --num_processes and --process_id go together")
+        if not re.fullmatch(r".+:\d+", coordinator):
+            raise ValueError(f"--coordinator={coordinator} must be ADDRESS:PORT")
+        if num_processes < 1:
+            raise ValueError(f"--num_processes={num_processes} must be at least 1")
         if not 0 <= process_id < num_processes:
             raise ValueError(
                 f"--process_id={process_id} must be from 0 to {num_processes - 1}, as "
@@ -99,6 +104,15 @@ def any_of(flag: bool) -> bool:
     if not are_several():
         return flag
     return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
+
+
+def check_same(what: str, text: str) -> None:
+    """Raises ValueError on every host unless `text` is the same on all; all must ask at once."""
+    if not are_several():
+        return
+    digest = np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)
+    if len(np.unique(multihost_utils.process_allgather(digest), axis=0)) > 1:
+        raise ValueError(f"{what} is not the same on all hosts: give them all the same command")
 
 
 def wait(what: str) -> None:

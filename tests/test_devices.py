@@ -18,6 +18,7 @@ from tests.model.configs import small
         (dict(data=9), "devices.data=9, fsdp=1, tensor=1: 8 devices are here"),
         (dict(data=4, fsdp=2, tensor=2), "devices.data=4, fsdp=2, tensor=2: 8 devices are here"),
         (dict(fsdp=16), "devices.data=-1, fsdp=16, tensor=1: 8 devices are here"),
+        (dict(tensor=3), "devices.data=-1, fsdp=1, tensor=3: 8 devices are here; 2 would be left"),
         (dict(fsdp=0), "devices.fsdp=0 must be at least 1"),
         (dict(tensor=-1), "devices.tensor=-1 must be at least 1"),
         (dict(fsdp=2, compile="pmap"), "devices.compile='pmap' cuts nothing but the batch"),

@@ -127,6 +127,20 @@ def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
     )
 
 
+def test_hosts_with_different_configs_are_told(config_of, tmp_path):
+    port = free_port()
+    configs = [config_of(2, **{"training.warmup_steps": steps}).to_json() for steps in (1, 2)]
+    processes = start_two_hosts(
+        "tests.one_of_two_hosts",
+        *([str(number), port, str(tmp_path / "run"), configs[number]] for number in range(2)),
+    )
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode != 0
+        assert "ValueError: the config is not the same on all hosts" in errors
+    assert not (tmp_path / "run").exists()
+
+
 def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, tmp_path):
     path = tmp_path / "config.py"
     config = config_of(100_000, **{"devices.data": -1})
@@ -170,6 +184,9 @@ def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, tmp_pa
         (("a:1", None, 0), "--coordinator, --num_processes and --process_id go together"),
         ((None, 2, None), "--coordinator, --num_processes and --process_id go together"),
         (("a:1", 2, 2), "--process_id=2 must be from 0 to 1, as --num_processes=2"),
+        (("a:1", 0, 0), "--num_processes=0 must be at least 1"),
+        (("a", 2, 0), "--coordinator=a must be ADDRESS:PORT"),
+        (("", 2, 0), "--coordinator= must be ADDRESS:PORT"),
     ],
 )
 def test_a_wrong_job_is_told(given, message):

@@ -93,8 +93,8 @@ def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
     sides = [f"{rows * length:,}" for length in (source, largest.target_ids.shape[1]) if length]
     num_rows = rows // (devices.num_data * microbatches)
     return (
-        f"an update is at most {' + '.join(sides)} tokens, padding included: {devices.num_data} "
-        f"parts on devices x {microbatches} microbatches x {num_rows} rows"
+        f"an update is at most {' + '.join(sides)} tokens, padding included: {devices.num_data} on "
+        f"devices x {microbatches} in microbatches x {num_rows} rows"
     )
 
 

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from absl import flags
 
+from t2t_jax import hosts
 from t2t_jax.cli.families import check_family
 from t2t_jax.cli.workdir import Trained
 from t2t_jax.cli.workdir_flags import define_workdir_flags, trained_of_flags
@@ -62,6 +63,8 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
+    if hosts.are_several():
+        raise ValueError("export writes one directory: run it on one host")
     values = flags.FLAGS
     output = Path(values.output).expanduser()
     export(trained_of_flags(), values.format, output, values.max_positions)

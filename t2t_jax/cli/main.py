@@ -90,6 +90,8 @@ def _run(name: str, verb_main: Callable[[], None], argv: list[str]) -> None:
         if not hosts.is_first():
             sys.stdout = open(os.devnull, "w")  # what is written is the same on every host
         verb_main()
+    except KeyboardInterrupt:
+        sys.exit(f"t2t-jax {name}: interrupted")
     except Stopped as stop:
         print(f"t2t-jax {name}: {stop}", file=sys.stderr)
         sys.exit(130)

@@ -49,7 +49,7 @@ def define_flags(arguments: list[str]) -> None:
 def main() -> None:
     """Runs the verb."""
     try:
-        prepare(flags.FLAGS.config)
+        hosts.first_then_others(lambda: prepare(flags.FLAGS.config))
     except KeyboardInterrupt:
         print("t2t-jax prepare: stopped; the same command goes on from there", file=sys.stderr)
         sys.exit(130)

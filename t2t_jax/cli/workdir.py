@@ -34,6 +34,7 @@ _MAY_CHANGE = (
     "training.keep_checkpoints",
     "training.patience",
     "training.loss_chunk_tokens",
+    "training.microbatches",
     "data.directory",
     "data.cache",
     "decoding.",

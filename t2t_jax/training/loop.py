@@ -25,6 +25,9 @@ from t2t_jax.training.step import TrainState, TrainStep
 # What the log says once the first step is compiled and done.
 FIRST_STEP = "first step after"
 
+# A question takes as long as a small step; a machine that is to be taken away has seconds.
+_STEPS_BETWEEN_QUESTIONS = 10
+
 Feed = Callable[[int, int], Iterator[Batch]]  # batches from a step, up to one
 Evaluate = Callable[[PyTree], Metrics]  # of the dev split
 
@@ -89,7 +92,7 @@ def train(
                 seconds = clocks[0].seconds - seconds_before
                 progress.log(f"{FIRST_STEP} {seconds:.1f} s in the loop")
             is_last = step == config.steps
-            stops = not is_last and _stops(stop_requested, step, config.log_every_steps)
+            stops = not is_last and _stops(stop_requested, step)
             saves = step % config.checkpoint_every_steps == 0 or is_last or stops
             evaluates = step % config.evaluate_every_steps == 0 or is_last
             if step % config.log_every_steps == 0 or evaluates or saves:
@@ -229,9 +232,9 @@ def _out_of_patience(entries: list[dict], patience: int) -> bool:
     return min(perplexities[-patience:]) >= min(perplexities[:-patience])
 
 
-def _stops(requested: threading.Event, step: int, steps_between_questions: int) -> bool:
+def _stops(requested: threading.Event, step: int) -> bool:
     """Whether to stop after this step. Several hosts ask each other, but not at every step."""
-    if hosts.are_several() and step % steps_between_questions != 0:
+    if hosts.are_several() and step % _STEPS_BETWEEN_QUESTIONS != 0:
         return False
     return hosts.any_of(requested.is_set())
 

@@ -58,7 +58,8 @@ def make_train_step(
 
     `loss_fn` gives the loss summed over tokens. Gradients are summed over the microbatches and
     devices and divided once by the global token count: however a batch is cut, the update is the
-    same.
+    same. So is dropout however devices share a batch; but each microbatch, and each device of a
+    step that is mapped, draws masks of its own.
 
     Args:
       microbatches: a batch goes through the model in so many parts, one after another.
@@ -122,8 +123,11 @@ def _in_parts(
     rows: Int[Array, "B ..."], microbatches: int, row_groups: int
 ) -> Int[Array, "microbatches rows ..."]:
     """The rows of each microbatch: the same number of every group, so that none moves."""
-    grouped = rows.reshape(row_groups, microbatches, -1, *rows.shape[1:])
-    return jnp.swapaxes(grouped, 0, 1).reshape(microbatches, -1, *rows.shape[1:])
+    # All sizes are told: of a language model's source there is nothing, of which none follows.
+    num_rows, *inner = rows.shape
+    num_own = num_rows // (row_groups * microbatches)
+    grouped = rows.reshape(row_groups, microbatches, num_own, *inner)
+    return jnp.swapaxes(grouped, 0, 1).reshape(microbatches, row_groups * num_own, *inner)
 
 
 def _key(seed: int | Int[Array, ""], purpose: int, step: int | Int[Array, ""]) -> Key[Array, ""]:

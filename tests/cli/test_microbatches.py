@@ -25,14 +25,14 @@ def trained_with(cache, tmp_path, capsys):
 def test_the_cut_of_a_batch_is_told(trained_with):
     line = trained_with(**{"devices.data": 2, "training.microbatches": 3})
     tokens = r"an update is at most [\d,]+ \+ [\d,]+ tokens, padding included: "
-    assert re.fullmatch(tokens + r"2 parts on devices x 3 microbatches x \d+ rows", line)
+    assert re.fullmatch(tokens + r"2 on devices x 3 in microbatches x \d+ rows", line)
 
 
 def test_as_few_microbatches_are_made_as_fit_in_memory(trained_with, monkeypatch):
     needed = iter((103, 102, 100))
     monkeypatch.setattr(Devices, "memory_needed", lambda *_: next(needed))
     monkeypatch.setattr(Devices, "memory_limit", lambda self: 100)
-    assert "x 4 microbatches x" in trained_with(**{"training.microbatches": 0})
+    assert "x 4 in microbatches x" in trained_with(**{"training.microbatches": 0})
 
 
 def test_a_model_that_does_not_fit_row_by_row_is_told(trained_with, monkeypatch):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.devices import make_devices
+from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.loss import make_loss_fn
 from t2t_jax.training.optimizer import make_optimizer
@@ -91,6 +92,33 @@ def test_twenty_steps_in_microbatches_are_those_of_whole_batches(microbatches, l
 )
 def test_dropout_is_the_same_on_any_layout_of_jit(layout):
     assert_same(trained(dropout_rate=0.3, **layout), trained(dropout_rate=0.3, data=1))
+
+
+@pytest.mark.parametrize("layout", [dict(data=1), dict(data=4, compile="pmap")], ids=["1", "pmap"])
+def test_a_source_of_nothing_is_cut_too(layout):
+    """Of a language model: S = 0, but the devices and microbatches have their rows of it."""
+    model = LanguageModel(
+        small(family="decoder_only", num_decoder_layers=1, attention_biases=False)
+    )
+    loss_fn, optimizer = make_loss_fn(model, 0.1), make_optimizer(short(), 12)
+    batch = unequal_batch(rows=16)
+    batch = batch._replace(source_ids=batch.source_ids[:, :0])
+
+    def loss_after_a_step(devices, microbatches):
+        state = devices.compile_init(lambda seed: make_train_state(model, optimizer, seed), 7)
+        step = make_train_step(
+            loss_fn,
+            optimizer,
+            microbatches=microbatches,
+            row_groups=devices.row_groups,
+            axis_name=devices.axis_name,
+        )
+        compiled = devices.compile_train_step(step, state)
+        state, _ = compiled(state, devices.put_batch(batch))
+        return float(compiled(state, devices.put_batch(batch))[1].loss)
+
+    expected = loss_after_a_step(make_devices(1), 1)
+    assert loss_after_a_step(make_devices(**layout), 2) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
