@@ -37,6 +37,8 @@ class Runs:
     ) -> None:
         if len(seeds) > 1 and devices.compile_with == "pmap":
             raise ValueError("devices.compile='pmap' trains one seed at a time: use 'jit'")
+        if len(seeds) > 1 and devices.num_hosts > 1:
+            raise ValueError("several hosts train one seed at a time: leave out --seeds_together")
         self._prepared = prepared
         self._sections = sections
         self._devices = devices

@@ -12,8 +12,9 @@ TensorBoard files.
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,10 +30,11 @@ from t2t_jax.cli.batches import (
     describe,
 )
 from t2t_jax.cli.prepare import prepare
-from t2t_jax.cli.sections import read_sections
+from t2t_jax.cli.sections import Sections, read_sections
 from t2t_jax.cli.seeds import Runs
 from t2t_jax.cli.steps import make_evaluate
 from t2t_jax.data.feed import feed
+from t2t_jax.data.prepared import Prepared
 from t2t_jax.devices import make_devices
 from t2t_jax.json_files import write_json
 from t2t_jax.model.families import make_model, num_parameters
@@ -103,19 +105,7 @@ def _train(
     for line in (*devices.describe_layout(state.params, state), describe(runs.batches)):
         hosts.log(line)
 
-    with contextlib.ExitStack() as stack:
-        of_seeds = [
-            stack.enter_context(
-                Checkpoints(
-                    workdir / "checkpoints",
-                    identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
-                    # And one that a stopped run saves out of turn.
-                    keep=sections.training.keep_checkpoints + 1,
-                )
-            )
-            for workdir in workdirs.values()
-        ]
-        checkpoints = of_seeds[0] if len(of_seeds) == 1 else CheckpointsOfSeeds(of_seeds)
+    with _checkpoints(list(workdirs.values()), prepared, sections) as checkpoints:
         state = checkpoints.restore_last(state) or state
         step = int(np.max(jax.device_get(state.step)))
         if step > 0:
@@ -135,24 +125,50 @@ def _train(
             checkpoints=checkpoints,
             workdirs=list(workdirs.values()),
         )
-    for workdir, summary in zip(workdirs.values(), summaries, strict=True):
-        facts = summary._asdict() | {
-            "seconds": summary.seconds / len(workdirs),  # the share of each seed
-            "seeds_together": len(workdirs),
-            "params": num_params,
-            "data_fingerprint": prepared.fingerprint,
-            "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
-            "direction": sections.data.direction,
-            "hardware": devices.describe(),
-            "non_padding_share": runs.batches.non_padding_share,
-        }
-        if hosts.is_first():
-            write_json(workdir / "training.json", facts)
-    hosts.wait("the run is recorded")
+    facts = {
+        "params": num_params,
+        "data_fingerprint": prepared.fingerprint,
+        "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
+        "direction": sections.data.direction,
+        "hardware": devices.describe(),
+        "non_padding_share": runs.batches.non_padding_share,
+    }
+    _record(dict(zip(workdirs.values(), summaries, strict=True)), facts)
     summary = summaries[0]
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
     seeds = f" of {len(workdirs)} seeds" if len(workdirs) > 1 else ""
     hosts.log(f"trained {summary.steps:,} steps{seeds} in {summary.seconds:,.0f} s{early}")
+
+
+@contextlib.contextmanager
+def _checkpoints(
+    workdirs: Sequence[Path], prepared: Prepared, sections: Sections
+) -> Iterator[Checkpoints | CheckpointsOfSeeds]:
+    with contextlib.ExitStack() as stack:
+        of_seeds = [
+            stack.enter_context(
+                Checkpoints(
+                    workdir / "checkpoints",
+                    identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
+                    # And one that a stopped run saves out of turn.
+                    keep=sections.training.keep_checkpoints + 1,
+                )
+            )
+            for workdir in workdirs
+        ]
+        yield of_seeds[0] if len(of_seeds) == 1 else CheckpointsOfSeeds(of_seeds)
+
+
+def _record(summaries: Mapping[Path, loop.Summary], facts: Mapping[str, Any]) -> None:
+    """Writes `training.json` of every seed, by its directory."""
+    for workdir, summary in summaries.items():
+        own = {
+            "seconds": summary.seconds / len(summaries),  # the share of each seed
+            "seeds_together": len(summaries),
+        }
+        if hosts.is_first():
+            write_json(workdir / "training.json", {**summary._asdict(), **own, **facts})
+    hosts.wait("the run is recorded")
 
 
 def _beginning(workdir: Path, config: ConfigDict, init: str | None) -> pretrained.Beginning | None:
