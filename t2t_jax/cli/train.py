@@ -25,10 +25,7 @@ from ml_collections import ConfigDict, config_flags
 from t2t_jax import hosts
 from t2t_jax.cli import pretrained
 from t2t_jax.cli import workdir as run_directory
-from t2t_jax.cli.batches import (
-    check_lengths,
-    describe,
-)
+from t2t_jax.cli.batches import check_lengths, describe
 from t2t_jax.cli.prepare import prepare
 from t2t_jax.cli.sections import Sections, read_sections
 from t2t_jax.cli.seeds import Runs
