@@ -6,6 +6,8 @@ PARITY_VENV := .venv-parity
 TPU_VENV := .venv-tpu
 # Its CPU build is enough, where the package index offers one under this version.
 TORCH := torch==2.13.0
+# One more than there are cores, up to four: some tests wait for processes.
+WORKERS := $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 4 ? n : 4)))
 
 .PHONY: help quickstart ablation test parity tpu-check format
 
@@ -42,7 +44,7 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
-	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=auto --maxprocesses=4 -m 'not parity and not tpu'
+	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) -m 'not parity and not tpu'
 
 $(PARITY_VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(PARITY_VENV)

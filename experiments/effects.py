@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.leaves import Leaf
-from experiments.measures import Measure, mean, values_of
+from experiments.leaves import Leaf, records_of
+from experiments.measures import PERPLEXITY, Measure, mean, values_of
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.significance import Comparison, holm, paired_bootstrap, welch_t_test
 from t2t_jax.json_files import read_json
@@ -52,6 +52,8 @@ def _effect(measure: Measure, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> E
     this_mean, base_mean = mean(here), mean(there)
     if this_mean is None or base_mean is None:
         return None
+    if len({_kind(measure, values) for values in records_of([*leaves, *base])}) > 1:
+        return None  # the note below the table says why
     difference = this_mean.mean - base_mean.mean
     compared, with_base = ([measure.compared(value) for value in side] for side in (here, there))
     if (comparison := welch_t_test(compared, with_base)) is not None:
@@ -59,8 +61,18 @@ def _effect(measure: Measure, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> E
     has_one_seed = min(len(here), len(there)) == 1
     if measure.is_bleu and has_one_seed:
         if (comparison := _bootstrap(measure.split, leaves, base)) is not None:
-            return Effect(difference, BOOTSTRAP, comparison)
+            # Of the two runs that were compared, not of the means over all seeds.
+            return Effect(comparison.difference, BOOTSTRAP, comparison)
     return Effect(difference)
+
+
+def _kind(measure: Measure, values: dict[str, Any]) -> Any:
+    """What must be the same for two numbers to be compared."""
+    if measure is PERPLEXITY:
+        return values.get("vocabulary_fingerprint")
+    if not measure.is_bleu:
+        return None
+    return values.get("scores", {}).get(measure.split, {}).get("bleu_signature")
 
 
 def _bootstrap(split: str, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> Comparison | None:

@@ -4,22 +4,25 @@
     python -m experiments.evidence compare W experiments/results/table3_tiny
 
 `keep` copies records, configs and learning curves, without checkpoints, logs and translations, and
-writes the report beside them. `compare` asks of every row and measure whether the mean of W lies
-within the 95 % interval of the mean that was kept; exit code 1 if one does not.
+writes the report beside them. `compare` says of every row and measure whether the mean of W lies
+within the 95 % interval of the mean that was kept. Of three seeds a tenth does not, by chance
+alone: exit code 1 means that a difference is significant.
 """
 
 import functools
 import shutil
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from absl import app, logging
 
 from experiments import record, report
-from experiments.measures import MEASURES, Mean, Measure
-from experiments.summary import summaries
+from experiments.effects import SIGNIFICANT
+from experiments.leaves import Leaf, read_leaves
+from experiments.measures import MEASURES, Mean, Measure, mean, values_of
 from t2t_jax.cli.command import parse_flags
+from t2t_jax.evaluation.significance import holm, welch_t_test
 
 _KEPT = (record.RUN_FILE, record.RECORD_FILE, "metrics.jsonl")
 
@@ -30,14 +33,14 @@ class Agreement(NamedTuple):
     row: str
     measure: Measure
     kept: Mean
-    now: float
+    now: Mean
+    is_inside: bool  # whether the mean now lies within the interval kept
+    corrected_p: float | None  # Welch's test of the seeds kept against those now, by Holm
 
     @property
-    def is_inside(self) -> bool:
-        """Whether the mean lies within the interval; with one seed there is none: the same."""
-        distance = abs(self.now - self.kept.mean)
-        # Half a unit of the last digit that is shown is no difference.
-        return distance <= max(self.kept.half_width or 0.0, 0.5 * 10**-self.measure.digits)
+    def differs(self) -> bool:
+        """Whether the two are taken as really different."""
+        return self.corrected_p is not None and self.corrected_p < SIGNIFICANT
 
 
 def keep(workdir: Path, destination: Path) -> list[Path]:
@@ -55,50 +58,88 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
     for directory in finished:
         target = destination / directory.relative_to(workdir)
         target.mkdir(parents=True)
-        for name in filter(lambda name: (directory / name).exists(), _KEPT):
-            shutil.copyfile(directory / name, target / name)
+        sentences = sorted((directory / "scores").glob("*.sentences.json"))  # for the bootstrap
+        for path in (*(directory / name for name in _KEPT), *sentences):
+            if path.exists():
+                copy = target / path.relative_to(directory)
+                copy.parent.mkdir(exist_ok=True)
+                shutil.copyfile(path, copy)
         written.append(target)
     report.write_report(destination)
     return written
 
 
 def compare(workdir: Path, kept: Path) -> list[Agreement]:
-    """The means of rows that both have, by table, row and measure.
+    """Every number of the rows that both have, by table, row and measure.
 
     Raises:
-      ValueError: they have no row in common.
+      ValueError: they have no row in common, or their base configs differ.
     """
-    before = {table.name: {row.name: row for row in table.rows} for table in summaries(kept)}
-    found = []
-    for table in summaries(workdir):
-        for row in table.rows:
-            its_kept = before.get(table.name, {}).get(row.name)
-            if its_kept is None:
-                continue
-            for measure in MEASURES:
-                if measure.name in row.means and measure.name in its_kept.means:
-                    mean = its_kept.means[measure.name]
-                    found.append(Agreement(row.name, measure, mean, row.means[measure.name].mean))
-    if not found:
+    before = _by_row(kept)
+    pairs = []
+    for (table, row), leaves in _by_row(workdir).items():
+        its_kept = before.get((table, row), [])
+        for measure in MEASURES:
+            sides = values_of(measure, its_kept), values_of(measure, leaves)
+            if all(sides):
+                _check_same_base(leaves[0], its_kept[0])
+                pairs.append((row, measure, *sides))
+    if not pairs:
         raise ValueError(f"{workdir} and {kept} have no finished row in common")
+    tests = []
+    for _, measure, then, now in pairs:
+        compared = [[measure.compared(value) for value in side] for side in (now, then)]
+        test = welch_t_test(compared[0], compared[1])
+        tests.append(test and test.p_value)
+    found = []
+    for (row, measure, then, now), p_value in zip(pairs, holm(tests), strict=True):
+        before_mean: Any = mean(then)
+        now_mean: Any = mean(now)
+        # Half a unit of the last digit that is shown is no difference.
+        margin = max(before_mean.half_width or 0.0, 0.5 * 10**-measure.digits)
+        is_inside = abs(now_mean.mean - before_mean.mean) <= margin
+        found.append(Agreement(row, measure, before_mean, now_mean, is_inside, p_value))
     return found
+
+
+def _by_row(workdir: Path) -> dict[tuple[str, str], list[Leaf]]:
+    found: dict[tuple[str, str], list[Leaf]] = {}
+    for leaf in read_leaves(workdir):
+        if leaf.record is not None:
+            found.setdefault((leaf.run.table, leaf.run.row), []).append(leaf)
+    return found
+
+
+def _check_same_base(one: Leaf, other: Leaf) -> None:
+    elsewhere = ("seed", "data.directory", "data.cache")
+    differences = [
+        f"{key} {there!r} there, {here!r} here"
+        for key, there, here in record.config_differences(other.run.base, one.run.base)
+        if key not in elsewhere
+    ]
+    if differences:
+        raise ValueError(f"the base configs differ: {'; '.join(differences)}")
 
 
 def agreement_text(found: list[Agreement]) -> str:
     """A line for each number, and a sentence at the end."""
-    lines = []
+
+    def text(mean: Mean, digits: int) -> str:
+        width = "" if mean.half_width is None else f" ± {mean.half_width:.{digits}f}"
+        return f"{mean.mean:.{digits}f}{width}"
+
+    lines = [f"{'row':<16} {'':<12} {'kept':>16} {'now':>16}"]
     for each in found:
-        digits = each.measure.digits
-        half_width = each.kept.half_width
-        kept = f"{each.kept.mean:.{digits}f}" + (
-            "" if half_width is None else f" ± {half_width:.{digits}f}"
-        )
-        verdict = "within" if each.is_inside else "OUTSIDE"
-        lines.append(
-            f"{each.row:<16} {each.measure.title:<12} {kept:>16} {each.now:>9.{digits}f}  {verdict}"
-        )
+        kept, now = (text(mean, each.measure.digits) for mean in (each.kept, each.now))
+        verdict = "DIFFERS" if each.differs else "within" if each.is_inside else "outside"
+        lines.append(f"{each.row:<16} {each.measure.title:<12} {kept:>16} {now:>16}  {verdict}")
     num_inside = sum(each.is_inside for each in found)
-    return "\n".join([*lines, "", f"{num_inside} of {len(found)} means lie within those kept"])
+    num_different = sum(each.differs for each in found)
+    summary = (
+        f"{num_inside} of {len(found)} means lie within the intervals kept; {num_different} differ "
+        "at the 5 % level (Welch over seeds, corrected by Holm)"
+    )
+    return "\n".join([*lines, "", summary])
 
 
 def main(argv: list[str]) -> None:
@@ -116,7 +157,7 @@ def main(argv: list[str]) -> None:
     except (OSError, ValueError) as error:
         sys.exit(f"evidence: {error}")
     print(agreement_text(found))
-    sys.exit(0 if all(each.is_inside for each in found) else 1)
+    sys.exit(1 if any(each.differs for each in found) else 0)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from jax.experimental import multihost_utils
 Result = TypeVar("Result")
 
 # A host that is silent for so long is taken for dead, and the others stop.
-_HEARTBEAT_SECONDS = 60
+_HEARTBEAT_SECONDS = 30
 # How long a host that is done waits for the others.
 _SHUTDOWN_SECONDS = 30
 

@@ -67,7 +67,7 @@ def failed(directory: Path, seconds: float, reason: str) -> Event:
 
 def was_stopped(exit_code: int) -> bool:
     """Whether somebody asked the run to stop: its machine, if it was not us."""
-    return exit_code in (_STOPPED, -signal.SIGTERM)
+    return exit_code in (_STOPPED, -signal.SIGTERM, -signal.SIGINT)
 
 
 def last_line(path: Path) -> str:

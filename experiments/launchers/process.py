@@ -1,5 +1,6 @@
 """One run as a process of this machine: started, waited for, asked to stop."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -57,7 +58,9 @@ def wait(process: subprocess.Popen) -> int:
         while process.poll() is None:
             time.sleep(POLL_SECONDS)
     except BaseException:
-        stop([process])
+        while process.poll() is None:
+            with contextlib.suppress(KeyboardInterrupt):  # asked again: it is saving already
+                stop([process])
         raise
     return process.returncode
 

@@ -119,10 +119,13 @@ def _stop(ray: Any, running: Mapping[Any, _Running]) -> None:
     if not running:
         return
     print(f"stopping {len(running)} runs, which save their state", file=sys.stderr)
-    for result in running:
-        ray.cancel(result)
     # The task waits that long for its run, and a little for Ray.
-    ray.wait(list(running), num_returns=len(running), timeout=process.GRACE_SECONDS + 10)
+    deadline = time.monotonic() + process.GRACE_SECONDS + 10
+    left = list(running)
+    while left and time.monotonic() < deadline:
+        for result in left:
+            ray.cancel(result)  # again and again: it may be lost while a task is being started
+        _, left = ray.wait(left, num_returns=len(left), timeout=5)
     for one in running.values():
         presence.clear(one.directory)
 

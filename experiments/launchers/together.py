@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from experiments import record
-from experiments.launchers.event import COMMAND, Event, Launch
+from experiments import presence, record
+from experiments.launchers.event import COMMAND, Event, Launch, failed
 
 
 def together(launch: Any) -> Launch:
@@ -31,5 +31,6 @@ def _of(directory: Path, event: Event) -> Event:
         return event._replace(directory=directory)
     if (directory / record.RECORD_FILE).exists():
         return Event(directory, "finished", event.seconds)
+    presence.clear(directory)
     reason = event.reason or f"the run of its row ended without its {record.RECORD_FILE}"
-    return Event(directory, "failed", event.seconds, reason)
+    return failed(directory, event.seconds, reason)

@@ -37,6 +37,12 @@ class Runs:
     ) -> None:
         if len(seeds) > 1 and devices.compile_with == "pmap":
             raise ValueError("devices.compile='pmap' trains one seed at a time: use 'jit'")
+        sizes = sections.devices
+        if len(seeds) > 1 and sizes.fsdp * sizes.tensor > 1:
+            raise ValueError(
+                f"devices.fsdp={sizes.fsdp}, tensor={sizes.tensor}: a model that is cut over "
+                "devices trains one seed at a time"
+            )
         if len(seeds) > 1 and devices.num_hosts > 1:
             raise ValueError("several hosts train one seed at a time: leave out --seeds_together")
         self._prepared = prepared

@@ -47,13 +47,12 @@ def welch_t_test(
     """The mean of `values` less that of `base`, of independent runs of unequal variance.
 
     None where no test can be made: fewer than two values on a side, or one that is no finite
-    number. Where neither side varies at all, p is 1 for equal values and 0 for others.
+    number, or sides that differ and do not vary at all. Where both are constant and equal, p is 1.
     """
     if not (_can_be_compared(values) and _can_be_compared(base)):
         return None
     if _are_equal(values) and _are_equal(base):
-        difference = float(values[0] - base[0])
-        return Comparison(difference, difference, difference, float(difference == 0))
+        return Comparison(0.0, 0.0, 0.0, 1.0) if values[0] == base[0] else None
     from scipy import stats
 
     with warnings.catch_warnings():

@@ -72,6 +72,10 @@ class Checkpoints:
             ),
         )
 
+    def wait(self) -> None:
+        """Waits for what is being written."""
+        self._manager.wait_until_finished()
+
     def delete(self, step: int) -> None:
         """Removes the checkpoint of `step`, if there is one."""
         if step in self._manager.all_steps():
@@ -152,6 +156,11 @@ class CheckpointsOfSeeds:
         whole = jax.device_get(state)
         for number, checkpoints in enumerate(self._of_seeds):
             checkpoints.save(jax.tree.map(lambda leaf, n=number: np.asarray(leaf[n]), whole))
+
+    def wait(self) -> None:
+        """Waits for what is being written."""
+        for checkpoints in self._of_seeds:
+            checkpoints.wait()
 
     def delete(self, step: int) -> None:
         """Removes the checkpoints of `step`, if there are any."""

@@ -120,6 +120,7 @@ def train(
                     # what is averaged at the end is then the same as if it had not been.
                     checkpoints.delete(first)
             if stops:
+                checkpoints.wait()  # while a second request still finds its handler
                 raise Stopped(f"stopped after step {step}; the same command goes on from there")
         checkpoints.save(state)
     return [
@@ -249,12 +250,16 @@ class _stop_requests:
         self._handlers = {}
         if threading.current_thread() is threading.main_thread():
             for number in self._SIGNALS:
-                self._handlers[number] = signal.signal(number, lambda *_: self._request(event))
+                self._handlers[number] = signal.signal(
+                    number, lambda number, _: self._request(event, number)
+                )
         return event
 
     @staticmethod
-    def _request(event: threading.Event) -> None:
-        if event.is_set():  # asked twice: a step may take long, or never come
+    def _request(event: threading.Event, number: int) -> None:
+        # A person who asks twice is in haste: a step may take long, or never come. A machine that
+        # is to be taken away may tell the run as well as whoever started it.
+        if event.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         event.set()
 
