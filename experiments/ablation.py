@@ -123,6 +123,7 @@ class Table(NamedTuple):
     paper_base: Mapping[str, Any] = {}
     # the same, of what may differ and must then be said below the table
     paper_recipe: Mapping[str, Any] = {}
+    paper_test: str = "newstest2013"  # of which the paper's numbers are
 
     def has_paper_base(self, base: ConfigDict) -> bool:
         """Whether `base` is the paper's, so that the paper's column can stand beside ours."""

@@ -104,13 +104,14 @@ def _one_or_mixed(plural: str, label: str, found: Sequence[tuple[str, str | None
 
 def _paper_note(table_name: str, base: dict[str, Any]) -> str:
     """What of the paper's recipe the base departs from, beside the model that it shares."""
+    table = tables.find_table(table_name)
     here = record.flat_dict(base)
     differences = [
         f"{key.partition('.')[2]}={here[key]} (paper {value})"
-        for key, value in tables.find_table(table_name).paper_recipe.items()
+        for key, value in table.paper_recipe.items()
         if key in here and here[key] != value
     ]
-    where = "The paper's PPL and BLEU are of newstest2013, BLEU by its own script"
+    where = f"The paper's PPL and BLEU are of {table.paper_test}, BLEU by its own script"
     if not differences:
         return f"{where}."
     return f"{where}; this base has the paper's model, but {', '.join(differences)}."

@@ -251,16 +251,26 @@ def _run_all(directory: Path, together: bool) -> dict[Path, dict[str, Any]]:
     from t2t_jax import hosts
 
     records: dict[Path, dict[str, Any]] = {}
-    waiting = [directory]
+    found = [directory]
     if together:
-        waiting = [path.parent for path in sorted(directory.parent.glob(f"*/{record.RUN_FILE}"))]
+        found = [path.parent for path in sorted(directory.parent.glob(f"*/{record.RUN_FILE}"))]
+    waiting = list(found)
+    diverged: FloatingPointError | None = None
     while waiting:
-        group = beside(waiting[0]) if together else [waiting[0]]
-        with contextlib.ExitStack() as stack:
-            for path in group if hosts.is_first() else []:
-                stack.enter_context(presence.present(path))
-            records |= dict(zip(group, run_together(group), strict=True))
+        # Where one of a group has diverged, which one it was is found one by one.
+        group = beside(waiting[0]) if together and diverged is None else [waiting[0]]
+        try:
+            with contextlib.ExitStack() as stack:
+                for path in group if hosts.is_first() else []:
+                    stack.enter_context(presence.present(path))
+                records |= dict(zip(group, run_together(group), strict=True))
+        except FloatingPointError as error:
+            diverged = error
+            waiting = waiting[1:] if len(group) == 1 else waiting
+            continue
         waiting = [path for path in waiting if path not in records]
+    if diverged is not None and len(records) < len(found):
+        raise diverged
     return records
 
 

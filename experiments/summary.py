@@ -41,6 +41,7 @@ class RowSummary(NamedTuple):
     verdict: str  # against the base row, in words
     seconds: float | None  # training and scoring, mean over seeds
     target_tokens: float | None  # millions trained on, mean over seeds
+    tokens_per_second: float | None  # target tokens, of training alone, mean over seeds
     paper: Score | None
     leaves: list[Leaf]  # finished or not
 
@@ -145,6 +146,9 @@ def _row_summary(row: Row, leaves: list[Leaf], its_effects: Mapping[str, Effect]
         verdict=_verdict(its_effects, len(records)),
         seconds=_mean(records, lambda values: sum(values["seconds"].values())),
         target_tokens=_mean(records, lambda values: values["target_tokens"] / 1e6),
+        tokens_per_second=_mean(
+            records, lambda values: values["target_tokens"] / values["seconds"]["train"]
+        ),
         paper=row.paper,
         leaves=leaves,
     )

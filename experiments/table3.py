@@ -31,7 +31,7 @@ PAPER_BASE = {
     "training.label_smoothing": 0.1,
 }
 
-_PAPER_RECIPE = {
+PAPER_RECIPE = {
     "data.name": "wmt14_translate/de-en",
     "data.dev": "validation",  # newstest2013
     "data.vocabulary_kind": "bpe",
@@ -230,5 +230,5 @@ TABLE = Table(
     "Table 3: variations on the base model (paper section 6.2)",
     _rows,
     PAPER_BASE,
-    _PAPER_RECIPE,
+    PAPER_RECIPE,
 )

@@ -70,6 +70,7 @@ def _all_columns(table: TableSummary) -> Iterator[Column]:
         yield Column(probe.title, _mean_cell(probe, is_marked=True))
     yield Column("seconds", lambda row: Cell(_plain(row.seconds, 0)))
     yield Column("tokens (10^6)", lambda row: Cell(_plain(row.target_tokens, 2)))
+    yield Column("tokens/s", lambda row: Cell(_plain(row.tokens_per_second, 0)))
     yield Column("against base", lambda row: Cell(row.verdict), is_text=True, is_sentence=True)
 
 

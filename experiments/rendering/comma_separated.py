@@ -12,7 +12,7 @@ from experiments.summary import RowSummary, TableSummary
 _FACTS = ("table", "row", "changes", "num_seeds", "params_millions")
 # Of each measure; low and high are those of the 95 % interval of the difference.
 _OF_MEASURE = ("mean", "half_width_95", "difference", "test", "low", "high", "p", "p_holm")
-_COSTS = ("seconds", "target_tokens_millions")
+_COSTS = ("seconds", "target_tokens_millions", "target_tokens_per_second")
 _PAPER = ("paper_perplexity", "paper_bleu", "paper_test_bleu", "paper_params_millions")
 
 
@@ -47,7 +47,7 @@ def _line(table: TableSummary, row: RowSummary, measures: Sequence[Measure]) -> 
         cells += _of_measure(row.means.get(measure.name), row.effects.get(measure.name))
     paper = (row.paper if table.has_paper_base else None) or Score(None, None)
     reported = (paper.perplexity, paper.bleu, paper.test_bleu, paper.params)
-    return [*cells, row.seconds, row.target_tokens, *reported]
+    return [*cells, row.seconds, row.target_tokens, row.tokens_per_second, *reported]
 
 
 def _of_measure(mean: Mean | None, effect: Effect | None) -> list:

@@ -222,3 +222,24 @@ def test_only_seeds_that_are_as_far_train_together(tmp_path):
 def test_a_seed_that_may_stop_early_trains_alone(tmp_path):
     directories = _of_seeds(tmp_path, (0, 1), **{"training.patience": 3})
     assert run.beside(directories[0]) == [directories[0]]
+
+
+def test_a_seed_that_diverges_stops_no_other(verbs, tmp_path):
+    def train_together(config, workdirs):
+        verbs.calls.append(("together", sorted(workdirs)))
+        raise FloatingPointError("the training loss is nan")
+
+    def train(config, workdir):
+        verbs.calls.append(("alone", config.seed))
+        if config.seed == 1:
+            raise FloatingPointError("the training loss is nan")
+        record.write_json(workdir / "training.json", TRAINING)
+
+    verbs.cli.train = types.SimpleNamespace(train=train, train_together=train_together)
+    directories = _of_seeds(tmp_path, (0, 1, 2))
+    with pytest.raises(FloatingPointError):
+        run._run_all(directories[0], together=True)
+    called = [call for call in verbs.calls if call[0] != "score"]
+    assert called == [("together", [0, 1, 2]), ("alone", 0), ("alone", 1), ("alone", 2)]
+    assert [(path / "record.json").exists() for path in directories] == [True, False, True]
+    assert [(path / "failure.json").exists() for path in directories] == [False, True, False]

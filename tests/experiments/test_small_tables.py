@@ -82,6 +82,8 @@ def test_table_2_averages_and_knows_the_papers_bleu_by_language():
     assert large.changes["decoding.average_checkpoints"] == 20
     assert large.changes["training.steps"] == 3 * config.training.steps
     assert (small.paper.test_bleu, large.paper.test_bleu) == (27.3, 28.4)
+    assert large.changes["model.dropout_rate"] == 0.3
     config.data.target_language = "fr"
+    assert "model.dropout_rate" not in table2.TABLE.rows(config).rows[1].changes
     assert [row.paper.test_bleu for row in table2.TABLE.rows(config).rows] == [38.1, 41.8]
     assert all(row.paper is None for row in table2.TABLE.rows(multi30k.get_config()).rows)
