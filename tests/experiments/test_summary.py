@@ -106,7 +106,7 @@ def test_groups_are_those_of_the_papers_table():
 
 
 def _group(name):
-    return RowSummary(name, "", 0, None, {}, {}, "", None, None, None, []).group
+    return RowSummary(name, "", 0, None, {}, {}, "", None, None, None, None, []).group
 
 
 @pytest.mark.parametrize(

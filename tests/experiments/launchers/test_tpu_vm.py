@@ -85,8 +85,9 @@ def test_a_slice_that_is_taken_away_is_asked_for_again_and_the_run_goes_on(tmp_p
     _plan(cloud, preempted=[["SIGTERM", 5], ["SIGKILL", 20]])
     with _launch(directory) as events:
         kinds = [event.kind for event in events]
-    assert kinds[-1] == "finished" and kinds.count("started") == 3
-    assert _verbs(cloud).count("create") == 3
+    assert kinds[-1] == "finished"
+    # A slice may be gone before a sign of its start has come by way of the bucket.
+    assert 2 <= kinds.count("started") <= 3 == _verbs(cloud).count("create")
     told = capsys.readouterr().err
     assert "the run was told to stop by its machine; asking for another" in told
     assert "the slice was taken away, its state is SUSPENDED; asking for another" in told
