@@ -50,6 +50,8 @@ def ended(directory: Path, seconds: float, exit_code: int) -> Event:
     """What became of the run whose process has ended; a failure leaves `failure.json`."""
     presence.clear(directory)
     if exit_code == 0 and (directory / record.RECORD_FILE).exists():
+        if contradiction := _contradiction(directory):
+            return failed(directory, seconds, contradiction)
         (directory / record.FAILURE_FILE).unlink(missing_ok=True)  # of an earlier try
         return Event(directory, "finished", seconds)
     return failed(directory, seconds, _reason(directory, exit_code))
@@ -76,6 +78,21 @@ def last_line(path: Path) -> str:
         return ""
     lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1].strip() if lines else ""
+
+
+def _contradiction(directory: Path) -> str:
+    """What the record says of another config than that of the run; empty if they agree."""
+    of_record, of_run = (
+        record.read_json(path).get("config") if path.exists() else None
+        for path in (directory / record.RECORD_FILE, directory / record.RUN_FILE)
+    )
+    if of_record is None or of_run is None:
+        return ""
+    shown = "; ".join(
+        f"{key} is {there!r} there, {here!r} in {record.RUN_FILE}"
+        for key, there, here in record.config_differences(of_record, of_run)
+    )
+    return f"its {record.RECORD_FILE} is of another config, remove it: {shown}" if shown else ""
 
 
 def _reason(directory: Path, exit_code: int) -> str:

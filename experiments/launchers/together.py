@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import presence, record
-from experiments.launchers.event import COMMAND, Event, Launch, failed
+from experiments.launchers.event import COMMAND, Event, Launch, ended, failed
 
 
 def together(launch: Any) -> Launch:
@@ -30,7 +30,7 @@ def _of(directory: Path, event: Event) -> Event:
     if event.kind == "started":
         return event._replace(directory=directory)
     if (directory / record.RECORD_FILE).exists():
-        return Event(directory, "finished", event.seconds)
+        return ended(directory, event.seconds, 0)
     presence.clear(directory)
     reason = event.reason or f"the run of its row ended without its {record.RECORD_FILE}"
     return failed(directory, event.seconds, reason)

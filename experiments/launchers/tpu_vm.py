@@ -8,6 +8,7 @@ deleted when its run has ended: it costs money as long as it is there.
 
 import contextlib
 import hashlib
+import json
 import queue
 import re
 import shlex
@@ -113,7 +114,7 @@ class _Run:
         self._started = time.time()
         run = record.read_run(directory)
         self._name = str(run.directory)
-        self._url = f"{request.bucket}/{self._name}"
+        self._url = _url(request.bucket, run)
         self._slice = gcloud.Slice(request, _slice_name(self._url))
 
     def do(self) -> None:
@@ -260,6 +261,12 @@ class _Run:
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):
             raise gcloud.Stopped
+
+
+def _url(bucket_directory: str, run: record.Run) -> str:
+    """Where the bucket keeps the run: a run with another config has another place."""
+    config = json.dumps(run.config, sort_keys=True)
+    return f"{bucket_directory}/{run.directory}-{hashlib.sha256(config.encode()).hexdigest()[:8]}"
 
 
 def _slice_name(url: str) -> str:

@@ -1,13 +1,14 @@
 """Runs on Cloud TPU slices, with a stand-in for gcloud; nothing is left behind in any ending."""
 
 import json
+import re
 import time
 from contextlib import closing
 
 import pytest
 
 from configs import tiny
-from experiments import presence, quickstart, runs
+from experiments import presence, quickstart, record, runs
 from experiments.launchers import gcloud, tpu_vm
 from tests.experiments.launchers import counting_run, fake_gcloud
 
@@ -47,6 +48,11 @@ def _verbs(cloud):
     """The commands in their order, without those of the bucket."""
     calls = [json.loads(line) for line in (cloud / "calls.jsonl").read_text().splitlines()]
     return [words[3] for words in calls if words[0] == "compute"]
+
+
+def _in_bucket(cloud, directory):
+    url = tpu_vm._url("b/d", record.read_run(directory))
+    return cloud / "bucket" / url
 
 
 def _processes(directory):
@@ -100,14 +106,15 @@ def test_a_slice_that_is_taken_away_is_asked_for_again_and_the_run_goes_on(tmp_p
 
 def test_ctrl_c_lets_the_run_save_and_deletes_its_slice(tmp_path, cloud):
     directory = _prepared(tmp_path, "base")
+    checkpoint = _in_bucket(cloud, directory) / "checkpoint.json"
     with _launch(directory) as events:
         assert next(events).kind == "started"
         deadline = time.monotonic() + 30
-        while not (cloud / "bucket/b/d/quickstart/base/seed-0/checkpoint.json").exists():
+        while not checkpoint.exists():
             assert time.monotonic() < deadline
             time.sleep(0.05)
     [steps] = _processes(directory)
-    saved = json.loads((cloud / "bucket/b/d/quickstart/base/seed-0/checkpoint.json").read_text())
+    saved = json.loads(checkpoint.read_text())
     assert saved["step"] == steps[-1] < 40
     assert not (directory / "failure.json").exists()
 
@@ -160,6 +167,17 @@ def test_a_slice_that_cannot_be_deleted_is_told_with_the_command(tmp_path, cloud
     command = f"gcloud compute tpus queued-resources delete {run._slice.name} --force --project=p"
     assert command in said
     assert _verbs(cloud) == ["delete"] * tpu_vm._MOST_TRIES
+
+
+def test_a_run_with_another_config_has_another_place_in_the_bucket():
+    run = record.make_run(TABLE, TABLE.rows(CONFIG).named("base"), CONFIG, 0)
+    url = tpu_vm._url("gs://b/d", run)
+    assert re.fullmatch(r"gs://b/d/quickstart/base/seed-0-[0-9a-f]{8}", url)
+    in_another_order = dict(reversed(run.config.items()))
+    assert tpu_vm._url("gs://b/d", run._replace(config=in_another_order)) == url
+    longer = run.config | {"training": run.config["training"] | {"steps": 12345}}
+    other = tpu_vm._url("gs://b/d", run._replace(config=longer))
+    assert other != url and tpu_vm._slice_name(other) != tpu_vm._slice_name(url)
 
 
 def test_names_of_slices_are_such_as_the_cloud_allows():

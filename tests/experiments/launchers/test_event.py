@@ -1,0 +1,26 @@
+"""How a run has ended, from what it has left."""
+
+import pytest
+
+from experiments.launchers import event
+from t2t_jax.json_files import write_json
+
+CONFIG = {"seed": 0, "training": {"steps": 100}}
+
+
+@pytest.mark.parametrize("of_record", [{}, {"config": CONFIG}])
+def test_a_record_that_does_not_contradict_its_run_is_the_end(tmp_path, of_record):
+    write_json(tmp_path / "run.json", {"config": CONFIG})
+    write_json(tmp_path / "record.json", of_record)
+    assert event.ended(tmp_path, 1.0, 0).kind == "finished"
+
+
+def test_a_record_of_another_config_is_no_end_of_this_run(tmp_path):
+    write_json(tmp_path / "run.json", {"config": CONFIG})
+    write_json(tmp_path / "record.json", {"config": CONFIG | {"training": {"steps": 7}}})
+    end = event.ended(tmp_path, 1.0, 0)
+    assert end.kind == "failed"
+    assert end.reason == (
+        "its record.json is of another config, remove it: "
+        "training.steps is 7 there, 100 in run.json"
+    )
