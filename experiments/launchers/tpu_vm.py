@@ -223,7 +223,7 @@ class _Run:
                 state, _ = self._slice.state(self._stop)
             except gcloud.GcloudError as error:
                 print(f"{self._slice.name}: {error}; trying again", file=sys.stderr)
-                continue
+                state = "ACTIVE"  # as far as we know: only silence tells, if this goes on
             if state != "ACTIVE":
                 raise _Preempted(f"the slice was taken away, its state is {state}")
             if self._sign is not None:

@@ -5,8 +5,10 @@ It notes every command in FAKE_GCLOUD/calls.jsonl. FAKE_GCLOUD/plan.json says wh
     preempted      pairs of a signal and a step: when it is saved, the machine tells its run to stop
                    with SIGTERM, or is gone with SIGKILL
     never_there    what becomes of a slice that is asked for: [state, message]
-    create_error, scp_error, delete_error    what the command says, and fails
-    ssh_errors     how many ssh commands fail
+    create_error, describe_error, scp_error, delete_error    what the command says, and fails
+
+FAKE_GCLOUD/ssh_errors and FAKE_GCLOUD/describe_errors say how many such commands fail before one
+does not.
 """
 
 import json
