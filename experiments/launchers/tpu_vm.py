@@ -141,7 +141,10 @@ class _Run:
         # Before a slice is asked for, which costs: is the bucket there, and may we write?
         run_file = str(self._directory / record.RUN_FILE)
         gcloud.copy(run_file, f"{self._url}/{record.RUN_FILE}", self._stop)
+        self._fetch_what_was_left()
         for number in range(_MOST_SLICES):
+            if (self._directory / record.RECORD_FILE).exists():
+                return 0
             try:
                 with self._slice_for_a_while():
                     return self._on_slice(f"{self._slice.name}-{number}-{time.time():.0f}")
@@ -233,9 +236,18 @@ class _Run:
                     f"no sign of life in {self._url} for {_SECONDS_OF_SILENCE / 60:.0f} minutes"
                 )
 
-    def _fetch(self, stop: threading.Event | None) -> None:
+    def _fetch_what_was_left(self) -> None:
+        """Of an earlier command, whose signs of life and of failure mean nothing any more."""
+        self._mirror(self._stop)
+        presence.clear(self._directory)
+        (self._directory / record.FAILURE_FILE).unlink(missing_ok=True)
+
+    def _mirror(self, stop: threading.Event | None) -> None:
         without = r"(.*/)?(checkpoints/.*|tensorboard/.*|run\.json$)"
         gcloud.mirror(self._url, str(self._directory), without=without, stop=stop)
+
+    def _fetch(self, stop: threading.Event | None) -> None:
+        self._mirror(stop)
         self._sign, event = start_event(self._directory, self._sign)
         if event is not None:
             self._tell(event)

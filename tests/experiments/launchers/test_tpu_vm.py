@@ -152,6 +152,9 @@ def test_a_run_is_given_up_after_silence_also_where_gcloud_fails(tmp_path, cloud
 )
 def test_without_a_slice_a_run_fails_in_the_words_of_gcloud(tmp_path, cloud, plan, reason):
     directory = _prepared(tmp_path, "base")
+    there = _in_bucket(cloud, directory)
+    there.mkdir(parents=True)
+    (there / "failure.json").write_text('{"error": "of an earlier command"}')
     _plan(cloud, **plan)
     with _launch(directory) as events:
         [event] = events
@@ -164,6 +167,16 @@ def test_no_slice_is_asked_for_where_the_bucket_cannot_be_written(tmp_path, clou
     with _launch(_prepared(tmp_path, "base"), bucket="gs://denied") as events:
         [event] = events
     assert event.reason == "gcloud: ERROR: HTTPError 403: no access"
+    assert _verbs(cloud) == []
+
+
+def test_no_slice_is_asked_for_where_the_bucket_has_the_record(tmp_path, cloud):
+    directory = _prepared(tmp_path, "base")
+    there = _in_bucket(cloud, directory)
+    there.mkdir(parents=True)
+    (there / "record.json").write_text("{}")
+    with _launch(directory) as events:
+        assert [event.kind for event in events] == ["finished"]
     assert _verbs(cloud) == []
 
 
