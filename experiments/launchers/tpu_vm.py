@@ -201,8 +201,18 @@ class _Run:
         )
 
     def _wait_until_active(self) -> None:
+        tries_left = _MOST_TRIES
         while True:
-            state, reason = self._slice.state(self._stop)
+            try:
+                state, reason = self._slice.state(self._stop)
+                tries_left = _MOST_TRIES
+            except gcloud.GcloudError as error:
+                # It may have waited for hours, and would have to wait anew.
+                tries_left -= 1
+                if not tries_left:
+                    raise
+                print(f"{self._slice.name}: {error}; trying again", file=sys.stderr)
+                state, reason = "STATE_UNSPECIFIED", ""
             if state == "ACTIVE":
                 return
             if state == "FAILED":

@@ -68,6 +68,8 @@ def _queued_resource(verb: str, slice_: Path, plan: dict) -> None:
         return
     if not slice_.exists():
         sys.exit("ERROR: (gcloud) NOT_FOUND: Resource was not found")
+    if verb == "describe" and _is_to_fail("describe"):
+        sys.exit("ERROR: UNAVAILABLE")
     if verb == "delete":
         _kill(slice_)
         shutil.rmtree(slice_)
@@ -105,10 +107,7 @@ def _kill(slice_: Path, by: signal.Signals = signal.SIGKILL) -> None:
 
 
 def _ssh(slice_: Path, command: str) -> None:
-    errors = HOME / "ssh_errors"
-    left = int(errors.read_text()) if errors.exists() else 0
-    if left:
-        errors.write_text(str(left - 1))
+    if _is_to_fail("ssh"):
         sys.exit(
             "ERROR: (gcloud.compute.tpus.tpu-vm.ssh) [/usr/bin/ssh] exited with return code [255]."
         )
@@ -121,6 +120,13 @@ def _ssh(slice_: Path, command: str) -> None:
     done = subprocess.run(["bash", "-c", command], cwd=slice_, env=environment)
     if done.returncode:
         sys.exit(f"ERROR: exit code {done.returncode}")
+
+
+def _is_to_fail(verb: str) -> bool:
+    errors = HOME / f"{verb}_errors"
+    left = int(errors.read_text()) if errors.exists() else 0
+    errors.write_text(str(max(0, left - 1)))
+    return left > 0
 
 
 def _path(name: str) -> Path:

@@ -139,6 +139,15 @@ def test_a_run_is_given_up_after_silence_also_where_gcloud_fails(tmp_path, cloud
     assert event.kind == "failed" and "no sign of life in gs://b/d/quickstart" in event.reason
 
 
+def test_who_waits_for_a_slice_does_not_lose_it_by_one_error(tmp_path, cloud, capsys):
+    (cloud / "describe_errors").write_text("2")
+    with _launch(_prepared(tmp_path, "one_head")) as events:
+        *_, last = events
+    assert last.reason == "exit code 1: no such thing"  # it ran, on the first slice
+    assert _verbs(cloud).count("create") == 1
+    assert capsys.readouterr().err.count("ERROR: UNAVAILABLE; trying again") == 2
+
+
 @pytest.mark.parametrize(
     ("plan", "reason"),
     [
@@ -147,6 +156,7 @@ def test_a_run_is_given_up_after_silence_also_where_gcloud_fails(tmp_path, cloud
             "gcloud: ERROR: RESOURCE_EXHAUSTED: Quota limit reached",
         ),
         ({"never_there": ["FAILED", "no capacity in zone z"]}, "no slice: no capacity in zone z"),
+        ({"describe_error": "ERROR: UNAVAILABLE"}, "gcloud: ERROR: UNAVAILABLE"),
         ({"scp_error": "ERROR: scp broke"}, "gcloud: ERROR: scp broke"),
     ],
 )
