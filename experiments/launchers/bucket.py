@@ -29,6 +29,9 @@ ENDED_FILE = "ended.json"
 _UPLOADED_FILE = "uploaded.json"
 
 _SECONDS_BETWEEN_COPIES = 60.0
+# At the end, when a copy is the last chance, and a machine that goes away leaves half a minute.
+_SECONDS_BETWEEN_LAST_TRIES = 5.0
+_MOST_LAST_TRIES = 5
 # What is being written, what is of this machine alone, and what has to arrive last.
 _NOT_COPIED = r".*\.orbax-checkpoint-tmp.*|(.*/)?(uploaded\.json|ended\.json|\.lock)$"
 
@@ -65,14 +68,11 @@ def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAN
             _wait_for(started, _SECONDS_BETWEEN_COPIES)
             _upload(directory, url)
     except KeyboardInterrupt:
-        # Our machine is to go away: the copy comes first, a second request has to wait.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        process.stop([started])
-    _upload_at_last(directory, url)
-    if _is_first_host():
-        ended = directory / ENDED_FILE
-        write_json(ended, {"attempt": attempt, "exit_code": started.returncode})
-        gcloud.copy(str(ended), f"{url}/{ENDED_FILE}")
+        pass
+    # If our machine is to go away, the copy comes first: a second request has to wait.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    process.stop([started])
+    _upload_at_last(directory, url, {"attempt": attempt, "exit_code": started.returncode})
     return started.returncode
 
 
@@ -82,12 +82,29 @@ def _wait_for(started: Popen, seconds: float) -> None:
         time.sleep(process.POLL_SECONDS)
 
 
-def _upload_at_last(directory: Path, url: str) -> None:
-    """The last chance: a bucket may not answer for a moment."""
-    for _ in range(5):
-        if _upload(directory, url):
+def _upload_at_last(directory: Path, url: str, end: dict[str, str | int]) -> None:
+    """The last chance: a bucket may not answer for a moment. Then tells the end there."""
+    for tries_left in reversed(range(_MOST_LAST_TRIES)):
+        has_arrived = _upload(directory, url)
+        # Who waits for the end pays for the machine, and is told even without the files.
+        if (has_arrived or not tries_left) and _tell_end(directory, url, end):
             return
-        time.sleep(process.POLL_SECONDS)
+        if tries_left:
+            time.sleep(_SECONDS_BETWEEN_LAST_TRIES)
+
+
+def _tell_end(directory: Path, url: str, end: dict[str, str | int]) -> bool:
+    """Leaves ended.json in the bucket; whether it has arrived."""
+    if not _is_first_host():
+        return True
+    path = directory / ENDED_FILE
+    write_json(path, end)
+    try:
+        gcloud.copy(str(path), f"{url}/{ENDED_FILE}")
+    except gcloud.GcloudError as error:
+        print(f"not copied to {url}: {error}", file=sys.stderr, flush=True)
+        return False
+    return True
 
 
 def _upload(directory: Path, url: str) -> bool:

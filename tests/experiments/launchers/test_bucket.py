@@ -1,6 +1,8 @@
 """A run's directory in a bucket, with a stand-in for gcloud."""
 
 import json
+import signal
+import sys
 
 import pytest
 
@@ -77,3 +79,52 @@ def test_a_bucket_that_does_not_answer_stops_no_run(tmp_path, there, capsys):
     assert "not copied to gs://denied/run: ERROR: HTTPError 403" in capsys.readouterr().err
     with pytest.raises(gcloud.GcloudError, match="matches nothing"):
         bucket.restore(tmp_path / "absent", "gs://b/absent")
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """The last tries without pauses; the signals of this process stay as they are."""
+    monkeypatch.setattr(bucket, "_SECONDS_BETWEEN_LAST_TRIES", 0)
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def _failing(monkeypatch, name, file_name, num_errors):
+    """Has a function of gcloud fail so many times where it is to write this file."""
+    does = getattr(gcloud, name)
+    errors = ["ERROR: 503"] * num_errors
+
+    def called(source, destination, **options):
+        if destination.endswith(file_name) and errors:
+            raise gcloud.GcloudError(errors.pop())
+        does(source, destination, **options)
+
+    monkeypatch.setattr(gcloud, name, called)
+
+
+def _run(directory):
+    _write(directory, "run.json")
+    return bucket.run(directory, URL, "try-0", (sys.executable, "-c", "raise SystemExit(3)"))
+
+
+@pytest.mark.parametrize("num_errors", [0, 4])
+def test_the_end_is_told_as_soon_as_the_bucket_answers(
+    tmp_path, there, monkeypatch, at_once, num_errors
+):
+    _failing(monkeypatch, "copy", "ended.json", num_errors)
+    assert _run(tmp_path / "here") == 3
+    told = json.loads((there / "ended.json").read_text())
+    assert told == {"attempt": "try-0", "exit_code": 3}
+
+
+def test_the_end_is_told_even_where_the_files_do_not_arrive(tmp_path, there, monkeypatch, at_once):
+    _failing(monkeypatch, "mirror", "run", 100)
+    assert _run(tmp_path / "here") == 3
+    assert _names(there) == {"ended.json"}
+
+
+def test_a_bucket_that_never_answers_changes_no_exit_code(tmp_path, there, monkeypatch, at_once):
+    _failing(monkeypatch, "copy", "ended.json", 100)
+    assert _run(tmp_path / "here") == 3
+    assert "ended.json" not in _names(there)
