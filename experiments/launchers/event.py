@@ -15,6 +15,7 @@ from experiments import presence, record
 
 # What is run, with the directory as its last argument.
 COMMAND = (sys.executable, "-m", "experiments.run")
+TOGETHER = "--together"  # at the end of a command that does all seeds of the directory's row
 
 _STOPPED = 130  # exit code of a run that was asked to stop and saved its state
 

@@ -17,7 +17,15 @@ from typing import Any, NamedTuple
 
 from experiments import presence, record
 from experiments.launchers import process
-from experiments.launchers.event import COMMAND, Event, ended, failed, start_event, was_stopped
+from experiments.launchers.event import (
+    COMMAND,
+    TOGETHER,
+    Event,
+    ended,
+    failed,
+    start_event,
+    was_stopped,
+)
 
 _JOB_FILE = "slurm_job.json"
 _POLL_SECONDS = 1.0
@@ -93,10 +101,18 @@ def launch(
       options: of sbatch, see `checked`.
       parallel: jobs of the array at a time; by default as many as the cluster gives.
     """
-    running = {directory: job for directory in directories if (job := _job_of(directory))}
+    job_files = {directory: _job_file(directory, command) for directory in directories}
+    running = {
+        directory: job
+        for directory, job_file in job_files.items()
+        if (job := _job_of(directory, job_file))
+    }
     new = [directory for directory in directories if directory not in running]
     if new:
         running |= _submit(new, options, parallel, command)
+        for directory in new:
+            values = {"job_id": running[directory].job_id, "submitted": time.time()}
+            record.write_json(job_files[directory], values)
     followed = [
         _Followed(directory, running[directory], time.monotonic()) for directory in directories
     ]
@@ -110,6 +126,7 @@ def launch(
                     yield event
                 if one.job.done():
                     followed.remove(one)
+                    job_files[one.directory].unlink(missing_ok=True)
                     yield _end(one)
     finally:
         if followed:
@@ -176,9 +193,6 @@ def _submit(
     for directory in directories:
         presence.clear(directory)
     jobs = executor.map_array(runner, [directory.absolute() for directory in directories])
-    for directory, job in zip(directories, jobs, strict=True):
-        values = {"job_id": job.job_id, "submitted": time.time()}
-        record.write_json(directory / _JOB_FILE, values)
     return dict(zip(directories, jobs, strict=True))
 
 
@@ -187,14 +201,21 @@ def _folder(directory: Path) -> Path:
     return directory.absolute().parents[2] / "slurm"
 
 
-def _job_of(directory: Path) -> Any:
+def _job_file(directory: Path, command: Sequence[str]) -> Path:
+    """What tells the job of a run; beside the runs of a row that have one job for all seeds.
+
+    The next command may ask by another seed, when the first one is finished.
+    """
+    return (directory.parent if TOGETHER in command else directory) / _JOB_FILE
+
+
+def _job_of(directory: Path, job_file: Path) -> Any:
     """The job that was submitted for this run and has not ended; None if there is none."""
     from submitit import SlurmJob
 
-    path = directory / _JOB_FILE
-    if not path.exists():
+    if not job_file.exists():
         return None
-    values = record.read_json(path)
+    values = record.read_json(job_file)
     job = SlurmJob(_folder(directory), values["job_id"])
     if job.done(force_check=True):
         return None
@@ -205,7 +226,6 @@ def _job_of(directory: Path) -> Any:
 
 
 def _end(one: _Followed) -> Event:
-    (one.directory / _JOB_FILE).unlink(missing_ok=True)
     seconds = time.monotonic() - one.since
     if (one.directory / record.RECORD_FILE).exists():
         return ended(one.directory, seconds, 0)

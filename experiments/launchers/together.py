@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments import presence, record
-from experiments.launchers.event import COMMAND, Event, Launch, ended, failed
+from experiments.launchers.event import COMMAND, TOGETHER, Event, Launch, ended, failed
 
 
 def together(launch: Any) -> Launch:
     """The launcher, for rows: it takes and reports runs, but starts one process for each row."""
-    return functools.partial(_launch, functools.partial(launch, command=(*COMMAND, "--together")))
+    return functools.partial(_launch, functools.partial(launch, command=(*COMMAND, TOGETHER)))
 
 
 def _launch(launch: Launch, directories: Sequence[Path]) -> Generator[Event, None, None]:

@@ -1,6 +1,6 @@
 """A run that counts its steps in the place of training; it saves, stops and goes on like one.
 
-    python counting_run.py DIRECTORY
+    python counting_run.py [--together] DIRECTORY
 
 Each step leaves a line in steps.txt; every fifth one is saved. The score is a function of the row
 and the steps that were counted: whoever counts one twice or leaves one out gets another score.
@@ -68,5 +68,5 @@ def _scores(total: int) -> dict:
 
 
 if __name__ == "__main__":
-    with presence.present(Path(sys.argv[1])):
-        main(Path(sys.argv[1]))
+    with presence.present(Path(sys.argv[-1])):
+        main(Path(sys.argv[-1]))

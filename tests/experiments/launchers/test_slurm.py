@@ -92,6 +92,24 @@ def test_jobs_outlive_the_command_and_are_followed_by_the_next(tmp_path, state, 
     assert _steps(directory) == list(range(1, 41))
 
 
+def test_the_job_of_a_row_is_followed_by_its_other_seeds(tmp_path, state):
+    rows = TABLE.rows(CONFIG).select("base")
+    seeds = runs.prepare_runs(TABLE, rows, CONFIG, 2, tmp_path / "work")
+    command = (*counting_run.COMMAND, "--together")
+
+    def launched(directories):
+        return closing(slurm.launch(directories, options=OPTIONS, command=command))
+
+    with launched(seeds[:1]) as events:
+        assert next(events).kind == "started"
+    # The first seed may be finished meanwhile; then the second speaks for the row.
+    with launched(seeds[1:]) as events:
+        [event] = events
+    assert len(_calls(state, "sbatch")) == 1
+    assert event.directory == seeds[1]
+    assert not list((tmp_path / "work").rglob("slurm_job.json"))
+
+
 def test_a_cancelled_job_has_failed_and_is_submitted_anew(tmp_path, state, monkeypatch):
     [directory] = _prepared(tmp_path, "base")
     with _launch([directory]) as events:
