@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ from experiments.launchers.event import COMMAND, Event, ended, failed, start_eve
 _POLL_SECONDS = 0.5
 # Machines that may be taken away at any time are taken away often.
 _MOST_LOST_NODES = 100
+# A machine tells its run to stop before it goes away; so often, it is something else that does.
+_MOST_STOPS = 20
 # Ray keeps results there, which are one number a run; by default it takes a third of the memory.
 _OBJECT_STORE_BYTES = 100_000_000
 
@@ -78,6 +81,7 @@ def _watch(
     waiting = [directory.absolute() for directory in directories]
     names = dict(zip(waiting, directories, strict=True))
     running: dict[Any, _Running] = {}
+    num_stops: Counter[Path] = Counter()
     try:
         while waiting or running:
             while waiting and len(running) < parallel:
@@ -93,8 +97,9 @@ def _watch(
                     yield event
             for result in done:
                 one = running.pop(result)
-                event = _end(ray, result, one)
+                event = _end(ray, result, one, num_stops[one.directory])
                 if event is None:
+                    num_stops[one.directory] += 1
                     waiting.append(one.directory.absolute())
                 else:
                     yield event
@@ -102,8 +107,12 @@ def _watch(
         _stop(ray, running)
 
 
-def _end(ray: Any, result: Any, one: _Running) -> Event | None:
-    """How the run has ended; None if its node told it to stop, before it goes away."""
+def _end(ray: Any, result: Any, one: _Running, num_stops: int) -> Event | None:
+    """How the run has ended; None if its node told it to stop, before it goes away.
+
+    Args:
+      num_stops: how often that has happened to this run before.
+    """
     seconds = time.monotonic() - one.submitted
     if one.sign is not None:
         seconds = time.time() - one.sign.started
@@ -112,7 +121,12 @@ def _end(ray: Any, result: Any, one: _Running) -> Event | None:
     except ray.exceptions.RayError as error:
         presence.clear(one.directory)
         return failed(one.directory, seconds, f"Ray: {str(error).strip().splitlines()[0]}")
-    return None if was_stopped(exit_code) else ended(one.directory, seconds, exit_code)
+    if not was_stopped(exit_code):
+        return ended(one.directory, seconds, exit_code)
+    if num_stops < _MOST_STOPS:
+        return None
+    presence.clear(one.directory)
+    return failed(one.directory, seconds, f"it was told to stop {num_stops + 1} times")
 
 
 def _stop(ray: Any, running: Mapping[Any, _Running]) -> None:

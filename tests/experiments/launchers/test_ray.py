@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -108,6 +109,24 @@ def test_who_fails_has_failed_and_who_is_stopped_saves_and_goes_on(tmp_path, clu
     assert json.loads((stopped / "checkpoint.json").read_text())["step"] == counted[-1]
     assert not (stopped / "record.json").exists()
     assert presence.read(stopped) is None and not (stopped / "failure.json").exists()
+
+
+def test_who_is_stopped_again_and_again_is_given_up(tmp_path, cluster, monkeypatch):
+    monkeypatch.setattr(ray, "_MOST_STOPS", 1)
+    cluster.add_node(num_cpus=1)
+    [directory] = _prepared(tmp_path, "base")
+    program = "import sys; open(sys.argv[1] + '/starts', 'a').write('x'); sys.exit(130)"
+    launched = ray.launch(
+        [directory],
+        resources={"CPU": 1},
+        address=cluster.address,
+        command=(sys.executable, "-c", program),
+    )
+    with closing(launched):
+        *_, last = launched
+    assert (last.kind, last.reason) == ("failed", "it was told to stop 2 times")
+    assert (directory / "starts").read_text() == "xx"
+    assert presence.read(directory) is None
 
 
 def test_wrong_addresses_and_resources_are_told_in_a_sentence(monkeypatch):
