@@ -72,6 +72,8 @@ def launch(
 
 def _run(directory: Path, command: Sequence[str], code: str) -> int:
     """The task: the exit code of the run."""
+    # Ray cancels by an interrupt, which a cluster that was started in the background ignores.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     return process.wait(process.start(directory, command, code=code))
 
 
