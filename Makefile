@@ -13,7 +13,7 @@ WORKERS := $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 4 ? n
 
 help:
 	@echo "make quickstart   train a small ablation on the embedded corpus and print its table"
-	@echo "make ablation     ten rows of Table 3 at tiny size, three seeds each, within 45 minutes"
+	@echo "make ablation     ten rows of Table 3 at tiny size, three seeds each"
 	@echo "make test         format, lint, imports, types, tests"
 	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (installs them apart)"
 	@echo "make tpu-check    compile the steps of base for a Cloud TPU, without one (installs apart)"

@@ -65,6 +65,16 @@ class Devices(NamedTuple):
         return _DATA if self.compile_with == "pmap" else None
 
     @property
+    def step_options(self) -> dict[str, Any]:
+        """What a training step must know of the devices: options of `make_train_step`."""
+        return {
+            "row_groups": self.row_groups,
+            "axis_name": self.axis_name,
+            "gather": self.gather,
+            "scatter": self.scatter,
+        }
+
+    @property
     def part(self) -> int:
         """Which of `num_parts` equal parts of a batch's rows this host feeds."""
         return self._own_slots.start // len(self._own_slots)

@@ -29,10 +29,7 @@ def train_step_of(
         _loss_fn(sections, devices, model),
         optimizer,
         microbatches=microbatches,
-        row_groups=devices.row_groups,
-        axis_name=devices.axis_name,
-        gather=devices.gather,
-        scatter=devices.scatter,
+        **devices.step_options,
     )
 
 

@@ -46,15 +46,7 @@ def trained(microbatches=1, dropout_rate=0.0, **layout):
     devices = make_devices(**layout)
     state = devices.compile_init(make_state, 7)
     train_step = devices.compile_train_step(
-        make_train_step(
-            loss_fn,
-            optimizer,
-            microbatches=microbatches,
-            row_groups=devices.row_groups,
-            axis_name=devices.axis_name,
-            gather=devices.gather,
-            scatter=devices.scatter,
-        ),
+        make_train_step(loss_fn, optimizer, microbatches=microbatches, **devices.step_options),
         state,
     )
     losses = []
@@ -107,11 +99,7 @@ def test_a_source_of_nothing_is_cut_too(layout):
     def loss_after_a_step(devices, microbatches):
         state = devices.compile_init(lambda seed: make_train_state(model, optimizer, seed), 7)
         step = make_train_step(
-            loss_fn,
-            optimizer,
-            microbatches=microbatches,
-            row_groups=devices.row_groups,
-            axis_name=devices.axis_name,
+            loss_fn, optimizer, microbatches=microbatches, **devices.step_options
         )
         compiled = devices.compile_train_step(step, state)
         state, _ = compiled(state, devices.put_batch(batch))
