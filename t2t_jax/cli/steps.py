@@ -63,9 +63,8 @@ def make_evaluate(
 def _loss_fn(sections: Sections, devices: Devices, model: nn.Module) -> LossFn:
     training = sections.training
     return make_loss_fn(
-        model,
+        model.clone(row_groups=devices.row_groups),
         training.label_smoothing,
         training.loss_chunk_tokens,
         training.label_smoothing_mass,
-        devices.row_groups,
     )

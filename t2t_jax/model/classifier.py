@@ -54,16 +54,19 @@ class Classifier(nn.Module):
     """An encoder, pooling, a dense layer where the config has one, and logits of the classes."""
 
     config: TransformerConfig
+    row_groups: int = 1  # see `embedding`
 
     def setup(self) -> None:
         config = self.config
-        self.embedding = token_embedding(config)
+        self.embedding = token_embedding(config, self.row_groups)
         self.encoder = Stack(config, self.embedding, config.num_encoder_layers)
         self.pooling = Pooling(config)
         if config.pooler_activation != "none":
             self.pooler = dense(config.d_model, config.dtype)
         self.dropout = nn.Dropout(config.dropout_rate)
-        self.classes = Embedding(config.num_classes, config.d_model, scale=False)
+        self.classes = Embedding(
+            config.num_classes, config.d_model, scale=False, row_groups=self.row_groups
+        )
         self.output = Output(self.classes, use_bias=True)
 
     def __call__(
@@ -88,11 +91,11 @@ class Classifier(nn.Module):
         source_packing: Packing | None = None,
         target_packing: Packing | None = None,
         deterministic: bool,
-    ) -> tuple[Float[Array, "B 1 E"], Float[Array, "classes E"]]:
+    ) -> tuple[Float[Array, "B 1 E"], Float[Array, "G classes E"]]:
         """The two factors of the logits of each row's class, counted from 1: row 0 is padding's."""
-        x, table = self.output.factors(self._hidden(source_ids, source_packing, deterministic))
-        no_class = jnp.zeros((1, table.shape[1])).at[0, -1].set(_NO_CLASS)
-        return x, jnp.concatenate([no_class, table])
+        x, tables = self.output.factors(self._hidden(source_ids, source_packing, deterministic))
+        no_class = jnp.zeros_like(tables[:, :1]).at[..., -1].set(_NO_CLASS)
+        return x, jnp.concatenate([no_class, tables], axis=1)
 
     def _hidden(
         self, ids: Int[Array, "B T"], packing: Packing | None, deterministic: bool

@@ -1,13 +1,16 @@
 """Token ids to vectors and vectors to logits (paper section 3.4).
 
-Axes: B batch, T positions, D d_model.
+Axes: B batch, T positions, D d_model, G groups of rows.
+
+Where the rows of a batch lie on devices, G is their number: each device reads a table of its own
+and sums the gradients of all its uses, before the devices sum theirs once. G is 1 elsewhere.
 """
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
 from t2t_jax.model.config import EmbeddingInit, TransformerConfig
 
@@ -20,16 +23,20 @@ class Embedding(nn.Module):
     scale: bool  # vectors times sqrt(d_model)
     table_init: EmbeddingInit = "inverse_sqrt_d_model"
     dtype: DTypeLike = jnp.float32
+    row_groups: int = 1  # G
 
     def setup(self) -> None:
         # N(0, 1/d): logits start near N(0, 1), and so do the scaled vectors.
         deviation = 1.0 if self.table_init == "unit" else self.d_model**-0.5
         shape = (self.num_rows, self.d_model)
-        self.table = self.param("table", nn.initializers.normal(deviation), shape)
+        table = self.param("table", nn.initializers.normal(deviation), shape)
+        self.tables = jnp.broadcast_to(table, (self.row_groups, *shape))
 
     def __call__(self, ids: Int[Array, "B T"]) -> Float[Array, "B T D"]:
         """The vectors of `ids`."""
-        vectors = jnp.take(self.table, ids, axis=0).astype(self.dtype)
+        grouped = _grouped(ids, self.tables)
+        vectors = jax.vmap(lambda table, ids: jnp.take(table, ids, axis=0))(self.tables, grouped)
+        vectors = vectors.reshape(*ids.shape, self.d_model).astype(self.dtype)
         return vectors * jnp.asarray(self.d_model**0.5 if self.scale else 1, self.dtype)
 
 
@@ -47,24 +54,25 @@ class Output(nn.Module):
 
     def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T vocab"]:
         """x table^T, scaled, plus the bias."""
-        logits = table_logits(self._scaled(x), self.embedding.table)
+        logits = table_logits(self._scaled(x), self.embedding.tables)
         return logits + self.bias[None, None] if self.use_bias else logits
 
     def factors(
         self, x: Float[Array, "B T D"]
-    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
         """Two factors whose `table_logits` these are, for a loss that wants them in parts.
 
         A bias is two more columns of the table, and two of ones beside `x`: E = D + 2. The second
         has what the first loses where the product is made in bfloat16.
         """
-        x, table = self._scaled(x), self.embedding.table
+        x, tables = self._scaled(x), self.embedding.tables
         if not self.use_bias:
-            return x, table
+            return x, tables
         ones = jnp.ones((*x.shape[:2], 2), x.dtype)
         rounded = jax.lax.stop_gradient(self.bias.astype(x.dtype).astype(jnp.float32))
         bias = jnp.stack([rounded, self.bias - rounded], axis=-1)
-        return jnp.concatenate([x, ones], axis=-1), jnp.concatenate([table, bias], axis=-1)
+        biases = jnp.broadcast_to(bias, (len(tables), *bias.shape))
+        return jnp.concatenate([x, ones], axis=-1), jnp.concatenate([tables, biases], axis=-1)
 
     def _scaled(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
         return x / jnp.asarray(self.embedding.d_model**0.5, x.dtype) if self.scale else x
@@ -72,28 +80,38 @@ class Output(nn.Module):
 
 @jax.custom_vjp
 def table_logits(
-    x: Float[Array, "B T D"], table: Float[Array, "vocab D"]
+    x: Float[Array, "B T D"], tables: Float[Array, "G vocab D"]
 ) -> Float[Array, "B T vocab"]:
     """x table^T, multiplied in the type of `x` and summed in float32, as the table's gradient."""
-    return jnp.einsum("BTD,VD->BTV", x, table.astype(x.dtype), preferred_element_type=jnp.float32)
+    tables = tables.astype(x.dtype)
+    logits = jnp.einsum(
+        "GBTD,GVD->GBTV", _grouped(x, tables), tables, preferred_element_type=jnp.float32
+    )
+    return logits.reshape(*x.shape[:2], -1)
 
 
-def _logits_forward(x, table):
-    return table_logits(x, table), (x, table)
+def _logits_forward(x, tables):
+    return table_logits(x, tables), (x, tables)
 
 
 def _logits_backward(kept, grad):
-    x, table = kept
-    grad = grad.astype(x.dtype)
-    x_grad = jnp.einsum("BTV,VD->BTD", grad, table.astype(x.dtype))
-    table_grad = jnp.einsum("BTV,BTD->VD", grad, x, preferred_element_type=table.dtype)
+    x, tables = kept
+    grad = _grouped(grad.astype(x.dtype), tables)
+    x_grad = jnp.einsum("GBTV,GVD->GBTD", grad, tables.astype(x.dtype)).reshape(x.shape)
+    table_grad = jnp.einsum(
+        "GBTV,GBTD->GVD", grad, _grouped(x, tables), preferred_element_type=tables.dtype
+    )
     return x_grad, table_grad
+
+
+def _grouped(rows: Shaped[Array, "B ..."], tables: Array) -> Shaped[Array, "G b ..."]:
+    return rows.reshape(len(tables), len(rows) // len(tables), *rows.shape[1:])
 
 
 table_logits.defvjp(_logits_forward, _logits_backward)
 
 
-def token_embedding(config: TransformerConfig) -> Embedding:
+def token_embedding(config: TransformerConfig, row_groups: int) -> Embedding:
     """A vector for each id."""
     return Embedding(
         config.vocabulary_rows,
@@ -101,6 +119,7 @@ def token_embedding(config: TransformerConfig) -> Embedding:
         config.scale_embeddings,
         config.embedding_init,
         config.dtype,
+        row_groups,
     )
 
 

@@ -17,12 +17,13 @@ class LanguageModel(nn.Module):
     """A causal stack of layers, its embedding, and the projection to logits."""
 
     config: TransformerConfig
+    row_groups: int = 1  # see `embedding`
 
     def setup(self) -> None:
         config = self.config
-        self.embedding = output_embedding = token_embedding(config)
+        self.embedding = output_embedding = token_embedding(config, self.row_groups)
         if config.tied_embeddings == "none":
-            self.output_embedding = output_embedding = token_embedding(config)
+            self.output_embedding = output_embedding = token_embedding(config, self.row_groups)
         self.decoder = Stack(config, self.embedding, config.num_decoder_layers, is_causal=True)
         self.output = token_output(output_embedding, config)
 
@@ -44,7 +45,7 @@ class LanguageModel(nn.Module):
         source_packing: Packing | None = None,
         target_packing: Packing | None = None,
         deterministic: bool,
-    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
         """The two factors of the logits after each of `target_inputs`; nothing reads the source."""
         x = self.decoder(target_inputs, packing=target_packing, deterministic=deterministic)
         return self.output.factors(x)

@@ -22,12 +22,13 @@ class MaskedLanguageModel(nn.Module):
     """
 
     config: TransformerConfig
+    row_groups: int = 1  # see `embedding`
 
     def setup(self) -> None:
         config = self.config
-        self.embedding = output_embedding = token_embedding(config)
+        self.embedding = output_embedding = token_embedding(config, self.row_groups)
         if config.tied_embeddings == "none":
-            self.output_embedding = output_embedding = token_embedding(config)
+            self.output_embedding = output_embedding = token_embedding(config, self.row_groups)
         self.encoder = Stack(config, self.embedding, config.num_encoder_layers)
         self.transform = dense(config.d_model, config.dtype)
         self.transform_norm = layer_norm(config)
@@ -51,7 +52,7 @@ class MaskedLanguageModel(nn.Module):
         source_packing: Packing | None = None,
         target_packing: Packing | None = None,
         deterministic: bool,
-    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
         """The two factors of the logits at each of `source_ids`; nothing reads the targets."""
         return self.output.factors(self._hidden(source_ids, source_packing, deterministic))
 

@@ -57,14 +57,15 @@ class RecurrentTranslator(nn.Module):
     """Encoder and decoder, their embeddings, and the projection to logits."""
 
     config: TransformerConfig
+    row_groups: int = 1  # see `embedding`
 
     def setup(self) -> None:
         config = self.config
-        self.embedding = output_embedding = token_embedding(config)
+        self.embedding = output_embedding = token_embedding(config, self.row_groups)
         if config.tied_embeddings != "all":
-            self.source_embedding = token_embedding(config)
+            self.source_embedding = token_embedding(config, self.row_groups)
         if config.tied_embeddings == "none":
-            self.output_embedding = output_embedding = token_embedding(config)
+            self.output_embedding = output_embedding = token_embedding(config, self.row_groups)
         self.dropout = nn.Dropout(config.dropout_rate)
         self.encoder_layers = [EncoderLayer(config) for _ in range(config.num_encoder_layers)]
         self.decoder_layers = [DecoderLayer(config) for _ in range(config.num_decoder_layers)]
@@ -90,7 +91,7 @@ class RecurrentTranslator(nn.Module):
         source_packing: Packing | None = None,
         target_packing: Packing | None = None,
         deterministic: bool,
-    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
         """The two factors of the logits, for a loss that does not want them all at once.
 
         Raises:

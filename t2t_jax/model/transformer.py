@@ -18,14 +18,17 @@ class Transformer(nn.Module):
     """Encoder and decoder, their embeddings, and the projection to logits."""
 
     config: TransformerConfig
+    row_groups: int = 1  # see `embedding`
 
     def setup(self) -> None:
         config = self.config
-        self.embedding = source_embedding = output_embedding = token_embedding(config)
+        self.embedding = source_embedding = output_embedding = token_embedding(
+            config, self.row_groups
+        )
         if config.tied_embeddings != "all":
-            self.source_embedding = source_embedding = token_embedding(config)
+            self.source_embedding = source_embedding = token_embedding(config, self.row_groups)
         if config.tied_embeddings == "none":
-            self.output_embedding = output_embedding = token_embedding(config)
+            self.output_embedding = output_embedding = token_embedding(config, self.row_groups)
         self.encoder = Stack(config, source_embedding, config.num_encoder_layers)
         self.decoder = Stack(
             config, self.embedding, config.num_decoder_layers, is_causal=True, has_memory=True
@@ -58,7 +61,7 @@ class Transformer(nn.Module):
         source_packing: Packing | None = None,
         target_packing: Packing | None = None,
         deterministic: bool,
-    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
         """The two factors of the logits, for a loss that does not want them all at once."""
         return self.output.factors(
             self._hidden(source_ids, target_inputs, source_packing, target_packing, deterministic)

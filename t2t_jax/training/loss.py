@@ -117,60 +117,58 @@ def cross_entropy(
     )
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5, 6))
+@partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
 def chunked_cross_entropy(
     x: Float[Array, "B T D"],
-    table: Float[Array, "vocab D"],
+    tables: Float[Array, "G vocab D"],
     target_ids: Int[Array, "B T"],
     label_smoothing: float,
     mass: LabelSmoothingMass,
     tokens_per_chunk: int,
-    row_groups: int = 1,
 ) -> Metrics:
     """`cross_entropy` of the logits x table^T, of which only a chunk is ever held.
 
-    The gradient with respect to `x` and `table` is made along with the loss, chunk by chunk, so
+    The gradient with respect to `x` and `tables` is made along with the loss, chunk by chunk, so
     that no logits are kept for it nor computed again. Only `loss` has a gradient.
 
-    Where the rows lie on devices, `row_groups` is their number: each sums up its own rows over all
-    chunks, before the devices sum theirs once.
+    Each of the G groups of rows has a table and sums of its own over all chunks.
     """
 
+    def of_group(table, x, target_ids):
+        logits = table_logits(x, table[None])
+        return cross_entropy(logits, target_ids, label_smoothing, mass)
+
     def add_chunk(total, chunk):
-        metrics = jax.vmap(
-            lambda x, ids: cross_entropy(table_logits(x, table), ids, label_smoothing, mass)
-        )(*chunk)
-        return jax.tree.map(jnp.add, total, metrics), None
+        return jax.tree.map(jnp.add, total, jax.vmap(of_group)(tables, *chunk)), None
 
-    chunks = _chunks(x, target_ids, tokens_per_chunk, row_groups)
-    return _summed(jax.lax.scan(add_chunk, _nothing(row_groups), chunks)[0])
+    chunks = _chunks(x, target_ids, tokens_per_chunk, len(tables))
+    return _summed(jax.lax.scan(add_chunk, _nothing(len(tables)), chunks)[0])
 
 
-def _chunked_forward(x, table, target_ids, label_smoothing, mass, tokens_per_chunk, row_groups):
+def _chunked_forward(x, tables, target_ids, label_smoothing, mass, tokens_per_chunk):
     def loss(logits, target_ids):
         metrics = cross_entropy(logits, target_ids, label_smoothing, mass)
         return metrics.loss, metrics
 
-    def of_group(x, target_ids):
-        logits, pulled_back = jax.vjp(table_logits, x, table)
+    def of_group(table, x, target_ids):
+        logits, pulled_back = jax.vjp(table_logits, x, table[None])
         logits_grad, metrics = jax.grad(loss, has_aux=True)(logits, target_ids)
         x_grad, table_grad = pulled_back(logits_grad)
-        return (metrics, table_grad), x_grad
+        return (metrics, table_grad[0]), x_grad
 
     def add_chunk(total, chunk):
-        sums, x_grad = jax.vmap(of_group)(*chunk)
+        sums, x_grad = jax.vmap(of_group)(tables, *chunk)
         return jax.tree.map(jnp.add, total, sums), x_grad
 
-    start = (_nothing(row_groups), jnp.zeros((row_groups, *table.shape), jnp.float32))
-    chunks = _chunks(x, target_ids, tokens_per_chunk, row_groups)
-    total, x_grads = jax.lax.scan(add_chunk, start, chunks)
-    metrics, table_grad = _summed(total)
+    start = (_nothing(len(tables)), jnp.zeros(tables.shape, jnp.float32))
+    chunks = _chunks(x, target_ids, tokens_per_chunk, len(tables))
+    (metrics, table_grad), x_grads = jax.lax.scan(add_chunk, start, chunks)
     # chunks groups B t D -> B T D
     x_grad = jnp.moveaxis(x_grads, 0, 2).reshape(x.shape[0], -1, x.shape[2])[:, : x.shape[1]]
-    return metrics, (x_grad, table_grad.astype(table.dtype))
+    return _summed(metrics), (x_grad, table_grad.astype(tables.dtype))
 
 
-def _chunked_backward(label_smoothing, mass, tokens_per_chunk, row_groups, grads, cotangent):
+def _chunked_backward(label_smoothing, mass, tokens_per_chunk, grads, cotangent):
     x_grad, table_grad = grads
     scale = cotangent.loss
     return x_grad * scale.astype(x_grad.dtype), table_grad * scale, None
@@ -213,7 +211,6 @@ def make_loss_fn(
     label_smoothing: float,
     tokens_per_chunk: int = 0,
     mass: LabelSmoothingMass = "others",
-    row_groups: int = 1,
 ) -> LossFn:
     """Builds `loss_fn(params, batch, dropout_key)`: the summed loss, and all sums.
 
@@ -223,7 +220,7 @@ def make_loss_fn(
 
     Without a key nothing is dropped. With `tokens_per_chunk` the logits of about so many target
     tokens are held at once, else those of the whole batch; the result is the same. `mass` is that
-    of `cross_entropy`, `row_groups` that of `chunked_cross_entropy`.
+    of `cross_entropy`.
     """
 
     def loss_fn(
@@ -246,7 +243,7 @@ def make_loss_fn(
             metrics = cross_entropy(table_logits(*factors), target_ids, label_smoothing, mass)
         else:
             metrics: Any = chunked_cross_entropy(
-                *factors, target_ids, label_smoothing, mass, tokens_per_chunk, row_groups
+                *factors, target_ids, label_smoothing, mass, tokens_per_chunk
             )
         return metrics.loss, metrics
 

@@ -60,7 +60,7 @@ def test_features_are_factors_of_the_logits(family, output_bias, scale_logits):
     x, table = model.apply(variables, source, target, deterministic=True, method=model.features)
     read = {"decoder_only": [target], "encoder_only": [source]}.get(family, [source, target])
     logits = model.apply(variables, *read, deterministic=True)
-    np.testing.assert_allclose(jnp.einsum("BTE,VE->BTV", x, table), logits, atol=1e-5)
+    np.testing.assert_allclose(jnp.einsum("BTE,VE->BTV", x, table[0]), logits, atol=1e-5)
 
 
 def test_encoder_decoder_layers_may_differ_in_number():

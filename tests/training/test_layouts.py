@@ -26,24 +26,25 @@ LAYOUTS = {
 
 
 @functools.cache
-def built(dropout_rate):
+def built(dropout_rate=0.0):
     # Every axis that can be cut is even. Without biases, as their gradients are rounding noise.
     sizes = dict(vocabulary_rows=12, d_k=4, d_v=4, attention_biases=False, num_decoder_layers=1)
     model = Transformer(small(dropout_rate=dropout_rate, **sizes))
     # At a rate that learns: at a wild one rounding errors grow from step to step.
     optimizer = make_optimizer(short(steps=STEPS, learning_rate_scale=0.1), 12)
-    return (
-        make_loss_fn(model, 0.1),
-        optimizer,
-        lambda seed: make_train_state(model, optimizer, seed),
-    )
+    return model, optimizer, lambda seed: make_train_state(model, optimizer, seed)
+
+
+def loss_on(devices, model, chunk_tokens=0):
+    return make_loss_fn(model.clone(row_groups=devices.row_groups), 0.1, chunk_tokens)
 
 
 @functools.cache
-def trained(microbatches=1, dropout_rate=0.0, **layout):
+def trained(microbatches=1, dropout_rate=0.0, chunk_tokens=0, **layout):
     """Losses of each step, and the parameters afterwards."""
-    loss_fn, optimizer, make_state = built(dropout_rate)
+    model, optimizer, make_state = built(dropout_rate)
     devices = make_devices(**layout)
+    loss_fn = loss_on(devices, model, chunk_tokens)
     state = devices.compile_init(make_state, 7)
     train_step = devices.compile_train_step(
         make_train_step(loss_fn, optimizer, microbatches=microbatches, **devices.step_options),
@@ -82,8 +83,9 @@ def test_twenty_steps_in_microbatches_are_those_of_whole_batches(microbatches, l
 @pytest.mark.parametrize(
     "layout", [layout for layout in LAYOUTS.values() if "compile" not in layout]
 )
-def test_dropout_is_the_same_on_any_layout_of_jit(layout):
-    assert_same(trained(dropout_rate=0.3, **layout), trained(dropout_rate=0.3, data=1))
+def test_dropout_and_chunks_of_the_loss_are_the_same_on_any_layout_of_jit(layout):
+    options = dict(dropout_rate=0.3, chunk_tokens=32)
+    assert_same(trained(**options, **layout), trained(**options, data=1))
 
 
 @pytest.mark.parametrize("layout", [dict(data=1), dict(data=4, compile="pmap")], ids=["1", "pmap"])
@@ -92,14 +94,17 @@ def test_a_source_of_nothing_is_cut_too(layout):
     model = LanguageModel(
         small(family="decoder_only", num_decoder_layers=1, attention_biases=False)
     )
-    loss_fn, optimizer = make_loss_fn(model, 0.1), make_optimizer(short(), 12)
+    optimizer = make_optimizer(short(), 12)
     batch = unequal_batch(rows=16)
     batch = batch._replace(source_ids=batch.source_ids[:, :0])
 
     def loss_after_a_step(devices, microbatches):
         state = devices.compile_init(lambda seed: make_train_state(model, optimizer, seed), 7)
         step = make_train_step(
-            loss_fn, optimizer, microbatches=microbatches, **devices.step_options
+            loss_on(devices, model),
+            optimizer,
+            microbatches=microbatches,
+            **devices.step_options,
         )
         compiled = devices.compile_train_step(step, state)
         state, _ = compiled(state, devices.put_batch(batch))
@@ -111,11 +116,13 @@ def test_a_source_of_nothing_is_cut_too(layout):
 
 @pytest.mark.parametrize("layout", list(LAYOUTS.values())[2:], ids=list(LAYOUTS)[2:])
 def test_an_evaluation_is_the_same_on_any_layout(layout):
-    loss_fn, _, make_state = built(0.0)
+    model, _, make_state = built()
     params = jax.jit(make_state)(7).params
     batch = unequal_batch(rows=16)
     devices = make_devices(**layout)
-    evaluate = devices.compile(make_eval_step(loss_fn, devices.axis_name, devices.gather))
+    evaluate = devices.compile(
+        make_eval_step(loss_on(devices, model), devices.axis_name, devices.gather)
+    )
     actual = evaluate(devices.put(params), devices.put_batch(batch))
-    expected = jax.jit(make_eval_step(loss_fn))(params, batch)
+    expected = jax.jit(make_eval_step(make_loss_fn(model, 0.1)))(params, batch)
     np.testing.assert_allclose(actual, expected, rtol=1e-5)

@@ -107,7 +107,7 @@ def test_chunked_loss_and_gradients_equal_those_of_the_whole(tokens_per_chunk, m
         return 3 * metrics.loss, metrics
 
     def chunked(x, table):
-        metrics = chunked_cross_entropy(x, table, target_ids, 0.1, mass, tokens_per_chunk)
+        metrics = chunked_cross_entropy(x, table[None], target_ids, 0.1, mass, tokens_per_chunk)
         return 3 * metrics.loss, metrics
 
     expected, expected_metrics = jax.grad(whole, (0, 1), has_aux=True)(x, table)
@@ -122,7 +122,7 @@ def test_chunked_loss_never_holds_all_logits():
     target_ids = jnp.ones((8, 16), jnp.int32)
 
     def loss(x, table):
-        return chunked_cross_entropy(x, table, target_ids, 0.1, "others", 16).loss
+        return chunked_cross_entropy(x, table[None], target_ids, 0.1, "others", 16).loss
 
     jaxpr = str(jax.make_jaxpr(jax.grad(loss, (0, 1)))(x, table))
     assert f"f32[8,2,{VOCAB}]" in jaxpr  # a chunk: 2 of 16 positions
