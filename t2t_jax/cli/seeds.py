@@ -102,7 +102,7 @@ class Runs:
                 return microbatches, step
             largest = largest_batch(self.batches)
             needed = devices.memory_needed(step, state, largest)
-            if needed <= limit:
+            if not hosts.any_of(needed > limit):
                 return microbatches, step
             if len(largest.target_ids) <= microbatches * devices.num_data:
                 raise ValueError(

@@ -87,12 +87,12 @@ class BucketedBatches(Batches):
         self._batches = _batch_table(self._buckets)
 
     @property
-    def shapes(self) -> tuple[BatchShape, ...]:
-        return tuple(self._padded(bucket.shape) for bucket in self._buckets)
-
-    @property
     def batches_per_epoch(self) -> int:
         return len(self._batches)
+
+    @property
+    def _shapes_of_pairs(self) -> tuple[BatchShape, ...]:
+        return tuple(bucket.shape for bucket in self._buckets)
 
     def _side_cells(self) -> tuple[int, int]:
         padded = [bucket._replace(shape=self._padded(bucket.shape)) for bucket in self._buckets]

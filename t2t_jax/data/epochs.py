@@ -87,9 +87,15 @@ class Batches(ABC):
         self._lock = threading.Lock()
 
     @property
-    @abstractmethod
     def shapes(self) -> tuple[BatchShape, ...]:
         """All shapes a batch can have, all hosts' rows together; the last one holds every pair."""
+        return tuple(map(self._padded, self._shapes_of_pairs))
+
+    @property
+    def num_empty_rows(self) -> tuple[int, ...]:
+        """Of a batch of each of the `shapes`, the rows that fill it up to a multiple."""
+        pairs = zip(self.shapes, self._shapes_of_pairs, strict=True)
+        return tuple(padded.rows - shape.rows for padded, shape in pairs)
 
     @property
     @abstractmethod
@@ -116,6 +122,11 @@ class Batches(ABC):
             raise ValueError(f"batch {i} does not exist: batches are numbered from 0")
         epoch, position = divmod(i, self.batches_per_epoch)
         return self._batch(self._plan(epoch), epoch, position)
+
+    @property
+    @abstractmethod
+    def _shapes_of_pairs(self) -> tuple[BatchShape, ...]:
+        """The `shapes` without empty rows."""
 
     @abstractmethod
     def _side_cells(self) -> tuple[int, int]:

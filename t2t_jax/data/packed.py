@@ -73,12 +73,12 @@ class PackedBatches(Batches):
         self._shape = BatchShape(rows, source_length, packed_length)
 
     @property
-    def shapes(self) -> tuple[BatchShape, ...]:
-        return (self._padded(self._shape),)
-
-    @property
     def batches_per_epoch(self) -> int:
         return self._num_batches
+
+    @property
+    def _shapes_of_pairs(self) -> tuple[BatchShape, ...]:
+        return (self._shape,)
 
     def _side_cells(self) -> tuple[int, int]:
         rows, source_length, target_length = self._padded(self._shape)
