@@ -235,6 +235,7 @@ def main(argv: list[str]) -> None:
 
     try:
         hosts.join()
+        _keep_compiled(record.read_run(directory).config["data"]["cache"])
         records = _run_all(directory, flags.FLAGS.together)
     except Stopped as stop:
         print(f"run: {stop}", file=sys.stderr)
@@ -242,8 +243,26 @@ def main(argv: list[str]) -> None:
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         traceback.print_exc()  # into the log of the run; a person finds the reason in the last line
         sys.exit(f"run: {error}")
-    for path, values in records.items():
+    for path, values in records.items() if hosts.is_first() else ():
         print(f"{path / record.RECORD_FILE}: {record.score_text(values)}")
+
+
+def _keep_compiled(cache: str) -> None:
+    """Has JAX keep what it compiles: most seeds, some rows and each retry need the same again.
+
+    Not where the environment says already where to keep it, nor where several hosts must compile
+    together.
+    """
+    import jax
+
+    from t2t_jax import hosts
+    from t2t_jax.data.workers import num_cores
+
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and not hosts.are_several():
+        # What is compiled for a CPU depends on which one and on the number of cores.
+        here = Path(cache).expanduser() / "compiled" / f"{platform.node()}-{num_cores()}"
+        jax.config.update("jax_compilation_cache_dir", str(here))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 
 def _run_all(directory: Path, together: bool) -> dict[Path, dict[str, Any]]:
