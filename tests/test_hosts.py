@@ -1,5 +1,6 @@
 """Two processes of two devices each do what one process of one device does."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -13,7 +14,9 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from ml_collections import ConfigDict
 
+from experiments import record
 from t2t_jax import hosts
 from t2t_jax.cli.score import score
 from t2t_jax.cli.train import train
@@ -51,29 +54,62 @@ def config_of(tmp_path_factory):
     return config
 
 
-def start_two_hosts(module: str, *arguments: Sequence[str]) -> list[subprocess.Popen]:
-    """Starts `python -m module`, each process with arguments of its own and two devices."""
+def start_host(*command: str, **environment: str) -> subprocess.Popen:
+    """Starts `python -m command`, a host with two devices."""
+    return subprocess.Popen(
+        [sys.executable, "-m", *command],
+        cwd=REPOSITORY,
+        env=os.environ
+        | {
+            "JAX_PLATFORMS": "cpu",
+            "XLA_FLAGS": os.environ["XLA_FLAGS"] + " --xla_force_host_platform_device_count=2",
+        }
+        | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def start_two_hosts(*commands: Sequence[str]) -> list[subprocess.Popen]:
+    """Starts `t2t-jax command`, one for each host, which find each other by flags."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    job = [f"--coordinator=localhost:{port}", "--num_processes=2"]
     return [
-        subprocess.Popen(
-            [sys.executable, "-m", module, *own],
-            cwd=REPOSITORY,
-            env=os.environ
-            | {
-                "JAX_PLATFORMS": "cpu",
-                "XLA_FLAGS": os.environ["XLA_FLAGS"] + " --xla_force_host_platform_device_count=2",
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for own in arguments
+        start_host("t2t_jax.cli.main", *command, *job, f"--process_id={number}")
+        for number, command in enumerate(commands)
     ]
 
 
-def free_port() -> str:
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        return str(free.getsockname()[1])
+def start_two_slurm_tasks(*command: str) -> list[subprocess.Popen]:
+    """Starts `python -m command` twice, as srun would; JAX makes the port of the job's number."""
+    for job in range(4_096):
+        with socket.socket() as socket_of_job, contextlib.suppress(OSError):
+            socket_of_job.bind(("localhost", 61_440 + job))
+            break
+    else:
+        pytest.fail("no port is free")
+    of_job = {"SLURM_JOB_ID": str(job), "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2"}
+    return [
+        start_host(
+            *command,
+            **of_job,
+            SLURM_STEP_NUM_TASKS="2",
+            SLURM_PROCID=str(number),
+            SLURM_LOCALID=str(number),
+        )
+        for number in range(2)
+    ]
+
+
+def write_config(path: Path, config: ConfigDict) -> Path:
+    path.write_text(
+        "from ml_collections import ConfigDict\n\n\ndef get_config():\n"
+        f"    return ConfigDict({config.to_dict()!r}).lock()\n"
+    )
+    return path
 
 
 def params_of(workdir: Path, step: int):
@@ -84,30 +120,32 @@ def params_of(workdir: Path, step: int):
 def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
     config_of, tmp_path
 ):
-    """1 device, 8, 2 hosts of 2, whose 20 steps and translations are the point, 1 device."""
+    """1 device, 8, 2 hosts of 2, whose 20 steps and translations are the point, 1 device.
+
+    The hosts do a run of a sweep, record and all.
+    """
     relay, alone = tmp_path / "relay", tmp_path / "alone"
     train(config_of(2), relay)
     train(config_of(4, **{"devices.data": 4, "devices.fsdp": 2}), relay)
-    of_hosts = config_of(24, **{"devices.data": 2, "devices.fsdp": 2}).to_json()
-    port = free_port()
+    config = config_of(24, **{"devices.data": 2, "devices.fsdp": 2}).to_dict()
+    record.write_run(relay, record.Run("a table", "a row", {}, config["seed"], config, config))
     first, other = (
         (process, *process.communicate(timeout=300))
-        for process in start_two_hosts(
-            "tests.one_of_two_hosts",
-            *([str(number), port, str(relay), of_hosts] for number in range(2)),
-        )
+        for process in start_two_slurm_tasks("experiments.run", str(relay))
     )
     for process, _, errors in (first, other):
         assert process.returncode == 0, errors
+    assert first[1].startswith(f"{relay / record.RECORD_FILE}: PPL ") and other[1] == ""
     assert "mesh of 4 x cpu on 2 hosts: replica 1, data 2, fsdp 2, tensor 1" in first[2]
     assert "train 24/24" in first[2] and "train" not in other[2]
     by_hosts = (relay / "translations" / "test.txt").read_text("utf-8").splitlines()
     train(config_of(26), relay)
 
     train(config_of(24), alone)
-    score(alone, "test")
+    scores = score(alone, "test")
     assert by_hosts == (alone / "translations" / "test.txt").read_text("utf-8").splitlines()
     assert len(by_hosts) == 23 and len(set(by_hosts)) > 1
+    assert record.read_json(relay / record.RECORD_FILE)["scores"]["test"]["bleu"] == scores["bleu"]
     train(config_of(26), alone)
     losses = [
         [
@@ -128,32 +166,23 @@ def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
 
 
 def test_hosts_with_different_configs_are_told(config_of, tmp_path):
-    port = free_port()
-    configs = [config_of(2, **{"training.warmup_steps": steps}).to_json() for steps in (1, 2)]
+    path = write_config(tmp_path / "config.py", config_of(2))
+    command = ["train", f"--config={path}", f"--workdir={tmp_path / 'run'}"]
     processes = start_two_hosts(
-        "tests.one_of_two_hosts",
-        *([str(number), port, str(tmp_path / "run"), configs[number]] for number in range(2)),
+        *([*command, f"--config.training.warmup_steps={steps}"] for steps in (1, 2))
     )
     for process in processes:
         _, errors = process.communicate(timeout=120)
         assert process.returncode != 0
-        assert "ValueError: the config is not the same on all hosts" in errors
+        assert "t2t-jax train: the config is not the same on all hosts" in errors
     assert not (tmp_path / "run").exists()
 
 
 def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, tmp_path):
-    path = tmp_path / "config.py"
-    config = config_of(100_000, **{"devices.data": -1})
-    path.write_text(
-        "from ml_collections import ConfigDict\n\n\ndef get_config():\n"
-        f"    return ConfigDict({config.to_dict()!r}).lock()\n"
-    )
-    workdir, port = tmp_path / "run", free_port()
+    path = write_config(tmp_path / "config.py", config_of(100_000, **{"devices.data": -1}))
+    workdir = tmp_path / "run"
     command = ["train", f"--config={path}", f"--workdir={workdir}"]
-    command += [f"--coordinator=localhost:{port}", "--num_processes=2"]
-    survivor, victim = start_two_hosts(
-        "t2t_jax.cli.main", *([*command, f"--process_id={number}"] for number in range(2))
-    )
+    survivor, victim = start_two_hosts(command, command)
     deadline = time.monotonic() + 240
     while not (workdir / "checkpoints" / "4").exists():
         assert survivor.poll() is None and victim.poll() is None, survivor.communicate()[1]
