@@ -85,6 +85,7 @@ def _run_table(arguments: list[str], values: Any) -> int:
         raise ValueError("--base is needed, for example --base=configs/tiny.py")
     workdir = None if values.workdir is None else Path(values.workdir).expanduser()
     if values.dry_run:
+        options.check(values)
         basis = {"tokens_per_second": values.tokens_per_second, "tflops": values.tflops}
         print_dry_run(table, values.base, values.rows, values.seeds, workdir, **basis)
         return 0

@@ -83,18 +83,27 @@ def chosen(values: Any) -> Chosen:
       ValueError: an option is wrong, is missing, or is another launcher's; or what the launcher
         needs is not installed.
     """
+    check(values)
+    launch = _CHOICES[values.launcher](values)
+    if values.seeds_together:
+        launch = together(launch)
+    return Chosen(launch, shares_files=values.launcher != "tpu_vm")
+
+
+def check(values: Any) -> None:
+    """What can be said of the flags without the launcher, which may not be installed here.
+
+    Raises:
+      ValueError: an option is wrong, or another launcher's.
+    """
     name = values.launcher
     for flag, owner in _OWN_FLAGS.items():
         if getattr(values, flag) is not None and owner != name:
             raise ValueError(f"--{flag} is for --launcher={owner}; this is --launcher={name}")
     if values.parallel is not None and values.parallel < 1:
         raise ValueError(f"--parallel={values.parallel} runs at a time; at least 1 is needed")
-    launch = _CHOICES[name](values)
-    if values.seeds_together:
-        if name == "tpu_vm":
-            raise ValueError("--seeds_together: a slice of tpu_vm has the files of one run alone")
-        launch = together(launch)
-    return Chosen(launch, shares_files=name != "tpu_vm")
+    if values.seeds_together and name == "tpu_vm":
+        raise ValueError("--seeds_together: a slice of tpu_vm has the files of one run alone")
 
 
 def _local(values: Any) -> Launch:

@@ -93,6 +93,7 @@ def _command(*arguments: str) -> subprocess.CompletedProcess:
         (["table3", "--base=configs/tiny.py", "--base.model.nheads=3"], "no key 'nheads'"),
         (["table3", "--base=configs/tiny.py", "--dry_run", "--rows=Z.*"], "no row is called 'Z.*'"),
         (["table3"], "--base is needed"),
+        (["table3", "--base=configs/tiny.py", "--dry_run", "--slurm=time=9"], "--slurm is for"),
         (["table3", "--base=configs/absent.py", "--dry_run"], "configs/absent.py"),
     ],
 )
