@@ -2,6 +2,7 @@
 
 W/TABLE/ROW/seed-N/running.json  who works on the run, and since when; renewed every few seconds
                    .lock         held by the process that does
+                   .launch.lock  held by a launcher that does the run elsewhere
 
 Both are files, so that they mean the same to every launcher, on every machine that sees them. Of
 several hosts that do one run together on one disk, only the first is to be present.
@@ -23,6 +24,7 @@ from t2t_jax.json_files import read_json, write_json
 
 RUNNING_FILE = "running.json"
 _LOCK_FILE = ".lock"
+_LAUNCH_LOCK_FILE = ".launch.lock"
 
 _SECONDS_BETWEEN_BEATS = 5.0
 # A sign is this old at most: clocks differ, and from a bucket it is fetched once a minute.
@@ -70,6 +72,21 @@ def present(directory: Path, patience: float = _SECONDS_FOR_THE_LOCK) -> Iterato
             stop.set()
             beats.join()
             clear(directory)
+
+
+@contextlib.contextmanager
+def only_launcher(directory: Path) -> Iterator[None]:
+    """Has the run to itself among the commands on this disk that would have it done elsewhere.
+
+    Raises:
+      BlockingIOError: another command has it done.
+    """
+    with open(directory / _LAUNCH_LOCK_FILE, "ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(f"another command has the run in {directory} done") from None
+        yield
 
 
 def announce(directory: Path) -> None:

@@ -120,7 +120,9 @@ class _Run:
     def do(self) -> None:
         """Tells how it ends; never raises."""
         try:
-            exit_code = self._do()
+            # Another command would delete this one's slice, as one that a killed command has left.
+            with presence.only_launcher(self._directory):
+                exit_code = self._do()
         except gcloud.Stopped:
             presence.clear(self._directory)
         except gcloud.GcloudError as error:
@@ -276,8 +278,11 @@ class _Run:
             except gcloud.GcloudError:
                 if not tries_left:
                     raise
-                if self._slice.state(self._stop)[0] != "ACTIVE":
-                    raise _Preempted("the slice was taken away before the run started") from None
+                with contextlib.suppress(gcloud.GcloudError):
+                    if self._slice.state(self._stop)[0] != "ACTIVE":
+                        raise _Preempted(
+                            "the slice was taken away before the run started"
+                        ) from None
                 self._pause(_SECONDS_BEFORE_RETRY)
 
     def _pause(self, seconds: float) -> None:

@@ -190,6 +190,14 @@ def test_no_slice_is_asked_for_where_the_bucket_has_the_record(tmp_path, cloud):
     assert _verbs(cloud) == []
 
 
+def test_a_second_command_leaves_the_slice_of_the_first_alone(tmp_path, cloud):
+    directory = _prepared(tmp_path, "base")
+    with presence.only_launcher(directory), _launch(directory) as events:
+        [event] = events
+    assert event.reason == f"BlockingIOError: another command has the run in {directory} done"
+    assert not (cloud / "calls.jsonl").exists()
+
+
 def test_a_slice_that_cannot_be_deleted_is_told_with_the_command(tmp_path, cloud, capsys):
     request = gcloud.request_of(PAIRS)
     run = tpu_vm._Run(_prepared(tmp_path, "base"), request, None, None, None)
