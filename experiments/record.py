@@ -63,10 +63,11 @@ def write_run(directory: Path, run: Run) -> None:
 
 def check_same_run(directory: Path, run: Run) -> None:
     """Raises ValueError if `directory` holds a run with another config than `run`."""
-    if not (directory / RUN_FILE).exists():
-        return
-    there = read_run(directory)
-    differences = config_differences(there.config, run.config)
+    there: dict[str, Any] = {}
+    for name in (RECORD_FILE, RUN_FILE):
+        if (directory / name).exists():
+            there = read_json(directory / name).get("config", there)
+    differences = config_differences(there, run.config) if there else []
     if differences:
         shown = "; ".join(f"{key} is {old!r} there, {new!r} now" for key, old, new in differences)
         raise ValueError(

@@ -101,6 +101,10 @@ def test_a_changed_config_is_refused_and_says_what_differs(tmp_path):
         json.loads((directories[0] / "run.json").read_text())["config"]["training"]["steps"] != 77
     )
     assert not (tmp_path / "work/quickstart/one_head").exists()
+    # A record alone tells too.
+    (directories[0] / "run.json").rename(directories[0] / "record.json")
+    with pytest.raises(ValueError, match="777 now"):
+        runs.prepare_runs(TABLE, ROWS, changed, 1, tmp_path / "work")
 
 
 def test_a_value_no_section_allows_fails_before_anything_is_written(tmp_path):
