@@ -5,6 +5,7 @@ import subprocess
 import sys
 import types
 
+import jax
 import pytest
 
 from configs import tiny
@@ -165,6 +166,17 @@ def test_outside_a_git_checkout_the_commit_is_unknown(monkeypatch, tmp_path):
     monkeypatch.setattr(run, "__file__", str(tmp_path / "run.py"))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert run.commit() == "unknown"
+
+
+def test_what_is_compiled_is_kept_beside_the_data_unless_the_environment_says_where(monkeypatch):
+    updates = {}
+    monkeypatch.setattr(jax.config, "update", updates.__setitem__)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
+    run._keep_compiled("cache")
+    assert not updates
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    run._keep_compiled("cache")
+    assert updates["jax_compilation_cache_dir"].startswith("cache/compiled/")
 
 
 @pytest.mark.parametrize(
