@@ -12,6 +12,7 @@ alone: exit code 1 means that a difference is significant.
 import functools
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,12 +55,14 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
         raise ValueError(f"there are no finished runs below {workdir}")
     if destination.exists() and any(destination.iterdir()):
         raise ValueError(f"{destination} is not empty: remove it, or choose another")
+    # A row of one seed is compared sentence by sentence, which takes most of the room.
+    bootstraps = 1 in Counter(directory.parent for directory in finished).values()
     written = []
     for directory in finished:
         target = destination / directory.relative_to(workdir)
         target.mkdir(parents=True)
-        sentences = sorted((directory / "scores").glob("*.sentences.json"))  # for the bootstrap
-        for path in (*(directory / name for name in _KEPT), *sentences):
+        sentences = sorted((directory / "scores").glob("*.sentences.json"))
+        for path in (*(directory / name for name in _KEPT), *(sentences if bootstraps else ())):
             if path.exists():
                 copy = target / path.relative_to(directory)
                 copy.parent.mkdir(exist_ok=True)
