@@ -38,6 +38,8 @@ KINDS: tuple[str, ...] = (
 )
 _COLLECTIVE = re.compile(rf"= (.*?) ({'|'.join(KINDS)})(-start)?\(.*")
 _ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
+_CHANNEL = re.compile(r"channel_id=(\d+)")
+_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{")
 _GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]+)\}|\[\d+,(\d+)\])")
 _MIB = 2**20
 
@@ -53,10 +55,16 @@ class CompiledStep(NamedTuple):
 def traffic(program: str) -> dict[str, int]:
     """Bytes of the whole arrays that each kind of collective works on; loops count once.
 
-    An all-gather counts what it gives, a reduce-scatter what it takes, each on one device.
+    An all-gather counts what it gives, a reduce-scatter what it takes, each on one device. The
+    TPU's compiler writes a reduce-scatter as a computation of that name with an all-reduce in it,
+    and a gather that goes on beside other work once for each piece of that work.
     """
     total = dict.fromkeys(KINDS, 0)
+    computation = ""
+    gathers = set()
     for line in program.splitlines():
+        if (begun := _COMPUTATION.match(line)) is not None:
+            computation = begun[1]
         if (found := _COLLECTIVE.search(line)) is None:
             continue
         shapes, kind, is_start = found.groups()
@@ -66,7 +74,15 @@ def traffic(program: str) -> dict[str, int]:
         ]
         if is_start and kind == "all-gather":
             sizes = sizes[len(sizes) // 2 :]  # what goes in comes first
+        channel = _CHANNEL.search(line)
+        if kind == "all-gather" and channel is not None:
+            if channel[1] in gathers:
+                continue
+            gathers.add(channel[1])
         num_bytes = sum(sizes)
+        if computation.startswith("all-reduce-scatter"):
+            total["reduce-scatter"] += num_bytes
+            continue
         if kind == "reduce-scatter":
             num_bytes *= _group_size(line)
         total[kind] += num_bytes

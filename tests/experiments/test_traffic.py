@@ -40,6 +40,25 @@ def test_fsdp_puts_the_parameters_together_once_and_cuts_the_summed_gradients():
     assert by_kind["all-to-all"] == by_kind["collective-permute"] == 0
 
 
+def test_what_the_compiler_of_the_tpu_writes_is_counted_once_and_by_its_right_name():
+    program = """
+%all-reduce-scatter.7 (input: f32[8,2]) -> f32[1,2] {
+  %all-reduce.1 = f32[8,2]{1,0} all-reduce(%input), channel_id=1, to_apply=%add
+}
+
+%async_collective_fusion.1 (param: bf16[4]) -> bf16[32] {
+  %all-gather.1 = bf16[32]{0} all-gather(%param), channel_id=5, dimensions={0}
+}
+
+ENTRY %main (param: bf16[4]) -> bf16[32] {
+  %all-gather.2 = bf16[32]{0} all-gather(%param), channel_id=5, dimensions={0}
+  %all-reduce.2 = f32[3]{0} all-reduce(%param), channel_id=1, to_apply=%add
+}
+"""
+    counted = {kind: num_bytes for kind, num_bytes in traffic(program).items() if num_bytes}
+    assert counted == {"reduce-scatter": 64, "all-gather": 64, "all-reduce": 12}
+
+
 @pytest.mark.parametrize(
     ("line", "kind", "num_bytes"),
     [
