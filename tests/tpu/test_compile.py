@@ -92,7 +92,8 @@ def test_fsdp_gathers_the_parameters_in_bfloat16_and_scatters_the_summed_gradien
     grad_bytes = moved["reduce-scatter"] + moved["all-reduce"]
     assert grad_bytes == pytest.approx(cut.param_bytes, rel=0.001)
     assert sum(moved.values()) == grad_bytes + moved["all-gather"]
-    assert cut.memory.argument_size_in_bytes < 3 * cut.param_bytes / 8 * 1.05
+    # An eighth of the state; a tile of memory may be part empty.
+    assert cut.memory.argument_size_in_bytes < 1.2 * 3 * cut.param_bytes / 8
 
 
 def test_the_beam_search_fits_and_moves_nothing_but_its_results():
