@@ -128,7 +128,7 @@ def test_classes_are_told_from_the_pooled_vector(activation):
 def test_features_of_a_classifier_have_a_row_for_no_class(pooling):
     model, variables = encoder_only(pooling=pooling)
     ids = padded_ids()
-    x, table = model.apply(
+    x, [table] = model.apply(
         variables, ids, jnp.ones((B, 1), jnp.int32), deterministic=True, method=model.features
     )
     logits = (x @ table.T)[:, 0]

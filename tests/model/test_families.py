@@ -57,10 +57,15 @@ def test_features_are_factors_of_the_logits(family, output_bias, scale_logits):
         family=family, output_bias=output_bias, scale_logits=scale_logits
     )
     source, target = some_ids(B, T), some_ids(B, T, seed=1)
-    x, table = model.apply(variables, source, target, deterministic=True, method=model.features)
+    x, [table] = model.apply(variables, source, target, deterministic=True, method="features")
     read = {"decoder_only": [target], "encoder_only": [source]}.get(family, [source, target])
     logits = model.apply(variables, *read, deterministic=True)
-    np.testing.assert_allclose(jnp.einsum("BTE,VE->BTV", x, table[0]), logits, atol=1e-5)
+    np.testing.assert_allclose(jnp.einsum("BTE,VE->BTV", x, table), logits, atol=1e-5)
+    # Where each group of rows has a table of its own.
+    model = model.clone(row_groups=B)
+    x, tables = model.apply(variables, source, target, deterministic=True, method="features")
+    assert len(tables) == B
+    np.testing.assert_allclose(table_logits(x, tables), logits, atol=1e-5)
 
 
 def test_encoder_decoder_layers_may_differ_in_number():

@@ -50,7 +50,7 @@ def test_the_id_of_padding_is_a_token_like_any_other():
 def test_the_source_is_not_read():
     model, variables = language_model()
     ids = some_ids(B, T)
-    x, table = run(model, variables, jnp.zeros((B, 0), jnp.int32), ids, method="features")
+    x, [table] = run(model, variables, jnp.zeros((B, 0), jnp.int32), ids, method="features")
     expected = run(model, variables, ids)
     np.testing.assert_allclose(np.asarray(x) @ np.asarray(table).T, expected, atol=1e-5)
 

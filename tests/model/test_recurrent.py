@@ -165,7 +165,7 @@ def test_features_multiply_to_the_logits():
     model, variables, logits_of = _parts(**VARIANTS[3])
     source, target = some_ids(N, S), some_ids(N, T, seed=1)
     features = jax.jit(partial(model.apply, deterministic=True, method="features"))
-    x, table = features(variables, source, target)
+    x, [table] = features(variables, source, target)
     logits = logits_of(variables, source, target)
     np.testing.assert_allclose(jnp.einsum("BTE,VE->BTV", x, table), logits, atol=1e-5)
 
