@@ -32,7 +32,7 @@ $(VENV)/installed-test: $(VENV)/installed
 quickstart: $(VENV)/installed
 	$(BIN)/python -m experiments.quickstart --workdir=runs/quickstart
 
-# One or two rows of each group; all of them take twice as long.
+# One or two rows of each group; all of them take several times as long.
 ABLATION_ROWS := base,A.h=1,B.d_k=8,C.N=1,C.d_model=64,D.dropout=0.1,D.smoothing=0,E.learned
 
 ablation: $(VENV)/installed

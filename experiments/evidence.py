@@ -4,8 +4,9 @@
     python -m experiments.evidence compare W experiments/results/table3_tiny
 
 `keep` copies records, configs and learning curves, without checkpoints, logs and translations, and
-writes the report beside them. `compare` says of every row and measure whether the mean of W lies
-within the 95 % interval of the mean that was kept. Of three seeds a tenth does not, by chance
+writes the report beside them. Where a row has one seed alone, and is compared sentence by sentence,
+it copies what BLEU counts of each. `compare` says of every row and measure whether the mean of W
+lies within the 95 % interval of the mean that was kept. Of three seeds a tenth does not, by chance
 alone: exit code 1 means that a difference is significant.
 """
 

@@ -23,7 +23,8 @@ def notes(
     sentences = [
         "PPL: perplexity per token of the dev split; BLEU and probes: percent. Differences (Δ) are "
         "to the base row. ±: half of the 95 % confidence interval of the mean over n seeds "
-        "(Student's t), not the standard deviation; one seed has none.",
+        "(Student's t), not the standard deviation; one seed has none. Seconds and tokens/s "
+        "include compilation, which is short where an earlier run has left what it compiled.",
         *_tests([effect for by_row in effects.values() for effect in by_row.values()]),
         *_bootstrapped(effects),
     ]

@@ -33,6 +33,10 @@ _SECONDS_OF_SILENCE = 180.0
 _SECONDS_FOR_THE_LOCK = 60.0
 
 
+class HasLauncherError(Exception):
+    """Another command has the run done."""
+
+
 class Sign(NamedTuple):
     """A sign of life; times are seconds since 1970."""
 
@@ -76,16 +80,14 @@ def present(directory: Path, patience: float = _SECONDS_FOR_THE_LOCK) -> Iterato
 
 @contextlib.contextmanager
 def only_launcher(directory: Path) -> Iterator[None]:
-    """Has the run to itself among the commands on this disk that would have it done elsewhere.
+    """Has the directory to itself among the commands that would have its run done elsewhere.
 
     Raises:
-      BlockingIOError: another command has it done.
+      HasLauncherError: another command has it done.
     """
     with open(directory / _LAUNCH_LOCK_FILE, "ab") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BlockingIOError(f"another command has the run in {directory} done") from None
+        if not _try_lock(lock):
+            raise HasLauncherError(f"another command has the run in {directory} done")
         yield
 
 
@@ -141,15 +143,7 @@ def _beat(directory: Path, stop: threading.Event) -> None:
 def _take(lock: IO[bytes], directory: Path, patience: float) -> None:
     deadline = time.monotonic() + patience
     has_told = False
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except OSError as error:
-            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                return  # a file system without locks
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise
+    while not _try_lock(lock):
         sign = read(directory)
         who = f"process {sign.pid} on {sign.host}" if sign else "another process"
         if time.monotonic() >= deadline:
@@ -158,6 +152,18 @@ def _take(lock: IO[bytes], directory: Path, patience: float) -> None:
             print(f"waiting for {who} to leave {directory}", file=sys.stderr, flush=True)
             has_told = True
         time.sleep(min(5.0, max(0.1, deadline - time.monotonic())))
+
+
+def _try_lock(lock: IO[bytes]) -> bool:
+    """Takes the lock for this process, unless another has it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    return True  # also on a file system without locks
 
 
 def _size(path: Path) -> int:

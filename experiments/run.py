@@ -248,19 +248,20 @@ def main(argv: list[str]) -> None:
 
 
 def _keep_compiled(cache: str) -> None:
-    """Has JAX keep what it compiles: most seeds, some rows and each retry need the same again.
+    """Has JAX keep what it compiles: on this machine seeds, some rows and retries find it again.
 
-    Not where the environment says already where to keep it, nor where several hosts must compile
-    together.
+    Its directory may be deleted. It is another one where the environment says so, and none where
+    several hosts must compile together.
     """
     import jax
 
     from t2t_jax import hosts
-    from t2t_jax.data.workers import num_cores
 
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and not hosts.are_several():
         # What is compiled for a CPU depends on which one and on the number of cores.
-        here = Path(cache).expanduser() / "compiled" / f"{platform.node()}-{num_cores()}"
+        has_affinity = hasattr(os, "sched_getaffinity")
+        num_cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count()
+        here = Path(cache).expanduser() / "compiled" / f"{platform.node()}-{num_cores}"
         jax.config.update("jax_compilation_cache_dir", str(here))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 

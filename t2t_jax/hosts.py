@@ -106,13 +106,13 @@ def any_of(flag: bool) -> bool:
     return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
 
 
-def check_same(what: str, text: str) -> None:
-    """Raises ValueError on every host unless `text` is the same on all; all must ask at once."""
+def check_same(what: str, data: bytes) -> None:
+    """Raises ValueError on every host unless `data` is the same on all; all must ask at once."""
     if not are_several():
         return
-    digest = np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)
+    digest = np.frombuffer(hashlib.sha256(data).digest(), np.uint8)
     if len(np.unique(multihost_utils.process_allgather(digest), axis=0)) > 1:
-        raise ValueError(f"{what} is not the same on all hosts: give them all the same command")
+        raise ValueError(f"{what} is not the same on all hosts: give them all the same")
 
 
 def wait(what: str) -> None:

@@ -174,7 +174,10 @@ def test_hosts_with_different_configs_are_told(config_of, tmp_path):
     for process in processes:
         _, errors = process.communicate(timeout=120)
         assert process.returncode != 0
-        assert "t2t-jax train: the config is not the same on all hosts" in errors
+        assert (
+            "t2t-jax train: the config is not the same on all hosts: give them all the same"
+            in errors
+        )
     assert not (tmp_path / "run").exists()
 
 

@@ -120,11 +120,13 @@ class _Run:
     def do(self) -> None:
         """Tells how it ends; never raises."""
         try:
-            # Another command would delete this one's slice, as one that a killed command has left.
+            # A second command would delete the slice of the first, as if a killed one had left it.
             with presence.only_launcher(self._directory):
                 exit_code = self._do()
         except gcloud.Stopped:
             presence.clear(self._directory)
+        except presence.HasLauncherError as error:  # whose files these are
+            self._tell(Event(self._directory, "failed", 0.0, str(error)))
         except gcloud.GcloudError as error:
             self._fail(f"gcloud: {error}")
         except Exception as error:

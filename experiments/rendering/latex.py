@@ -90,19 +90,19 @@ def _changes(table: TableSummary) -> Iterator[Column]:
     configs = [flat_dict(run.config) for run in runs]
     changed = {key for run in runs for key in run.changes}
     for title, keys in _SETTINGS:
-        is_one = all(len({config[key] for key in keys}) == 1 for config in configs)
+        is_one = all(len({config.get(key) for key in keys}) == 1 for config in configs)
         if is_one and changed.issuperset(keys):
             changed.difference_update(keys)
-            yield Column(title, partial(_setting, keys[0]))
+            yield Column(title, partial(_setting, keys))
     if changed:
         yield Column("changes", partial(_other_changes, changed), is_text=True)
 
 
-def _setting(key: str, row: RowSummary) -> Cell:
+def _setting(keys: Sequence[str], row: RowSummary) -> Cell:
     """As in the paper: all of the base row, of the others what they change."""
     run = row.leaves[0].run
-    is_shown = row.name == "base" or key in run.changes
-    return Cell(str(flat_dict(run.config)[key]) if is_shown else "")
+    is_shown = row.name == "base" or any(key in run.changes for key in keys)
+    return Cell(str(flat_dict(run.config).get(keys[0], "")) if is_shown else "")
 
 
 def _other_changes(keys: Set[str], row: RowSummary) -> Cell:

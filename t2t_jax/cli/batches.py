@@ -93,7 +93,9 @@ def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
     sides = [f"{rows * length:,}" for length in (source, largest.target_ids.shape[1]) if length]
     num_rows = rows // (devices.num_data * microbatches)
     most = max(batches.num_empty_rows)
-    empty = f"; up to {most} of a batch's rows are empty, for all parts to be equal" if most else ""
+    empty = (
+        f"; up to {most} rows of a full batch are empty, for all parts to be equal" if most else ""
+    )
     return (
         f"an update is at most {' + '.join(sides)} tokens, padding included: {devices.num_data} on "
         f"devices x {microbatches} in microbatches x {num_rows} rows{empty}"

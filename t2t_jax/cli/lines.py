@@ -13,12 +13,12 @@ def read_lines() -> list[str]:
       ValueError: a line is not UTF-8, says which; or other hosts were given other lines.
     """
     data = sys.stdin.buffer.read()
+    hosts.check_same("standard input", data)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         number = data[: error.start].count(b"\n") + 1
         raise ValueError(f"line {number} of the input is not UTF-8") from error
-    hosts.check_same("standard input", text)
     lines = text.split("\n")
     return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
 

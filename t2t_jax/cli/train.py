@@ -51,7 +51,7 @@ def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
       ValueError, TypeError: the config or the corpus is wrong, or `workdir` is of another run.
       loop.Stopped: a signal asked to stop; the state was saved.
     """
-    hosts.check_same("the config", f"{config.to_json(sort_keys=True)} {init}")
+    hosts.check_same("the config", f"{config.to_json(sort_keys=True)} {init}".encode())
     begin = _beginning(workdir, config, init)
     if begin is not None:
         config = begin.config

@@ -3,7 +3,8 @@
 Axes: B batch, T positions, D d_model, G groups of rows.
 
 Where the rows of a batch lie on devices, G is their number: each device reads a table of its own
-and sums the gradients of all its uses, before the devices sum theirs once. G is 1 elsewhere.
+and sums the gradients of all its uses, before the devices sum theirs once a (micro)batch. G is 1
+elsewhere.
 """
 
 import jax

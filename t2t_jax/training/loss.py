@@ -1,6 +1,6 @@
 """Label-smoothed cross-entropy in float32, as sums over target tokens (paper section 5.4).
 
-Axes: B batch, T target positions, D d_model.
+Axes: B batch, T target positions, D d_model, G groups of rows (`model.embedding`).
 """
 
 import math
@@ -216,7 +216,8 @@ def make_loss_fn(
 
     Every family of models gives its logits by `model.features(source_ids, target_inputs,
     source_packing=..., target_packing=..., deterministic=...)`, as the two factors of
-    `table_logits`; a bias of the logits is in them.
+    `table_logits`; a bias of the logits is in them. On several devices the model has as many
+    `row_groups`, or gradients of its table cross them several times.
 
     Without a key nothing is dropped. With `tokens_per_chunk` the logits of about so many target
     tokens are held at once, else those of the whole batch; the result is the same. `mass` is that

@@ -25,7 +25,9 @@ def trained_with(cache, tmp_path, capsys):
 def test_the_cut_of_a_batch_is_told(trained_with):
     line = trained_with(**{"devices.data": 2, "training.microbatches": 3})
     tokens = r"an update is at most [\d,]+ \+ [\d,]+ tokens, padding included: "
-    cut = r"2 on devices x 3 in microbatches x \d+ rows; up to \d of a batch's rows are empty, .*"
+    cut = (
+        r"2 on devices x 3 in microbatches x \d+ rows; up to \d rows of a full batch are empty, .*"
+    )
     assert re.fullmatch(tokens + cut, line)
 
 

@@ -194,8 +194,8 @@ def test_a_second_command_leaves_the_slice_of_the_first_alone(tmp_path, cloud):
     directory = _prepared(tmp_path, "base")
     with presence.only_launcher(directory), _launch(directory) as events:
         [event] = events
-    assert event.reason == f"BlockingIOError: another command has the run in {directory} done"
-    assert not (cloud / "calls.jsonl").exists()
+    assert event.reason == f"another command has the run in {directory} done"
+    assert not (directory / "failure.json").exists() and not (cloud / "calls.jsonl").exists()
 
 
 def test_a_slice_that_cannot_be_deleted_is_told_with_the_command(tmp_path, cloud, capsys):
