@@ -63,11 +63,12 @@ def write_run(directory: Path, run: Run) -> None:
 
 def check_same_run(directory: Path, run: Run) -> None:
     """Raises ValueError if `directory` holds a run with another config than `run`."""
-    there: dict[str, Any] = {}
-    for name in (RECORD_FILE, RUN_FILE):
-        if (directory / name).exists():
-            there = read_json(directory / name).get("config", there)
-    differences = config_differences(there, run.config) if there else []
+    there = run.config
+    if (directory / RUN_FILE).exists():
+        there = read_run(directory).config
+    elif (directory / RECORD_FILE).exists():
+        there = read_json(directory / RECORD_FILE).get("config", there)
+    differences = config_differences(there, run.config)
     if differences:
         shown = "; ".join(f"{key} is {old!r} there, {new!r} now" for key, old, new in differences)
         raise ValueError(

@@ -256,12 +256,12 @@ def _keep_compiled(cache: str) -> None:
     import jax
 
     from t2t_jax import hosts
+    from t2t_jax.data.workers import own_cores
 
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and not hosts.are_several():
         # What is compiled for a CPU depends on which one and on the number of cores.
-        has_affinity = hasattr(os, "sched_getaffinity")
-        num_cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count()
-        here = Path(cache).expanduser() / "compiled" / f"{platform.node()}-{num_cores}"
+        machine = f"{platform.node()}-{len(own_cores())}"
+        here = Path(cache).expanduser() / "compiled" / machine
         jax.config.update("jax_compilation_cache_dir", str(here))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 

@@ -1,6 +1,7 @@
 """Two processes of two devices each do what one process of one device does."""
 
 import contextlib
+import io
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ from ml_collections import ConfigDict
 
 from experiments import record
 from t2t_jax import hosts
+from t2t_jax.cli.lines import read_lines
 from t2t_jax.cli.score import score
 from t2t_jax.cli.train import train
 from t2t_jax.training.metrics_file import read_metrics
@@ -224,6 +226,14 @@ def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, tmp_pa
 def test_a_wrong_job_is_told(given, message):
     with pytest.raises(ValueError, match=message):
         hosts.join(*given)
+
+
+def test_standard_input_is_compared_between_hosts(monkeypatch):
+    compared = []
+    monkeypatch.setattr(hosts, "check_same", lambda *what: compared.append(what))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo")))
+    assert read_lines() == ["one", "two"]
+    assert compared == [("standard input", b"one\ntwo")]
 
 
 def test_one_host_alone_is_the_first_and_waits_for_nobody(monkeypatch):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from experiments import presence
 from experiments.launchers import process
 from experiments.launchers.event import COMMAND, Event, ended
+from t2t_jax.data.workers import own_cores
 
 # What the drivers put there. Asking jax would take the accelerator's memory.
 _GPU_FILES = "/dev/nvidia[0-9]*"
@@ -43,7 +44,7 @@ def default_parallel(cores_per_run: int = 2) -> int:
         return len(gpus)
     if not _is_on_cpu() and any(glob.glob(pattern) for pattern in _OTHER_ACCELERATOR_FILES):
         return 1
-    return max(1, len(_cores()) // cores_per_run)
+    return max(1, len(own_cores()) // cores_per_run)
 
 
 def launch(
@@ -123,15 +124,9 @@ def _gpus() -> list[str]:
     return sorted((number for number in numbers if number.isdecimal()), key=int)
 
 
-def _cores() -> list[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
 def _shares(num_slots: int) -> list[_Share]:
     """Neighbouring cores and GPUs for each slot; where there are fewer than slots they share."""
-    cores, gpus = _parts(_cores(), num_slots), _parts(_gpus(), num_slots)
+    cores, gpus = _parts(own_cores(), num_slots), _parts(_gpus(), num_slots)
     return [_Share(set(cores[slot]), _gpu_environment(gpus, slot)) for slot in range(num_slots)]
 
 

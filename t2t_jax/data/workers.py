@@ -28,9 +28,14 @@ _CODE = "import sys; from t2t_jax.data.workers import serve; serve(int(sys.argv[
 
 def num_cores() -> int:
     """How many processes are worth while here."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    return min(cores, _MAX_PROCESSES)
+    return min(len(own_cores()), _MAX_PROCESSES)
+
+
+def own_cores() -> list[int]:
+    """The numbers of the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def ordered_map(
