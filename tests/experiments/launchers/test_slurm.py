@@ -7,6 +7,10 @@ from contextlib import closing
 
 import pytest
 
+# Here, where nothing is captured for one test alone: its import has logging close all handlers, and
+# absl's closes what it writes to unless that is sys.stderr at that moment.
+import submitit
+
 from configs import tiny
 from experiments import quickstart, runs
 from experiments.launchers import slurm
@@ -137,9 +141,7 @@ def test_wrong_options_are_told_before_anything_is_submitted(options, sentence):
 
 
 def test_the_options_are_those_that_submitit_has(tmp_path, state):
-    from submitit import SlurmExecutor
-
-    executor = SlurmExecutor(tmp_path)
+    executor = submitit.SlurmExecutor(tmp_path)
     executor.update_parameters(**dict.fromkeys(slurm._TEXT_OPTIONS, "a"))
     numbers = slurm._NUMBER_OPTIONS - {"cpus_per_gpu"}  # not without the next one, says submitit
     executor.update_parameters(**dict.fromkeys(numbers, 1))
