@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from absl import app, logging
+from absl import app
 from flax import linen as nn
 from jaxtyping import Float, PyTree
 
@@ -90,7 +90,6 @@ def table(directories: Sequence[Path]) -> str:
 
 def main(argv: list[str]) -> None:
     """Runs the command."""
-    logging.set_verbosity(logging.WARNING)  # the libraries tell a lot
     if len(argv) < 2:
         sys.exit("gradient_reach: name at least one directory of a trained run; see --help")
     try:

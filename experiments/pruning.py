@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from absl import app, flags, logging
+from absl import app, flags
 from jaxtyping import Array, Float, PyTree
 
 from t2t_jax.cli import workdir as run_directory
@@ -126,7 +126,6 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
 
 def main(argv: list[str]) -> None:
     """Runs the command."""
-    logging.set_verbosity(logging.WARNING)  # the libraries tell a lot
     if len(argv) != 2:
         sys.exit("pruning: one argument is needed, the directory of a trained run; see --help")
     values = flags.FLAGS

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from absl import app, flags, logging
+from absl import app, flags
 
 from experiments.rendering.comma_separated import csv_text
 from experiments.rendering.latex import latex
@@ -72,7 +72,6 @@ def define_flags() -> None:
 
 def main(argv: list[str]) -> None:
     """Reads the flags, prints and writes the report."""
-    logging.set_verbosity(logging.WARNING)  # the libraries tell a lot
     if len(argv) != 2:
         sys.exit("report: one argument is needed, the workdir of a sweep; see --help")
     workdir = Path(argv[1])

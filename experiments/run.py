@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from absl import app, flags, logging
+from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
 from experiments import presence, record, tables
@@ -219,7 +219,6 @@ def _prepared_directory(table_name: str) -> Path:
 
 def main(argv: list[str]) -> None:
     """Reads the flags and runs."""
-    logging.set_verbosity(logging.WARNING)  # the libraries tell a lot
     if len(argv) != 2:
         sys.exit("run: one argument is needed, a run directory or a table; see --help")
     try:

@@ -2,17 +2,23 @@
 
 import sys
 
-from absl import app
+from absl import app, flags, logging
 
 
 def parse_flags(name: str, argv: list[str]) -> list[str]:
-    """A `flags_parser` for `app.run`; `name` stands before the sentences about flags."""
+    """A `flags_parser` for `app.run`; `name` stands before the sentences about flags.
+
+    Libraries tell their warnings only, unless --verbosity says otherwise.
+    """
     try:
-        return app.parse_flags_with_usage(argv)
+        rest = app.parse_flags_with_usage(argv)
     except (AttributeError, KeyError) as error:
         sys.exit(f"{name}: {_unknown_key(error)}")
     except (ImportError, OSError, TypeError, ValueError) as error:
         sys.exit(f"{name}: {error}")
+    if flags.FLAGS["verbosity"].using_default_value:
+        flags.FLAGS.verbosity = logging.WARNING  # Orbax tells every file it touches
+    return rest
 
 
 def _unknown_key(error: BaseException) -> str:

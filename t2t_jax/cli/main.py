@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import jax
-from absl import app, flags, logging
+from absl import app, flags
 
 from t2t_jax import hosts
 from t2t_jax.cli import classify, export, generate, prepare, score, train, translate
@@ -78,7 +78,6 @@ def _define_common_flags(module_name: str) -> None:
 def _run(name: str, verb_main: Callable[[], None], argv: list[str]) -> None:
     if len(argv) > 1:
         sys.exit(f"t2t-jax {name}: {argv[1]!r} is no flag; flags look like --name=value")
-    logging.set_verbosity(logging.WARNING)  # Orbax tells every file it touches
     values = flags.FLAGS
     try:
         hosts.join(
