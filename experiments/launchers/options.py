@@ -72,7 +72,7 @@ def define_flags() -> None:
         "tpu",
         None,
         "tpu_vm: project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D, and if wanted version=RUNTIME "
-        "and spot=true",
+        "and spot=true; a directory D of the bucket is for one sweep at a time",
     )
 
 
@@ -104,6 +104,11 @@ def check(values: Any) -> None:
         raise ValueError(f"--parallel={values.parallel} runs at a time; at least 1 is needed")
     if values.seeds_together and name == "tpu_vm":
         raise ValueError("--seeds_together: a slice of tpu_vm has the files of one run alone")
+    if name == "tpu_vm" and values.base is not None and values.base.data.source == "text":
+        raise ValueError(
+            "--launcher=tpu_vm: data.source='text' is files of this machine, which a slice does "
+            "not have; it has 'tfds' and 'embedded'"
+        )
 
 
 def _local(values: Any) -> Launch:

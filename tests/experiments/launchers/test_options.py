@@ -5,11 +5,14 @@ import types
 
 import pytest
 
+from configs import multi30k
 from experiments.launchers import local, options, ray, tpu_vm
 from experiments.launchers.event import Event
 from experiments.launchers.together import together
 
-FLAGS = dict.fromkeys(("parallel", "resources", "ray_address", "slurm", "tpu", "seeds_together"))
+FLAGS = dict.fromkeys(
+    ("base", "parallel", "resources", "ray_address", "slurm", "tpu", "seeds_together")
+)
 
 
 def _values(**flags):
@@ -42,6 +45,7 @@ def test_the_launcher_gets_its_options(monkeypatch):
         ({"launcher": "ray", "resources": '{"CPU": 0}'}, "is no JSON object of positive numbers"),
         ({"launcher": "slurm", "slurm": "time"}, "--slurm: 'time' is no NAME=VALUE"),
         ({"launcher": "slurm", "slurm": "time=1,time=2"}, "--slurm has time twice"),
+        ({"launcher": "tpu_vm", "base": multi30k.get_config()}, "files of this machine, which a"),
     ],
 )
 def test_an_option_that_is_wrong_is_told_in_a_sentence(flags, sentence, monkeypatch):
