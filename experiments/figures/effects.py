@@ -1,6 +1,7 @@
 """A forest plot: how far each row is from the base row, with 95 % intervals.
 
-BLEU is on the left, the logarithm of perplexity on the right, in nats per token.
+BLEU is on the left, the logarithm of perplexity on the right, in nats per token; between them BLEU
+of sentences longer than any of training, where there is one.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from experiments.measures import Measure
 
 _COLOUR = "#0072B2"
 _INCHES_PER_ROW = 0.27
+_INTERVAL_LOOK: dict[str, Any] = {"color": _COLOUR, "linewidth": 1.4, "solid_capstyle": "butt"}
 _PAPER_LOOK: dict[str, Any] = {
     "linestyle": "",
     "marker": "x",
@@ -51,11 +53,12 @@ def _papers(panel: Panel) -> list[Point]:
 
 def _legend(figure: Figure, *, has_paper: bool) -> None:
     looks = [
-        (_look(is_significant=True), "real (5 % level, Holm)"),
+        (_look(is_significant=True), "real: 5 % level after Holm"),
         (_look(is_significant=False), "within noise, or not tested"),
+        (_INTERVAL_LOOK, "95 %, without Holm"),
         (_PAPER_LOOK, "the paper's difference"),
     ]
-    keys = [Line2D([], [], **look, label=meaning) for look, meaning in looks[: 2 + has_paper]]
+    keys = [Line2D([], [], **look, label=meaning) for look, meaning in looks[: 3 + has_paper]]
     figure.legend(
         handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=9
     )
@@ -87,7 +90,7 @@ def _draw_point(
     if low_end <= point.difference <= high_end:
         if point.low is not None and point.high is not None:
             ends = [max(point.low, low_end), min(point.high, high_end)]
-            axis.plot(ends, [place, place], color=_COLOUR, linewidth=1.4, solid_capstyle="butt")
+            axis.plot(ends, [place, place], **_INTERVAL_LOOK)
         axis.plot([point.difference], [place], **look)
         return
     is_right = point.difference > high_end
@@ -95,7 +98,7 @@ def _draw_point(
     at = high_end - margin if is_right else low_end + margin
     axis.plot([at], [place], **look | {"marker": ">" if is_right else "<"})
     axis.annotate(
-        f"{point.difference:+.{_digits(measure)}f}",
+        f"{point.difference:+.{_digits(measure)}f}".replace("-", "\N{MINUS SIGN}"),
         (at, place),
         (-7 if is_right else 7, 0),
         textcoords="offset points",

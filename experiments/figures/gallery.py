@@ -23,13 +23,14 @@ _KINDS: tuple[tuple[str, str, Callable[[Sequence[TableSummary]], list], Any], ..
     ),
     (
         "bleu_by_length",
-        "BLEU of sentences of similar length.",
+        "BLEU of sentences of similar length; long: sentences longer than any of training.",
         lengths.panels,
         lengths.draw,
     ),
     (
         "learning_curves",
-        "Dev perplexity while training, on a logarithmic scale.",
+        "Dev perplexity while training, on a logarithmic scale; what is higher than any value of "
+        "the second half is cut off.",
         learning_curves.panels,
         learning_curves.draw,
     ),

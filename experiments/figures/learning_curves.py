@@ -57,10 +57,10 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
 
 
 def curve(label: str, runs: Iterable[dict[int, float]]) -> Curve:
-    """One row's curve from step -> perplexity of each seed; a step needs only one seed."""
+    """One row's curve from step -> perplexity of each seed, at the steps that all seeds have."""
     seeds = [points for points in runs if points]
-    steps = sorted({step for points in seeds for step in points})
-    at_steps = [[points[step] for points in seeds if step in points] for step in steps]
+    steps = sorted(set.intersection(*map(set, seeds))) if seeds else []
+    at_steps = [[points[step] for points in seeds] for step in steps]
     return Curve(
         label,
         steps,
@@ -111,10 +111,22 @@ def _draw(panel: Panel, axis: Any) -> None:
     style.legend_beside(axis, style.seeds_text(max(seeds), min(seeds), band))
 
 
+def limits_of(curves: Sequence[Curve]) -> tuple[float, float]:
+    """Lowest and highest value of the second halves: the first fall would press all others flat."""
+    ends = [
+        (low, high)
+        for one in curves
+        for step, low, high in zip(one.steps, one.low, one.high, strict=True)
+        if 2 * step >= one.steps[-1]
+    ]
+    return min(low for low, _ in ends), max(high for _, high in ends)
+
+
 def _scale(axis: Any, curves: Sequence[Curve]) -> None:
     axis.set_yscale("log")
-    lowest = min(min(one.low) for one in curves)
-    highest = max(max(one.high) for one in curves)
+    lowest, highest = limits_of(curves)
+    margin = max(1.02, (highest / lowest) ** 0.04)
+    axis.set_ylim(lowest / margin, highest * margin)
     plain = FuncFormatter(lambda value, _: f"{value:g}")
     if highest / lowest < 3:
         # Too narrow for powers of ten: evenly spaced plain numbers.

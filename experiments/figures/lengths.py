@@ -4,7 +4,9 @@ In: summaries. Out: a figure.
 """
 
 import statistics
+import textwrap
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +41,7 @@ class Panel(NamedTuple):
     title: str
     sentences: dict[Bin, tuple[int, str]]  # how many there are in a bin, and of which split
     lines: list[Line]
-    num_left_out: int  # rows between the extremes
+    left_out: list[str]  # rows between the extremes
 
 
 def panels(found: Sequence[TableSummary]) -> list[Panel]:
@@ -51,7 +53,9 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
         if len(sentences) > 1:
             chosen = _chosen(rows)
             lines = [line for row in chosen if (line := _line(row, sentences)).values]
-            made.append(Panel(table.title, sentences, lines, len(rows) - len(chosen)))
+            drawn = {row.name for row in chosen}
+            left_out = [row.name for row in rows if row.name not in drawn]
+            made.append(Panel(table.title, sentences, lines, left_out))
     return made
 
 
@@ -110,12 +114,14 @@ def _draw(panel: Panel, axis: Any) -> None:
     place = {words: index for index, words in enumerate(panel.sentences)}
     for index, line in enumerate(panel.lines):
         shift = _DODGE * (index - (len(panel.lines) - 1) / 2)
-        x = [place[words] + shift for words in line.values]
-        mean, low, high = np.array(list(line.values.values())).T
         look = style.line_style(line.label, index) | {"marker": style.marker(line.label, index)}
-        axis.plot(x, mean, label=line.label, **look)
-        if line.num_seeds > 1:
-            axis.vlines(x, low, high, color=look["color"], linewidth=0.9)
+        # A line for each split: scores of other sentences are not its continuation.
+        for number, words in enumerate(_by_split(line, panel.sentences)):
+            x = [place[one] + shift for one in words]
+            mean, low, high = np.array([line.values[one] for one in words]).T
+            axis.plot(x, mean, label="" if number else line.label, **look)
+            if line.num_seeds > 1:
+                axis.vlines(x, low, high, color=look["color"], linewidth=0.9)
     labels = [f"{_bin_text(words)}\n{number:,}" for words, (number, _) in panel.sentences.items()]
     axis.set_xticks(range(len(labels)), labels)
     axis.set_title(panel.title, loc="left")
@@ -126,13 +132,18 @@ def _draw(panel: Panel, axis: Any) -> None:
     style.legend_beside(axis, _legend_title(panel))
 
 
+def _by_split(line: Line, sentences: dict[Bin, tuple[int, str]]) -> list[list[Bin]]:
+    groups = groupby(line.values, key=lambda words: sentences[words][1])
+    return [list(words) for _, words in groups]
+
+
 def _bin_text(words: Bin) -> str:
     low, high = words
     return f"{low} or more" if high is None else f"{low}\N{EN DASH}{high}"
 
 
 def _mark_splits(splits: Sequence[str], axis: Any) -> None:
-    """Where the sentences of another split begin: its scores are not of the same kind."""
+    """Where the sentences of another split begin."""
     for place, (before, after) in enumerate(zip(splits, splits[1:], strict=False)):
         if before == after:
             continue
@@ -154,6 +165,9 @@ def _legend_title(panel: Panel) -> str | None:
     seeds = [line.num_seeds for line in panel.lines]
     bars = "bars: lowest to highest"
     words = [style.seeds_text(max(seeds), min(seeds), bars)]
-    if panel.num_left_out:
-        words.append(f"base, the {_EXTREMES} best and worst\nby BLEU; {panel.num_left_out} between")
+    if panel.left_out:
+        names = textwrap.wrap(", ".join(panel.left_out), 24, break_on_hyphens=False)
+        words.append(
+            "\n".join([f"base, the {_EXTREMES} best and worst", "by BLEU; between:", *names])
+        )
     return "\n".join(filter(None, words)) or None

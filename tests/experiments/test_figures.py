@@ -16,12 +16,19 @@ def workdir(tmp_path):
     return write_sweep(tmp_path)
 
 
-def test_a_curve_averages_the_seeds_that_reached_a_step():
-    made = learning_curves.curve("row", [{10: 4.0, 20: 2.0}, {10: 6.0}, {}])
+def test_a_curve_is_the_mean_of_all_seeds_and_ends_with_the_first_of_them():
+    made = learning_curves.curve("row", [{10: 4.0, 20: 2.0, 30: 1.0}, {10: 6.0, 20: 3.0}, {}])
     assert made.steps == [10, 20]
-    assert made.mean == [5.0, 2.0]
-    assert (made.low, made.high) == ([4.0, 2.0], [6.0, 2.0])
+    assert made.mean == [5.0, 2.5]
+    assert (made.low, made.high) == ([4.0, 2.0], [6.0, 3.0])
     assert made.num_seeds == 2
+
+
+def test_the_axis_of_curves_holds_their_second_halves():
+    first = learning_curves.curve("a", [{10: 90.0, 20: 4.0, 30: 2.0, 40: 1.5}])
+    second = learning_curves.curve("b", [{10: 80.0, 20: 3.0}, {10: 7.0, 20: 2.5}, {}])
+    assert learning_curves.limits_of([first]) == (1.5, 4.0)
+    assert learning_curves.limits_of([first, second]) == (1.5, 80.0)
 
 
 def test_there_is_a_curve_per_finished_row(workdir):
@@ -120,7 +127,7 @@ def test_a_row_beyond_the_axis_is_written_as_a_number(tmp_path):
     for row, bleu in (("base", 90.0), ("one_head", 89.5), ("one_layer", 91), ("no_positions", 9.0)):
         fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, perplexity=2.0, bleu=bleu)
     figure = effects.draw(forest.panels(summaries(tmp_path)))
-    assert [text.get_text() for text in figure.axes[0].texts] == ["-81.0"]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["\N{MINUS SIGN}81.0"]
 
 
 def _write_lengths(workdir, rows, splits=("test",), seeds=1):
@@ -158,6 +165,10 @@ def test_a_bin_is_of_the_split_with_more_sentences_in_it(tmp_path):
     assert panel.sentences == {(6, 10): (30, "test"), (16, 20): (26, "long")}
     [line] = panel.lines
     assert line.values == {(6, 10): (90.0, 90.0, 90.0), (16, 20): (70.0, 70.0, 70.0)}
+    # Scores of other sentences do not go on from those before.
+    [axis] = lengths.draw([panel]).axes
+    assert [list(drawn.get_ydata()) for drawn in axis.lines[:2]] == [[90.0], [70.0]]
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["base"]
 
 
 def test_a_row_with_few_sentences_alone_is_left_out(tmp_path):
@@ -179,7 +190,7 @@ def test_of_many_rows_the_base_and_the_extremes_are_drawn(tmp_path):
     _write_lengths(tmp_path, rows)
     [panel] = lengths.panels(summaries(tmp_path))
     labels = [line.label for line in panel.lines]
-    assert labels == [*rows[:4], *rows[7:]] and panel.num_left_out == 3
+    assert labels == [*rows[:4], *rows[7:]] and panel.left_out == rows[4:7]
     lengths.draw([panel])
 
 
