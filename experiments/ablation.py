@@ -114,15 +114,16 @@ class Rows(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows as a function of the base config."""
+    """Rows as a function of the base config.
+
+    The row called "base" is the one that all others are compared with.
+    """
 
     name: str  # as typed on the command line
     title: str
     make_rows: Callable[[ConfigDict], Sequence[Row | LeftOut]]
     # dotted config key -> value in the paper's base model; empty where the paper has no such table
     paper_base: Mapping[str, Any] = {}
-    # the same, of what may differ and must then be said below the table
-    paper_recipe: Mapping[str, Any] = {}
     paper_test: str = "newstest2013"  # of which the paper's numbers are
 
     def has_paper_base(self, base: ConfigDict) -> bool:

@@ -24,7 +24,7 @@ def sweep_command(table: str, leaves: Sequence[Leaf], known_rows: Collection[str
     seeds = sorted({leaf.run.seed for leaf in leaves})
     nearest: tuple[str, list[str]] | None = None
     for path in sorted(_CONFIGS.glob("[!_]*.py")):
-        config = flat(runpy.run_path(str(path))["get_config"]())
+        config = config_file(path.stem)
         if config.keys() != base.keys():
             continue
         overrides = _overrides(config, base | {"seed": seeds[0]})
@@ -40,6 +40,11 @@ def sweep_command(table: str, leaves: Sequence[Leaf], known_rows: Collection[str
     if len(seeds) > 1:
         words.append(f"--seeds={seeds[-1] - seeds[0] + 1}")
     return " ".join([*words, "--workdir=W"])
+
+
+def config_file(name: str) -> dict[str, Any]:
+    """Dotted key -> value of configs/NAME.py."""
+    return flat(runpy.run_path(str(_CONFIGS / f"{name}.py"))["get_config"]())
 
 
 def _overrides(config: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

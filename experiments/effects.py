@@ -24,7 +24,8 @@ class Effect(NamedTuple):
 
     difference: float  # of the means, in the unit of the table
     test: str = ""  # WELCH | BOOTSTRAP | "" for none
-    comparison: Comparison | None = None  # of the logarithms where the measure says so
+    # Of the logarithms where the measure says so; by a bootstrap, of two runs of one seed.
+    comparison: Comparison | None = None
     corrected_p: float | None = None  # over the rows of the table
 
     @property
@@ -61,18 +62,18 @@ def _effect(measure: Measure, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> E
     has_one_seed = min(len(here), len(there)) == 1
     if measure.is_bleu and has_one_seed:
         if (comparison := _bootstrap(measure.split, leaves, base)) is not None:
-            # Of the two runs that were compared, not of the means over all seeds.
-            return Effect(comparison.difference, BOOTSTRAP, comparison)
+            return Effect(difference, BOOTSTRAP, comparison)
     return Effect(difference)
 
 
 def _kind(measure: Measure, values: dict[str, Any]) -> Any:
     """What must be the same for two numbers to be compared."""
+    direction = values.get("direction")
     if measure is PERPLEXITY:
-        return values.get("vocabulary_fingerprint")
+        return direction, values.get("vocabulary_fingerprint")
     if not measure.is_bleu:
-        return None
-    return values.get("scores", {}).get(measure.split, {}).get("bleu_signature")
+        return direction
+    return direction, values.get("scores", {}).get(measure.split, {}).get("bleu_signature")
 
 
 def _bootstrap(split: str, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> Comparison | None:

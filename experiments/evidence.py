@@ -4,29 +4,31 @@
     python -m experiments.evidence compare W experiments/results/table3_tiny
 
 `keep` copies records, configs and learning curves, without checkpoints, logs and translations, and
-writes the report beside them. Where a row has one seed alone, and is compared sentence by sentence,
-it copies what BLEU counts of each. `compare` says of every row and measure whether the mean of W
-lies within the 95 % interval of the mean that was kept. Of three seeds a tenth does not, by chance
-alone: exit code 1 means that a difference is significant.
+writes the report beside them; of a run that failed, why. Where a row has one seed alone, and is
+compared sentence by sentence, it copies what BLEU counts of each. `compare` says of every row and
+measure whether the mean of W lies within the 95 % interval of the mean that was kept. Of three
+seeds a tenth does not, by chance alone: exit code 1 means that a difference is significant, or that
+a run that was kept has not come out in W.
 """
 
 import functools
+import math
 import shutil
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from absl import app, logging
+from absl import app
 
 from experiments import record, report
 from experiments.effects import SIGNIFICANT
-from experiments.leaves import Leaf, read_leaves
+from experiments.leaves import Leaf, one_of_each, read_leaves
 from experiments.measures import MEASURES, Mean, Measure, mean, values_of
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.evaluation.significance import holm, welch_t_test
 
-_KEPT = (record.RUN_FILE, record.RECORD_FILE, "metrics.jsonl")
+_KEPT = (record.RUN_FILE, record.RECORD_FILE, record.FAILURE_FILE, "metrics.jsonl")
 
 
 class Agreement(NamedTuple):
@@ -46,12 +48,13 @@ class Agreement(NamedTuple):
 
 
 def keep(workdir: Path, destination: Path) -> list[Path]:
-    """Copies the finished runs below `workdir`, and reports on them; the directories written.
+    """Copies what the runs below `workdir` left, and reports on it; the directories written.
 
     Raises:
       ValueError: there are none, or `destination` holds something else.
     """
-    finished = sorted(path.parent for path in workdir.rglob(record.RECORD_FILE))
+    leaves = read_leaves(workdir)
+    finished = [leaf.directory for leaf in leaves if leaf.record is not None]
     if not finished:
         raise ValueError(f"there are no finished runs below {workdir}")
     if destination.exists() and any(destination.iterdir()):
@@ -59,7 +62,7 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
     # A row of one seed is compared sentence by sentence, which takes most of the room.
     bootstraps = 1 in Counter(directory.parent for directory in finished).values()
     written = []
-    for directory in finished:
+    for directory in (leaf.directory for leaf in leaves):
         target = destination / directory.relative_to(workdir)
         target.mkdir(parents=True)
         sentences = sorted((directory / "scores").glob("*.sentences.json"))
@@ -81,45 +84,76 @@ def compare(workdir: Path, kept: Path) -> list[Agreement]:
     """
     before = _by_row(kept)
     pairs = []
-    for (table, row), leaves in _by_row(workdir).items():
-        its_kept = before.get((table, row), [])
+    for place, leaves in _by_row(workdir).items():
+        its_kept = before.get(place, [])
+        for leaf in (*its_kept, *leaves) if its_kept else ():
+            _check_same_base(leaf, its_kept[0])
         for measure in MEASURES:
             sides = values_of(measure, its_kept), values_of(measure, leaves)
             if all(sides):
-                _check_same_base(leaves[0], its_kept[0])
-                pairs.append((row, measure, *sides))
+                pairs.append((place[1], measure, *sides))
     if not pairs:
         raise ValueError(f"{workdir} and {kept} have no finished row in common")
-    tests = []
-    for _, measure, then, now in pairs:
-        compared = [[measure.compared(value) for value in side] for side in (now, then)]
-        test = welch_t_test(compared[0], compared[1])
-        tests.append(test and test.p_value)
+    tests = [_p_value(measure, then, now) for _, measure, then, now in pairs]
     found = []
     for (row, measure, then, now), p_value in zip(pairs, holm(tests), strict=True):
         before_mean: Any = mean(then)
         now_mean: Any = mean(now)
-        # Half a unit of the last digit that is shown is no difference.
-        margin = max(before_mean.half_width or 0.0, 0.5 * 10**-measure.digits)
+        margin = max(before_mean.half_width or 0.0, _unseen(measure))
         is_inside = abs(now_mean.mean - before_mean.mean) <= margin
         found.append(Agreement(row, measure, before_mean, now_mean, is_inside, p_value))
     return found
 
 
+def _unseen(measure: Measure) -> float:
+    """Half a unit of the last digit that is shown, which is no difference."""
+    return 0.5 * 10**-measure.digits
+
+
+def _p_value(measure: Measure, then: list[float], now: list[float]) -> float | None:
+    """Of Welch's test; 0 where there is none since the seeds of each side agree, but not the sides.
+
+    So it is where one side alone is no finite number.
+    """
+    compared = [[measure.compared(value) for value in side] for side in (now, then)]
+    if (test := welch_t_test(compared[0], compared[1])) is not None:
+        return test.p_value
+    are_finite = [all(map(math.isfinite, side)) for side in compared]
+    if are_finite == [False, False] or (all(are_finite) and min(len(then), len(now)) == 1):
+        return None
+    return 0.0 if not all(are_finite) or abs(then[0] - now[0]) > _unseen(measure) else None
+
+
+def not_compared(workdir: Path, kept: Path) -> tuple[list[str], list[str]]:
+    """What was kept and is not in W, as TABLE/ROW/seed-N: that failed or goes on; not asked for."""
+    leaves = read_leaves(workdir)
+    done = {leaf.run.directory for leaf in leaves if leaf.record is not None}
+    begun = {leaf.run.directory for leaf in leaves}
+    wanted = (leaf.run.directory for leaf in read_leaves(kept) if leaf.record is not None)
+    missing = [directory for directory in wanted if directory not in done]
+    unfinished = [str(directory) for directory in missing if directory in begun]
+    return unfinished, [str(directory) for directory in missing if directory not in begun]
+
+
 def _by_row(workdir: Path) -> dict[tuple[str, str], list[Leaf]]:
-    found: dict[tuple[str, str], list[Leaf]] = {}
+    by_table: dict[str, list[Leaf]] = {}
     for leaf in read_leaves(workdir):
-        if leaf.record is not None:
-            found.setdefault((leaf.run.table, leaf.run.row), []).append(leaf)
+        by_table.setdefault(leaf.run.table, []).append(leaf)
+    found: dict[tuple[str, str], list[Leaf]] = {}
+    for table, leaves in by_table.items():
+        for leaf in one_of_each(leaves):
+            if leaf.record is not None:
+                found.setdefault((table, leaf.run.row), []).append(leaf)
     return found
 
 
 def _check_same_base(one: Leaf, other: Leaf) -> None:
-    elsewhere = ("seed", "data.directory", "data.cache")
+    here, there = (record.settings(leaf.run.base) for leaf in (one, other))
+    # A key that one of them lacks is of another version of the code.
     differences = [
-        f"{key} {there!r} there, {here!r} here"
-        for key, there, here in record.config_differences(other.run.base, one.run.base)
-        if key not in elsewhere
+        f"{key} {value!r} there, {here[key]!r} here"
+        for key, value in there.items()
+        if key in here and here[key] != value
     ]
     if differences:
         raise ValueError(f"the base configs differ: {'; '.join(differences)}")
@@ -148,7 +182,6 @@ def agreement_text(found: list[Agreement]) -> str:
 
 def main(argv: list[str]) -> None:
     """Runs the command."""
-    logging.set_verbosity(logging.WARNING)  # the libraries tell a lot
     if len(argv) != 4 or argv[1] not in ("keep", "compare"):
         sys.exit("evidence: keep W DIRECTORY, or compare W DIRECTORY; see --help")
     _, verb, *directories = argv
@@ -158,10 +191,14 @@ def main(argv: list[str]) -> None:
             print(f"kept {len(keep(workdir, kept))} runs in {kept}")
             return
         found = compare(workdir, kept)
+        unfinished, not_asked_for = not_compared(workdir, kept)
     except (OSError, ValueError) as error:
         sys.exit(f"evidence: {error}")
     print(agreement_text(found))
-    sys.exit(1 if any(each.differs for each in found) else 0)
+    for what, names in (("not finished", unfinished), ("not asked for", not_asked_for)):
+        if names:
+            print(f"{what} in {workdir}: {', '.join(names)}")
+    sys.exit(1 if unfinished or any(each.differs for each in found) else 0)
 
 
 if __name__ == "__main__":

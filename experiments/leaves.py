@@ -33,6 +33,16 @@ def read_leaves(workdir: Path) -> list[Leaf]:
     return leaves
 
 
+def one_of_each(leaves: Iterable[Leaf]) -> list[Leaf]:
+    """Of each row and seed one, if there is, a finished one: the same run twice is no two seeds."""
+    found: dict[tuple[str, int], Leaf] = {}
+    for leaf in leaves:
+        key = leaf.run.row, leaf.run.seed
+        if key not in found or (found[key].record is None and leaf.record is not None):
+            found[key] = leaf
+    return list(found.values())
+
+
 def records_of(leaves: Iterable[Leaf]) -> list[dict[str, Any]]:
     """The records of those that are finished."""
     return [leaf.record for leaf in leaves if leaf.record is not None]

@@ -1,11 +1,24 @@
 """What is to be said below a table: how to read it, where it comes from, what is not comparable."""
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
 from typing import Any
 
 from experiments import record, tables
+from experiments.commands import config_file
 from experiments.effects import BOOTSTRAP, WELCH, Effect
 from experiments.leaves import Leaf, records_of
+
+# Keys on which the scores of a translation model do not depend.
+_OF_NO_MATTER = (
+    *("seed", "data.directory", "data.cache", "devices.*"),
+    *("data.corpus_seed", "data.train_pairs", "data.packed_length", "data.mask_rate"),
+    *("model.pool*", "model.num_classes", "model.re[lc]*", "model.rematerialise"),
+    *("training.*_every_steps", "training.keep_checkpoints", "training.loss_chunk_tokens"),
+    *("training.microbatches", "training.peak_learning_rate"),
+    *("decoding.n_best", "decoding.tokens_per_batch"),
+    *("evaluation.bleu_on_*", "evaluation.num_probes"),
+)
 
 # Beside a difference that is taken as real.
 MARK = "*"
@@ -27,15 +40,18 @@ def notes(
         "include compilation, which is short where an earlier run has left what it compiled.",
         *_tests([effect for by_row in effects.values() for effect in by_row.values()]),
         *_bootstrapped(effects),
+        *([_PROBES] if any(map(_has_probes, records)) else []),
     ]
     facts = [
         ("direction", "Direction", lambda values: values.get("direction")),
         ("BLEU signatures", "BLEU signature", _signature),
         ("vocabularies", "Vocabulary", lambda values: values.get("vocabulary_fingerprint")),
-        ("data", "Data", lambda values: values.get("data_fingerprint")),
+        *([] if _data_follow(records) else [_DATA]),
         ("commits", "Commit", lambda values: values.get("commit")),
         ("hardware", "Hardware", lambda values: values.get("hardware")),
     ]
+    if not any(values["row"] == "base" for values in records):
+        sentences.append("The base row has no finished run, hence there are no differences to it.")
     for plural, label, value in facts:
         sentences += _one_or_mixed(plural, label, [(v["row"], value(v)) for v in records])
     if has_paper_base:
@@ -49,7 +65,10 @@ def _tests(effects: Sequence[Effect]) -> list[str]:
     if not effects:
         return []
     if used == {""}:
-        return ["No difference was tested: that takes two seeds or more of a row and of the base."]
+        return [
+            "No difference was tested: that takes two seeds or more of a row and of the base, and "
+            "finite numbers that are not all the same on each side."
+        ]
     ways = []
     if WELCH in used:
         ways.append("Welch's t test over seeds, of PPL on its logarithm")
@@ -71,9 +90,29 @@ def _bootstrapped(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:
         return []
     which = f" ({', '.join(sorted(rows[BOOTSTRAP]))})" if rows[WELCH] else ""
     return [
-        f"A bootstrap over sentences{which} knows nothing of the noise between seeds, which may be "
-        "larger: two seeds or more are worth more than it."
+        f"A bootstrap over sentences{which} compares two runs of the same seed. It knows nothing "
+        "of the noise between seeds, which may be larger: two seeds or more are worth more than it."
     ]
+
+
+_PROBES = (
+    "order, pronoun, sense: probes, how often the right translation is likelier than one that is "
+    "wrong in this alone; guessing gives 50 %."
+)
+
+
+def _has_probes(values: dict) -> bool:
+    return bool(values.get("scores", {}).get("test", {}).get("probes"))
+
+
+_DATA = ("data", "Data", lambda values: values.get("data_fingerprint"))
+
+
+def _data_follow(records: Sequence[dict[str, Any]]) -> bool:
+    """Whether several vocabularies are why there are several data, which are their token ids."""
+    vocabularies = {values.get("vocabulary_fingerprint") for values in records}
+    pairs = {(v.get("vocabulary_fingerprint"), v.get("data_fingerprint")) for v in records}
+    return 1 < len(vocabularies) == len(pairs)
 
 
 def _signature(values: dict) -> str | None:
@@ -84,7 +123,7 @@ _COMPARABLE = {
     "vocabularies": "perplexities are not comparable",
     "direction": "scores are not comparable",
     "BLEU signatures": "BLEU is not comparable",
-    "data": "scores are not comparable",
+    "data": "scores are comparable only if dev and test are the same",
 }
 
 
@@ -104,13 +143,14 @@ def _one_or_mixed(plural: str, label: str, found: Sequence[tuple[str, str | None
 
 
 def _paper_note(table_name: str, base: dict[str, Any]) -> str:
-    """What of the paper's recipe the base departs from, beside the model that it shares."""
+    """Where else the base departs from that of the paper, beside the model that it shares."""
     table = tables.find_table(table_name)
     here = record.flat_dict(base)
     differences = [
-        f"{key.partition('.')[2]}={here[key]} (paper {value})"
-        for key, value in table.paper_recipe.items()
-        if key in here and here[key] != value
+        f"{key.partition('.')[2]}={here[key]} (configs/base.py: {value})"
+        for key, value in config_file("base").items()
+        if not any(fnmatch(key, pattern) for pattern in _OF_NO_MATTER)
+        and here.get(key, value) != value
     ]
     where = f"The paper's PPL and BLEU are of {table.paper_test}, BLEU by its own script"
     if not differences:

@@ -21,6 +21,10 @@ FAILURE_FILE = "failure.json"
 LOG_FILE = "log.txt"
 
 
+# Keys that say where a run is done and what with, not what it does.
+_WHERE = ("data.directory", "data.cache", "devices.")
+
+
 class Run(NamedTuple):
     """One row of a table with one seed."""
 
@@ -91,6 +95,15 @@ def read_run(directory: Path) -> Run:
     if missing:
         raise ValueError(f"{path} lacks {', '.join(missing)}")
     return Run(**{field: values[field] for field in Run._fields})
+
+
+def settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Dotted key -> value of all that is the same in runs which differ in their seed alone."""
+    return {
+        key: value
+        for key, value in flat_dict(config).items()
+        if key != "seed" and not key.startswith(_WHERE)
+    }
 
 
 def config_differences(old: dict, new: dict) -> list[tuple[str, Any, Any]]:

@@ -7,7 +7,7 @@ import json
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
@@ -15,7 +15,7 @@ from experiments import record, tables
 from experiments.ablation import LeftOut, Row, Rows, Score, changes_text
 from experiments.commands import sweep_command
 from experiments.effects import BOOTSTRAP, Effect, effects
-from experiments.leaves import Leaf, read_leaves, records_of
+from experiments.leaves import Leaf, one_of_each, read_leaves, records_of
 from experiments.measures import (
     DEV_BLEU,
     MEASURES,
@@ -27,6 +27,8 @@ from experiments.measures import (
     values_of,
 )
 from experiments.notes import notes
+
+_BETTER, _WORSE = "better", "worse"
 
 
 class RowSummary(NamedTuple):
@@ -57,6 +59,7 @@ class TableSummary(NamedTuple):
 
     name: str
     title: str
+    base: str  # what sets its base apart from those of the same table's other summaries
     has_paper_base: bool
     rows: list[RowSummary]
     notes: list[str]
@@ -82,20 +85,33 @@ def summaries(workdir: Path) -> list[TableSummary]:
     """
     groups: dict[tuple[str, str], list[Leaf]] = {}
     for leaf in read_leaves(workdir):
-        base = json.dumps(leaf.run.base | {"seed": None}, sort_keys=True)
+        base = json.dumps(record.settings(leaf.run.base), sort_keys=True)
         groups.setdefault((leaf.run.table, base), []).append(leaf)
-    names = [name for name, _ in groups]
+    bases: dict[str, list[dict[str, Any]]] = {}
+    for name, base in groups:
+        bases.setdefault(name, []).append(json.loads(base))
     return [
-        _summary(leaves, workdir if names.count(name) > 1 else None)
-        for (name, _), leaves in groups.items()
+        _summary(leaves, _own_settings(json.loads(base), bases[name]))
+        for (name, base), leaves in groups.items()
     ]
 
 
-def _summary(leaves: Sequence[Leaf], workdir: Path | None) -> TableSummary:
+def _own_settings(base: dict[str, Any], bases: Sequence[dict[str, Any]]) -> str:
+    """Those keys of a base that are not the same in all of `bases`; "" if there is no other."""
+    own = {
+        key: value
+        for key, value in base.items()
+        if any(key not in other or other[key] != value for other in bases)
+    }
+    return changes_text(own) or ("" if len(bases) == 1 else "fewer keys")
+
+
+def _summary(all_leaves: Sequence[Leaf], own_settings: str) -> TableSummary:
+    leaves = one_of_each(all_leaves)
     name = leaves[0].run.table
     rows, title, has_paper_base = _expected_rows(name, leaves)
-    if workdir is not None:
-        title += f" [{leaves[0].directory.parents[2].relative_to(workdir)}]"
+    if own_settings:
+        title += f" [{own_settings}]"
     by_row = {row.name: [leaf for leaf in leaves if leaf.run.row == row.name] for row in rows}
     by_measure = {measure.name: effects(measure, by_row) for measure in MEASURES}
     lines = [
@@ -110,9 +126,10 @@ def _summary(leaves: Sequence[Leaf], workdir: Path | None) -> TableSummary:
     return TableSummary(
         name=name,
         title=title,
+        base=own_settings,
         has_paper_base=has_paper_base,
         rows=lines,
-        notes=notes(leaves, has_paper_base, by_measure),
+        notes=[*notes(leaves, has_paper_base, by_measure), *_repeated(all_leaves, leaves)],
         unfinished=_unfinished(rows, by_row),
         command=sweep_command(name, leaves, [row.name for row in rows]),
     )
@@ -124,13 +141,25 @@ def _expected_rows(name: str, leaves: Sequence[Leaf]) -> tuple[list[Row], str, b
     try:
         table = tables.find_table(name)
         known, title, has_paper_base = table.rows(base), table.title, table.has_paper_base(base)
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         # The runs are older or newer than this code; what they say of themselves is enough.
         known, title, has_paper_base = Rows([], list[LeftOut]()), name, False
     rows = {row.name: row for row in known.rows}
     for leaf in leaves:
-        rows.setdefault(leaf.run.row, Row(leaf.run.row, leaf.run.changes))
+        row = rows.get(leaf.run.row)
+        if row is None or dict(row.changes) != leaf.run.changes:  # as the run knows it
+            rows[leaf.run.row] = Row(leaf.run.row, leaf.run.changes)
     return list(rows.values()), title, has_paper_base
+
+
+def _repeated(all_leaves: Sequence[Leaf], counted: Sequence[Leaf]) -> list[str]:
+    """What is said of runs that are there more than once."""
+    kept = {leaf.directory for leaf in counted}
+    others = [str(leaf.directory) for leaf in all_leaves if leaf.directory not in kept]
+    if not others:
+        return []
+    more = f" and {len(others) - 2} more" if len(others) > 2 else ""
+    return [f"Each seed of a row counts once; left out: {', '.join(others[:2])}{more}."]
 
 
 def _row_summary(row: Row, leaves: list[Leaf], its_effects: Mapping[str, Effect]) -> RowSummary:
@@ -162,20 +191,23 @@ def _verdict(found: Mapping[str, Effect], num_seeds: int) -> str:
         if measure.name in found:
             verdict = _outcome(found[measure.name], measure, num_seeds)
             measures_by_verdict.setdefault(verdict, []).append(measure.short)
-    if len(measures_by_verdict) == 1 and not any(found[name].is_significant for name in found):
-        return next(iter(measures_by_verdict))
+    if len(measures_by_verdict) == 1:
+        [(verdict, measures)] = measures_by_verdict.items()
+        if len(measures) == 2 and verdict not in (_BETTER, _WORSE):
+            return verdict
     return "; ".join(
         f"{' and '.join(measures)} {verdict}" for verdict, measures in measures_by_verdict.items()
     )
 
 
 def _outcome(effect: Effect, measure: Measure, num_seeds: int) -> str:
+    if effect.comparison is None:
+        return "not tested"
     if effect.is_significant:
-        return "better" if effect.difference * measure.is_better > 0 else "worse"
+        return _BETTER if effect.comparison.difference * measure.is_better > 0 else _WORSE
     if effect.test == BOOTSTRAP:
         return "within the noise of the sentences"
-    what = "within noise" if effect.test else "not tested"
-    return f"{what} at {num_seeds} seed{'' if num_seeds == 1 else 's'}"
+    return f"within noise at {num_seeds} seed{'' if num_seeds == 1 else 's'}"
 
 
 def _mean(records: Iterable[dict], value: Callable[[dict], float]) -> float | None:

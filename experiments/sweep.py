@@ -1,7 +1,7 @@
 """Rows x seeds of a table: prepares the runs, does the unfinished ones, prints the table.
 
     python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W
-    python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W --seeds=2 --rows='A.*,E.*'
+    python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W --rows='base,A.*'
     python -m experiments.sweep table3 --base=configs/base.py --dry_run --tokens_per_second=50000
     python -m experiments.sweep status W
 
@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from absl import app, flags, logging
+from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
 from experiments import dry_run, report, runs, samples, tables
@@ -54,7 +54,6 @@ def define_flags() -> None:
 
 def main(argv: list[str]) -> None:
     """Reads the flags, sweeps, prints the table; exit code 1 if a run failed."""
-    logging.set_verbosity(logging.WARNING)  # the libraries tell a lot
     values = flags.FLAGS
     try:
         if argv[1:2] == ["status"]:

@@ -9,7 +9,7 @@ from experiments.effects import Effect
 from experiments.measures import Mean, Measure
 from experiments.summary import RowSummary, TableSummary
 
-_FACTS = ("table", "row", "changes", "num_seeds", "params_millions")
+_FACTS = ("table", "base", "row", "changes", "num_seeds", "params_millions")
 # Of each measure; low and high are those of the 95 % interval of the difference.
 _OF_MEASURE = ("mean", "half_width_95", "difference", "test", "low", "high", "p", "p_holm")
 _COSTS = ("seconds", "target_tokens_millions", "target_tokens_per_second")
@@ -42,7 +42,7 @@ def _names(measure: Measure) -> list[str]:
 
 
 def _line(table: TableSummary, row: RowSummary, measures: Sequence[Measure]) -> list:
-    cells = [table.name, row.name, row.changes, row.num_seeds, row.params]
+    cells = [table.name, table.base, row.name, row.changes, row.num_seeds, row.params]
     for measure in measures:
         cells += _of_measure(row.means.get(measure.name), row.effects.get(measure.name))
     paper = (row.paper if table.has_paper_base else None) or Score(None, None)

@@ -1,8 +1,11 @@
 """What is kept of a sweep, and what another one must come to."""
 
+import math
+
 import pytest
 
-from experiments import evidence
+from experiments import evidence, record
+from experiments.measures import TEST_BLEU
 from tests.experiments import fakes, sweeps
 
 
@@ -63,6 +66,48 @@ def test_another_base_is_refused(tmp_path, kept):
     fakes.write_record(tmp_path / "w", sweeps.TABLE, config, "base", 0, perplexity=1.3, bleu=92.0)
     with pytest.raises(ValueError, match="base configs differ: training.steps 1100 there, 77 here"):
         evidence.compare(tmp_path / "w", kept)
+
+
+def test_a_key_of_one_version_alone_does_not_hinder(tmp_path, kept):
+    for path in kept.rglob("run.json"):
+        run = record.read_json(path)
+        del run["base"]["model"]["norm"]
+        record.write_json(path, run)
+    assert evidence.compare(tmp_path / "sweep", kept)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "differs"),
+    [
+        ([100.0] * 3, [50.0] * 3, True),
+        ([100.0] * 3, [100.0] * 3, False),
+        ([1.2, 1.3], [math.inf, 1.3], True),
+        ([1.2], [math.inf], True),
+        ([math.inf] * 2, [math.inf] * 2, False),
+        ([100.0] * 3, [50.0], False),  # one seed tells nothing
+    ],
+)
+def test_what_no_test_can_compare_is_compared_all_the_same(then, now, differs):
+    p_value = evidence._p_value(TEST_BLEU, then, now)
+    assert (p_value is not None and p_value < 0.05) == differs
+
+
+def test_runs_that_did_not_come_out_are_kept_and_told(tmp_path, kept):
+    sweep = tmp_path / "sweep"
+    for row in ("base", "one_head"):
+        [directory] = sweep.glob(f"*/{row}/seed-1")
+        (directory / "record.json").unlink()
+        if row == "base":
+            record.write_json(directory / "failure.json", {"error": "ValueError: boom"})
+        else:
+            (directory / "run.json").unlink()
+    evidence.keep(sweep, tmp_path / "again")
+    missing = (tmp_path / "again" / "report.md").read_text().partition("Missing:")[2]
+    assert "base seed 1 failed: ValueError: boom" in missing
+    assert evidence.not_compared(sweep, kept) == (
+        ["quickstart/base/seed-1"],
+        ["quickstart/one_head/seed-1"],
+    )
 
 
 def test_sweeps_without_a_common_row_are_told(tmp_path, kept):

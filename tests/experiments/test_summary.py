@@ -1,6 +1,7 @@
 """Means, differences and what is said of them: numbers recomputed by hand."""
 
 import math
+import shutil
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_a_perplexity_that_is_no_number_still_has_its_place(tmp_path):
     rows = _rows(tmp_path)
     assert rows["one_head"].means["dev_perplexity"] == Mean(math.inf, None)
     assert rows["one_head"].effects["dev_perplexity"].difference == math.inf
-    assert rows["one_head"].verdict == "PPL not tested at 2 seeds; BLEU within noise at 2 seeds"
+    assert rows["one_head"].verdict == "PPL not tested; BLEU within noise at 2 seeds"
     assert math.isnan(PERPLEXITY.compared(0.0))
 
 
@@ -87,7 +88,7 @@ def _write_seeds(workdir, row, values):
         ([(1.10, 95.0), (1.11, 95.1), (1.09, 94.9)], "PPL and BLEU better"),
         ([(2.30, 92.0), (2.31, 92.1)], "PPL worse; BLEU within noise at 2 seeds"),
         ([(2.30, 95.0), (2.31, 95.1), (2.29, 94.9)], "PPL worse; BLEU better"),
-        ([(1.3, 92.0)], "not tested at 1 seed"),
+        ([(1.3, 92.0)], "not tested"),
     ],
 )
 def test_a_row_is_told_in_words(tmp_path, scores, verdict):
@@ -135,7 +136,28 @@ def test_departures_from_the_papers_recipe_are_said(tmp_path):
     shorter.training.steps = 1234
     fakes.write_record(tmp_path, table3.TABLE, shorter, "base", 0, perplexity=5.0, bleu=25.0)
     [table] = summaries(tmp_path)
-    assert table.notes[-1].endswith("but steps=1234 (paper 100000).")
+    assert table.notes[-1].endswith("but steps=1234 (configs/base.py: 100000).")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "note"),
+    [
+        ("data.train", "train[:1%]", "train=train[:1%] (configs/base.py: train)"),
+        ("data.source", "text", "source=text (configs/base.py: tfds)"),
+        ("training.patience", 3, "patience=3 (configs/base.py: 0)"),
+        ("evaluation.bleu_lowercase", True, "bleu_lowercase=True (configs/base.py: False)"),
+        ("training.log_every_steps", 3, "BLEU by its own script."),
+        ("model.family", "recurrent", None),  # nothing of the paper's
+        ("model.num_self_attentions", 2, None),
+    ],
+)
+def test_whatever_sets_a_base_apart_from_the_papers_is_said(tmp_path, key, value, note):
+    other = base.get_config()
+    other.update_from_flattened_dict({key: value})
+    fakes.write_record(tmp_path, table3.TABLE, other, "base", 0, perplexity=5.0, bleu=25.0)
+    [table] = summaries(tmp_path)
+    assert table.has_paper_base == (note is not None)
+    assert note is None or note in table.notes[-1]
 
 
 def test_failed_missing_and_unasked_rows_are_listed(workdir):
@@ -160,6 +182,39 @@ def test_rows_this_code_no_longer_knows_come_last(workdir):
 def test_the_same_table_at_two_bases_is_two_tables(tmp_path):
     other = tiny.get_config()
     other.training.steps = 5
-    fakes.write_record(tmp_path / "x", TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0)
-    fakes.write_record(tmp_path / "y", TABLE, other, "base", 0, perplexity=1.0, bleu=1.0)
-    assert [table.title[-3:] for table in summaries(tmp_path)] == ["[x]", "[y]"]
+    elsewhere = tiny.get_config()
+    elsewhere.data.cache = elsewhere.data.directory = "elsewhere"
+    elsewhere.devices.data = 1
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0)
+    fakes.write_record(tmp_path, TABLE, elsewhere, "base", 1, perplexity=1.0, bleu=1.0)
+    fakes.write_record(tmp_path, TABLE, other, "one_head", 0, perplexity=1.0, bleu=1.0)
+    first, second = summaries(tmp_path / TABLE.name)
+    assert first.title.endswith("[steps=1100]") and second.title.endswith("[steps=5]")
+    assert (first.base, second.base) == ("steps=1100", "steps=5")
+    assert first.rows[0].num_seeds == 2
+    assert any("base row has no finished run" in note for note in second.notes)
+
+
+def test_the_same_run_twice_is_no_second_seed(workdir, tmp_path):
+    before = _rows(workdir)
+    shutil.copytree(workdir / TABLE.name, workdir / "copy" / TABLE.name)
+    [table] = summaries(workdir)
+    assert [row.means for row in table.rows] == [row.means for row in before.values()]
+    assert "Each seed of a row counts once; left out: " in table.notes[-1]
+    # Where one of two is finished, it counts.
+    next(workdir.glob("copy/*/base/seed-0/record.json")).unlink()
+    assert _rows(workdir)["base"].num_seeds == 3
+
+
+def test_a_row_has_the_changes_that_its_runs_were_made_with(workdir):
+    for path in workdir.rglob("one_head/*/run.json"):
+        record.write_json(path, record.read_json(path) | {"changes": {"model.num_heads": 2}})
+    assert _rows(workdir)["one_head"].changes == "num_heads=2"
+
+
+def test_runs_of_an_older_version_are_reported_all_the_same(workdir):
+    for path in workdir.rglob("run.json"):
+        run = record.read_json(path)
+        del run["base"]["model"]["num_heads"]
+        record.write_json(path, run)
+    assert _rows(workdir)["one_head"].num_seeds == 2
