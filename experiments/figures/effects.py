@@ -30,7 +30,7 @@ _PAPER_LOOK: dict[str, Any] = {
 
 def draw(drawn: Sequence[Panel]) -> Figure:
     """The panels below one another, rows in the order of the table."""
-    heights = [_INCHES_PER_ROW * len(panel.rows) + 1.25 for panel in drawn]
+    heights = [_INCHES_PER_ROW * len(panel.rows) + 1.4 for panel in drawn]
     figure, axes = style.stacked(heights, max(len(panel.forests) for panel in drawn))
     for panel, row_of_axes in zip(drawn, axes, strict=True):
         for index, axis in enumerate(row_of_axes):
@@ -128,7 +128,7 @@ def _label(measure: Measure) -> str:
     unit = "nats per token" if measure.is_logarithmic else "points"
     what = f"{'ln ' if measure.is_logarithmic else ''}{measure.title}"
     label = f"Δ {what}, {unit}"
-    return f"{label}   better →" if measure.is_better > 0 else f"← better   {label}"
+    return f"{label}\n{'better →' if measure.is_better > 0 else '← better'}"
 
 
 def _separate(rows: Sequence[tuple[str, str]], axis: Any) -> None:
