@@ -131,6 +131,19 @@ def test_rows_that_cannot_be_compared_are_said(workdir, fact, value, sentence):
     assert any(sentence in note for note in table.notes)
 
 
+@pytest.mark.parametrize(("vocabulary", "is_warned"), [("v1", False), ("v0", True)])
+def test_other_data_are_warned_of_unless_the_vocabulary_is_why(workdir, vocabulary, is_warned):
+    facts = {"vocabulary_fingerprint": vocabulary, "data_fingerprint": "d1"}
+    for seed in range(3):
+        fakes.write_record(
+            workdir, TABLE, CONFIG, "one_layer", seed, perplexity=4.0, bleu=60.0 + seed, **facts
+        )
+    [table] = summaries(workdir)
+    assert any("Warning: mixed data" in note for note in table.notes) == is_warned
+    verdict = "PPL and BLEU worse" if is_warned else "BLEU worse"
+    assert [row.verdict for row in table.rows if row.name == "one_layer"] == [verdict]
+
+
 def test_departures_from_the_papers_recipe_are_said(tmp_path):
     shorter = base.get_config()
     shorter.training.steps = 1234
