@@ -149,11 +149,11 @@ def _by_row(workdir: Path) -> dict[tuple[str, str], list[Leaf]]:
 
 def _check_same_base(one: Leaf, other: Leaf) -> None:
     here, there = (record.settings(leaf.run.base) for leaf in (one, other))
-    # A key that one of them lacks is of another version of the code.
+    # A key that one of them lacks is of another version, and a directory of another machine.
     differences = [
         f"{key} {value!r} there, {here[key]!r} here"
         for key, value in there.items()
-        if key in here and here[key] != value
+        if key in here and here[key] != value and key != "data.directory"
     ]
     if differences:
         raise ValueError(f"the base configs differ: {'; '.join(differences)}")

@@ -22,7 +22,7 @@ LOG_FILE = "log.txt"
 
 
 # Keys that say where a run is done and what with, not what it does.
-_WHERE = ("data.directory", "data.cache", "devices.")
+_WHERE = ("data.cache", "devices.")
 
 
 class Run(NamedTuple):

@@ -196,7 +196,7 @@ def test_the_same_table_at_two_bases_is_two_tables(tmp_path):
     other = tiny.get_config()
     other.training.steps = 5
     elsewhere = tiny.get_config()
-    elsewhere.data.cache = elsewhere.data.directory = "elsewhere"
+    elsewhere.data.cache = "elsewhere"
     elsewhere.devices.data = 1
     fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0)
     fakes.write_record(tmp_path, TABLE, elsewhere, "base", 1, perplexity=1.0, bleu=1.0)
