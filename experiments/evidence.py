@@ -80,7 +80,7 @@ def compare(workdir: Path, kept: Path) -> list[Agreement]:
     """Every number of the rows that both have, by table, row and measure.
 
     Raises:
-      ValueError: they have no row in common, or their base configs differ.
+      ValueError: they have no row in common, or their base configs or data differ.
     """
     before = _by_row(kept)
     pairs = []
@@ -157,6 +157,9 @@ def _check_same_base(one: Leaf, other: Leaf) -> None:
     ]
     if differences:
         raise ValueError(f"the base configs differ: {'; '.join(differences)}")
+    this, that = ((leaf.record or {}).get("data_fingerprint") for leaf in (one, other))
+    if this != that:
+        raise ValueError(f"row {one.run.row} is of other data: {that} there, {this} here")
 
 
 def agreement_text(found: list[Agreement]) -> str:

@@ -68,6 +68,21 @@ def test_another_base_is_refused(tmp_path, kept):
         evidence.compare(tmp_path / "w", kept)
 
 
+def test_other_data_are_refused(tmp_path, kept):
+    fakes.write_record(
+        tmp_path / "w",
+        sweeps.TABLE,
+        sweeps.CONFIG,
+        "base",
+        7,
+        perplexity=1.3,
+        bleu=92.0,
+        data_fingerprint="d1",
+    )
+    with pytest.raises(ValueError, match="row base is of other data: d0 there, d1 here"):
+        evidence.compare(tmp_path / "w", kept)
+
+
 def test_a_key_of_one_version_alone_does_not_hinder(tmp_path, kept):
     for path in kept.rglob("run.json"):
         run = record.read_json(path)
