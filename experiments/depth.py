@@ -14,6 +14,9 @@ from experiments.equal_parameters import Depth, d_ff_for, depth_of, layer_weight
 
 def _rows(base: AnyConfig) -> list[Row | LeftOut]:
     own = depth_of(base)
+    if base.model.family != "encoder_decoder" or min(own.encoder, own.decoder) < 1:
+        reason = "it shares out the layers of an encoder and a decoder, which the base lacks"
+        return [Row("base", {}), LeftOut("depth=*", reason), LeftOut("self_attentions=*", reason)]
     num_layers = own.encoder + own.decoder
     in_decoder = sorted({1, num_layers // 4, 3 * num_layers // 4, num_layers - 1})
     rows = [

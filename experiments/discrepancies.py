@@ -321,11 +321,14 @@ def _batch(base: AnyConfig, tokens: Fraction, who: str) -> Answer:
 def averaging(base: AnyConfig, number: int, steps: int) -> dict[str, Any] | str:
     """The mean of the last `number` checkpoints of `steps`, which a run has to make and to keep.
 
-    A sentence where so few steps leave no so many.
+    They are of the last tenth of the training at most, as ten are at `configs/base.py`: weights
+    that are still far from the end make a mean that is worse than any of them. A sentence where so
+    few steps leave no so many.
     """
-    every = min(base.training.checkpoint_every_steps, steps // number)
+    apart = steps // (10 * number) if number > 1 else steps
+    every = min(base.training.checkpoint_every_steps, apart)
     if every == 0:
-        return f"{steps} steps leave no {number} checkpoints"
+        return f"{steps} steps leave no {number} checkpoints in their last tenth"
     return {
         "decoding.average_checkpoints": number,
         "training.keep_checkpoints": max(base.training.keep_checkpoints, number),

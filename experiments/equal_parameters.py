@@ -51,7 +51,8 @@ def recurrent_d_model(base: AnyConfig, cell: str, attends: bool) -> int:
     first_states = decoder * (2 if cell == "lstm" else 1)
     squares = cells + first_states + (3 if attends else 0)
     rows = model.vocabulary_rows * {"all": 1, "decoder": 2, "none": 3}[model.tied_embeddings]
-    wanted = rows * model.d_model + layer_weights(base, depth_of(base))
+    places = 2 * model.max_positions if model.positions == "learned" else 0
+    wanted = (rows + places) * model.d_model + layer_weights(base, depth_of(base))
     # squares d^2 + rows d = wanted
     width = (-rows + (rows**2 + 4 * squares * wanted) ** 0.5) / (2 * squares)
     return 2 * round(width / 2)

@@ -75,13 +75,16 @@ def table(directories: Sequence[Path]) -> str:
     """A line for every run: its gradient at some distances, over that at distance 0.
 
     Raises:
-      ValueError: a directory holds no trained run.
+      ValueError: a directory holds no trained run, or a model without an encoder.
     """
     names = [f"{path.parent.name}/{path.name}" for path in directories]
     width = max(map(len, names))
     lines = [f"{'distance':<{width}}" + "".join(f"{distance:>10}" for distance in _DISTANCES)]
     for name, directory in zip(names, directories, strict=True):
         trained = run_directory.load_trained(directory, run_directory.read_config(directory))
+        if not hasattr(trained.model, "encode"):
+            family = trained.sections.model.family
+            raise ValueError(f"{directory} holds a model without an encoder, {family}")
         norms = gradient_norms(trained.model, trained.params, trained.vocabulary.size)
         shares = norms[list(_DISTANCES)] / norms[0]
         lines.append(f"{name:<{width}}" + "".join(f"{share:>10.2g}" for share in shares))

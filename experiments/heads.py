@@ -21,7 +21,11 @@ def _rows(base: AnyConfig) -> list[Row | LeftOut]:
                 "model.d_k": keys // num_heads,
                 "model.d_v": values // num_heads,
             }
-            rows.append(Row(f"heads={num_heads}", changes))
+            name = f"heads={num_heads}"
+            if model.positions == "rotary" and changes["model.d_k"] % 2:
+                rows.append(LeftOut(name, "rotary positions turn pairs: d_k must be even"))
+            else:
+                rows.append(Row(name, changes))
         num_heads *= 2
     return rows
 

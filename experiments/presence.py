@@ -33,6 +33,10 @@ _SECONDS_OF_SILENCE = 180.0
 _SECONDS_FOR_THE_LOCK = 60.0
 
 
+class IsTakenError(BlockingIOError):
+    """Another process does the run."""
+
+
 class HasLauncherError(Exception):
     """Another command has the run done."""
 
@@ -62,7 +66,7 @@ def present(directory: Path, patience: float = _SECONDS_FOR_THE_LOCK) -> Iterato
       patience: seconds to wait for another process to leave.
 
     Raises:
-      BlockingIOError: another process is there and stays.
+      IsTakenError: another process is there and stays.
     """
     with open(directory / _LOCK_FILE, "ab") as lock:
         _take(lock, directory, patience)
@@ -147,7 +151,7 @@ def _take(lock: IO[bytes], directory: Path, patience: float) -> None:
         sign = read(directory)
         who = f"process {sign.pid} on {sign.host}" if sign else "another process"
         if time.monotonic() >= deadline:
-            raise BlockingIOError(f"{who} works on the run in {directory}")
+            raise IsTakenError(f"{who} works on the run in {directory}")
         if not has_told:
             print(f"waiting for {who} to leave {directory}", file=sys.stderr, flush=True)
             has_told = True

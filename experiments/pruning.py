@@ -106,9 +106,11 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
         raise ValueError(f"{directory} holds a {trained.sections.model.family} model without heads")
     prepared = prepare(config)
     batches = evaluation_batches(prepared, "dev", trained.sections, trained.devices)
+    # Evenly spaced: the shortest sentences come first.
     count = min(_BATCHES, batches.batches_per_epoch)
+    places = [i * batches.batches_per_epoch // count for i in range(count)]
     heads = importances(
-        make_loss_fn(trained.model, 0.0), trained.params, [batches[i] for i in range(count)]
+        make_loss_fn(trained.model, 0.0), trained.params, [batches[i] for i in places]
     )
     evaluate = make_evaluate(trained.sections, trained.devices, trained.model, prepared, split)
     sources, references = map(list, zip(*read_pairs(trained.sections.data, split), strict=True))
@@ -117,7 +119,12 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
         number = round(share * len(heads))
         params = trained.devices.put(without(trained.params, heads[:number]))
         best = translate_with(trained._replace(params=params), sources)
-        score = bleu([each[0].text for each in best], references).score
+        score = bleu(
+            [each[0].text for each in best],
+            references,
+            tokenizer=trained.sections.evaluation.bleu_tokenizer,
+            lowercase=trained.sections.evaluation.bleu_lowercase,
+        ).score
         lines.append(
             f"{share:>6.0%} {number:>6} {perplexity(evaluate(params)):>8.3f} {score:>6.1f}"
         )

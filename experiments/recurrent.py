@@ -22,9 +22,9 @@ def _rows(base: AnyConfig) -> list[Row | LeftOut]:
 
 def _row(base: AnyConfig, cell: str, attends: bool) -> Row | LeftOut:
     name = cell + ("" if attends else "_without_attention")
-    if base.data.task != "translation" or base.data.batching == "packed":
+    if base.model.family != "encoder_decoder" or base.data.batching == "packed":
         return LeftOut(
-            name, "it translates one sentence in a row: data.task='translation', not packed"
+            name, "it takes the place of an encoder-decoder, with one sentence in a row: not packed"
         )
     changes = {
         "model.family": "recurrent",

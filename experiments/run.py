@@ -31,6 +31,7 @@ from ml_collections import ConfigDict, config_flags
 
 from experiments import presence, record, tables
 from experiments.ablation import AnyConfig, check_config
+from experiments.launchers.event import IS_TAKEN
 from experiments.record import Run
 from t2t_jax.cli.command import parse_flags
 
@@ -239,6 +240,9 @@ def main(argv: list[str]) -> None:
     except Stopped as stop:
         print(f"run: {stop}", file=sys.stderr)
         sys.exit(130)
+    except presence.IsTakenError as error:
+        print(f"run: {error}", file=sys.stderr)
+        sys.exit(IS_TAKEN)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         traceback.print_exc()  # into the log of the run; a person finds the reason in the last line
         sys.exit(f"run: {error}")

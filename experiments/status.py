@@ -72,7 +72,9 @@ def status(directory: Path) -> Status:
     sign = presence.read(directory)
     if sign is not None and sign.is_alive:
         seen = seen._replace(state=sign.stage, remark=f"on {sign.host}")
-        return seen._replace(**_speed(entries, steps)) if sign.stage == "training" else seen
+        if sign.stage == "training" and entries:
+            seen = seen._replace(**_speed(entries, steps))
+        return seen
     failure = directory / record.FAILURE_FILE
     if failure.exists():
         return seen._replace(state="failed", remark=str(record.read_json(failure).get("error")))

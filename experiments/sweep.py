@@ -96,6 +96,8 @@ def _run_table(arguments: list[str], values: Any) -> int:
     for name in ("retries", "samples"):
         if values[name].value < 0:
             raise ValueError(f"--{name}={values[name].value}; it must not be negative")
+    if values.samples and values.base.data.task != "translation":
+        raise ValueError("--samples are translations; this base does not translate")
     return run_table(
         table,
         values.base,

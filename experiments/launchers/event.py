@@ -5,6 +5,7 @@ run starts and when it ends, whatever becomes of the others; closing it, or an e
 KeyboardInterrupt inside it, stops what it has started.
 """
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -17,6 +18,7 @@ from experiments import presence, record
 COMMAND = (sys.executable, "-m", "experiments.run")
 TOGETHER = "--together"  # at the end of a command that does all seeds of the directory's row
 
+IS_TAKEN = os.EX_TEMPFAIL  # exit code of a run that another process does already
 _STOPPED = 130  # exit code of a run that was asked to stop and saved its state
 
 
@@ -30,6 +32,12 @@ class Event(NamedTuple):
 
 
 Launch = Callable[[Sequence[Path]], Generator[Event, None, None]]
+
+
+def clear(directory: Path) -> None:
+    """Takes away what an earlier try has left, before a run is asked for again."""
+    presence.clear(directory)
+    (directory / record.FAILURE_FILE).unlink(missing_ok=True)
 
 
 def start_event(
@@ -49,6 +57,8 @@ def start_event(
 
 def ended(directory: Path, seconds: float, exit_code: int) -> Event:
     """What became of the run whose process has ended; a failure leaves `failure.json`."""
+    if exit_code == IS_TAKEN:  # whose files these are
+        return Event(directory, "failed", seconds, "another command works on it")
     presence.clear(directory)
     if exit_code == 0 and (directory / record.RECORD_FILE).exists():
         if contradiction := _contradiction(directory):

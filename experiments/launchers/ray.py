@@ -19,7 +19,15 @@ from typing import Any, NamedTuple
 
 from experiments import presence
 from experiments.launchers import process
-from experiments.launchers.event import COMMAND, Event, ended, failed, start_event, was_stopped
+from experiments.launchers.event import (
+    COMMAND,
+    Event,
+    clear,
+    ended,
+    failed,
+    start_event,
+    was_stopped,
+)
 
 _POLL_SECONDS = 0.5
 # Machines that may be taken away at any time are taken away often.
@@ -88,7 +96,7 @@ def _watch(
         while waiting or running:
             while waiting and len(running) < parallel:
                 directory = waiting.pop(0)
-                presence.clear(directory)
+                clear(directory)
                 result = task.remote(directory, command, os.getcwd())
                 running[result] = _Running(names[directory], time.monotonic())
             done, _ = ray.wait(list(running), timeout=_POLL_SECONDS)

@@ -21,6 +21,7 @@ from experiments.launchers.event import (
     COMMAND,
     TOGETHER,
     Event,
+    clear,
     ended,
     failed,
     start_event,
@@ -191,7 +192,7 @@ def _submit(
     )
     runner = _Runner(command, os.getcwd())
     for directory in directories:
-        presence.clear(directory)
+        clear(directory)
     jobs = executor.map_array(runner, [directory.absolute() for directory in directories])
     return dict(zip(directories, jobs, strict=True))
 

@@ -19,6 +19,8 @@ def _launch(launch: Launch, directories: Sequence[Path]) -> Generator[Event, Non
     by_row: dict[Path, list[Path]] = {}
     for directory in directories:
         by_row.setdefault(directory.parent, []).append(directory)
+    for directory in directories:
+        (directory / record.FAILURE_FILE).unlink(missing_ok=True)
     with closing(launch([members[0] for members in by_row.values()])) as events:
         for event in events:
             for directory in by_row[event.directory.parent]:

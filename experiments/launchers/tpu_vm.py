@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from experiments import presence, record
 from experiments.launchers import bucket, gcloud
-from experiments.launchers.event import Event, ended, failed, start_event, was_stopped
+from experiments.launchers.event import Event, clear, ended, failed, start_event, was_stopped
 
 _POLL_SECONDS = 60.0  # of states and of the bucket
 _SECONDS_BEFORE_RETRY = 20.0  # of a machine that is there but does not answer yet
@@ -253,8 +253,7 @@ class _Run:
     def _fetch_what_was_left(self) -> None:
         """Of an earlier command, whose signs of life and of failure mean nothing any more."""
         self._mirror(self._stop)
-        presence.clear(self._directory)
-        (self._directory / record.FAILURE_FILE).unlink(missing_ok=True)
+        clear(self._directory)
 
     def _mirror(self, stop: threading.Event | None) -> None:
         without = r"(.*/)?(checkpoints/.*|tensorboard/.*|run\.json$)"

@@ -145,18 +145,24 @@ class Probe(NamedTuple):
     target_language: str
 
 
+# There are some 640 different ones about words with two senses, and many more of the other kinds.
+MOST_PROBES = 500
+
+
 def probes(kind: str, num_probes: int, seed: int) -> Iterator[Probe]:
     """`num_probes` probes with different sources; a longer request begins with the shorter.
 
     Neither the source nor any of the targets is in a train split, whatever its seed.
 
     Raises:
-      ValueError: there is no such kind of probe, or `num_probes` is negative.
+      ValueError: there is no such kind of probe, or not so many: none to `MOST_PROBES`.
     """
     if kind not in _PROBES:
         raise ValueError(f"kind={kind!r} is not one of {', '.join(_PROBES)}")
     if num_probes < 0:
         raise ValueError(f"num_probes={num_probes} is negative")
+    if num_probes > MOST_PROBES:
+        raise ValueError(f"num_probes={num_probes}; there are at most {MOST_PROBES} of each kind")
     return _probes(kind, num_probes, seed)
 
 

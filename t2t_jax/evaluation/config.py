@@ -4,6 +4,7 @@ import dataclasses
 from typing import Literal, no_type_check
 
 from t2t_jax.config_checks import check_at_least, check_types
+from t2t_jax.data.grammar import MOST_PROBES
 
 # Those of sacreBLEU that need neither a download nor another package.
 BleuTokenizer = Literal["13a", "intl", "char", "zh", "none"]
@@ -23,8 +24,13 @@ class EvaluationConfig:
     bleu_lowercase: bool  # False: case counts
     bleu_on_dev: bool  # whether an experiment translates dev too, which the paper's Table 3 reports
     bleu_on_long: bool  # whether it also translates the embedded corpus's long sentences
-    num_probes: int  # of each kind that the direction has, embedded corpus only; 0: none
+    num_probes: int  # of each kind that the direction has, embedded corpus only; at most 500
 
     def __post_init__(self) -> None:
         check_types("evaluation", self)
         check_at_least("evaluation", self, 0, ["num_probes"])
+        if self.num_probes > MOST_PROBES:
+            raise ValueError(
+                f"evaluation.num_probes={self.num_probes}; the corpus has at most {MOST_PROBES} of "
+                "each kind"
+            )

@@ -30,7 +30,7 @@ from t2t_jax.data.embedded.inflection import (
     with_preposition,
 )
 from t2t_jax.data.embedded.words import ADJECTIVES, FRAMES, NOUNS
-from t2t_jax.data.grammar import MAX_WORDS, SPLITS, embedded_pairs, probes, split_of
+from t2t_jax.data.grammar import MAX_WORDS, MOST_PROBES, SPLITS, embedded_pairs, probes, split_of
 
 _NOUNS = {noun.english: noun for nouns in NOUNS.values() for noun in nouns}
 _ADJECTIVES = {word.english: word for words in ADJECTIVES.values() for word in words}
@@ -349,6 +349,8 @@ def test_unknown_split_kind_and_negative_counts_are_refused():
         embedded_pairs("train", -1, 0)
     with pytest.raises(ValueError, match="kind='gender' is not one of order, pronoun, sense"):
         probes("gender", 1, 0)
+    with pytest.raises(ValueError, match="num_probes=501; there are at most 500 of each kind"):
+        probes("sense", 501, 0)
 
 
 @pytest.mark.parametrize("kind", ["order", "pronoun", "sense"])
@@ -384,7 +386,7 @@ def test_pronoun_probes_differ_in_the_pronoun_only():
 
 
 def test_sense_probes_have_both_meanings_and_a_verb_that_decides():
-    some = list(probes("sense", 200, 0))
+    some = list(probes("sense", MOST_PROBES, 0))
     right = {probe.right for probe in some}
     for nouns in (("bench", "bank"), ("castle", "lock"), ("pear", "bulb"), ("gate", "goal")):
         for noun in nouns:

@@ -90,6 +90,7 @@ def test_every_allowed_tokenizer_scores(tokenizer):
         ({"bleu_tokenizer": "moses"}, ValueError, "evaluation.bleu_tokenizer='moses' is not one"),
         ({"bleu_lowercase": 1}, TypeError, "bleu_lowercase"),
         ({"bleu_on_long": "yes"}, TypeError, "bleu_on_long"),
+        ({"num_probes": 501}, ValueError, "num_probes=501; the corpus has at most 500 of each"),
         ({"num_probes": -1}, ValueError, "evaluation.num_probes=-1 must be at least 0"),
     ],
 )

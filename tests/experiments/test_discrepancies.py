@@ -128,6 +128,16 @@ def test_dropout_inside_is_as_much_as_outside_where_there_is_some():
         assert set(changes.values()) == {rate}
 
 
+def test_what_is_averaged_is_of_the_end_of_the_training_at_any_size():
+    assert _changes(_config("base"), "averaging", "10")["training.checkpoint_every_steps"] == 1000
+    for name in ("base", "multi30k", "tiny"):
+        for number in (5, 10):
+            config = _config(name)
+            config.update_from_flattened_dict(_changes(config, "averaging", str(number)))
+            training = config.training
+            assert training.checkpoint_every_steps * number <= training.steps / 10
+
+
 def test_answers_that_a_base_has_no_room_for_are_left_out_with_the_reason():
     config = _config("tiny")
     config.data.max_length = 500
@@ -135,5 +145,5 @@ def test_answers_that_a_base_has_no_room_for_are_left_out_with_the_reason():
     left_out = dict(TABLE.rows(config).left_out)
     assert "no room for a sentence of data.max_length=500" in left_out["batch=an_eighth"]
     assert "warm-up would be 6 of 4 steps" in left_out["schedule=t2t"]
-    assert "4 steps leave no 5 checkpoints" in left_out["averaging=5"]
+    assert "4 steps leave no 5 checkpoints in their last tenth" in left_out["averaging=5"]
     assert left_out["t2t_head"] == left_out["schedule=t2t"]

@@ -97,9 +97,8 @@ def test_a_changed_config_is_refused_and_says_what_differs(tmp_path):
     changed.training.steps = 777
     with pytest.raises(ValueError, match=r"base/seed-0.*training\.steps is \d+ there, 777 now"):
         runs.prepare_runs(TABLE, ROWS, changed, 1, tmp_path / "work")
-    assert (
-        json.loads((directories[0] / "run.json").read_text())["config"]["training"]["steps"] != 77
-    )
+    kept = json.loads((directories[0] / "run.json").read_text())["config"]["training"]["steps"]
+    assert kept == CONFIG.training.steps
     assert not (tmp_path / "work/quickstart/one_head").exists()
     # A record alone tells too.
     (directories[0] / "run.json").rename(directories[0] / "record.json")

@@ -71,7 +71,32 @@ def test_a_base_without_room_for_another_depth_says_so():
 
 def test_recurrent_models_translate_only():
     left_out = dict(recurrent.TABLE.rows(language_model.get_config()).left_out)
-    assert "data.task='translation', not packed" in left_out["gru"]
+    assert "takes the place of an encoder-decoder" in left_out["gru"]
+
+
+def test_depth_is_of_an_encoder_and_a_decoder():
+    one_sided = tiny.get_config()
+    one_sided.model.num_encoder_layers = 0
+    for config in (language_model.get_config(), one_sided):
+        rows = depth.TABLE.rows(config)
+        assert [row.name for row in rows.rows] == ["base"]
+        assert "an encoder and a decoder" in rows.left_out[0].reason
+
+
+def test_recurrent_models_make_up_for_learned_positions():
+    learned = tiny.get_config()
+    learned.model.positions = "learned"
+    for row in recurrent.TABLE.rows(learned).rows:
+        ours = num_params(row.config(learned))
+        assert ours == pytest.approx(num_params(learned), rel=0.02), row.name
+
+
+def test_rotary_heads_have_an_even_width():
+    rotary = tiny.get_config()
+    rotary.model.positions = "rotary"
+    rows = heads.TABLE.rows(rotary)
+    assert all(row.config(rotary).model.d_k % 2 == 0 for row in rows.rows)
+    assert [name for name, _ in rows.left_out] == ["heads=128"]
 
 
 def test_table_2_averages_and_knows_the_papers_bleu_by_language():

@@ -95,6 +95,10 @@ def _command(*arguments: str) -> subprocess.CompletedProcess:
         (["table3"], "--base is needed"),
         (["table3", "--base=configs/tiny.py", "--dry_run", "--slurm=time=9"], "--slurm is for"),
         (["table3", "--base=configs/absent.py", "--dry_run"], "configs/absent.py"),
+        (
+            ["heads", "--base=configs/language_model.py", "--samples=2", "--workdir=absent"],
+            "this base does not translate",
+        ),
     ],
 )
 def test_a_mistyped_command_ends_in_a_sentence(arguments, sentence):
@@ -108,7 +112,7 @@ def test_overrides_reach_the_rows_and_help_shows_the_commands():
     flags = ["--base=configs/tiny.py", "--base.model.num_heads=8", "--dry_run", "--rows=A.*"]
     assert "A.h=32" in _command("experiments.sweep", "table3", *flags).stdout
     shown = _command("experiments.sweep", "--help").stdout
-    assert "--rows='A.*,E.*'" in shown and "--[no]dry_run" in shown
+    assert "--rows='base,A.*'" in shown and "--[no]dry_run" in shown
 
 
 def test_the_quickstart_command_is_the_sweep_of_its_table():

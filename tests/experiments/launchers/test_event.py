@@ -15,6 +15,13 @@ def test_a_record_that_does_not_contradict_its_run_is_the_end(tmp_path, of_recor
     assert event.ended(tmp_path, 1.0, 0).kind == "finished"
 
 
+def test_the_files_of_a_run_that_another_command_does_are_left_alone(tmp_path):
+    write_json(tmp_path / "running.json", {"pid": 1})
+    end = event.ended(tmp_path, 1.0, event.IS_TAKEN)
+    assert (end.kind, end.reason) == ("failed", "another command works on it")
+    assert [path.name for path in tmp_path.iterdir()] == ["running.json"]
+
+
 def test_a_record_of_another_config_is_no_end_of_this_run(tmp_path):
     write_json(tmp_path / "run.json", {"config": CONFIG})
     write_json(tmp_path / "record.json", {"config": CONFIG | {"training": {"steps": 7}}})
