@@ -134,7 +134,8 @@ def _train(
     summary = summaries[0]
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
     seeds = f" of {len(workdirs)} seeds" if len(workdirs) > 1 else ""
-    hosts.log(f"trained {summary.steps:,} steps{seeds} in {summary.seconds:,.0f} s{early}")
+    seconds = sum(each.seconds for each in summaries)
+    hosts.log(f"trained {summary.steps:,} steps{seeds} in {seconds:,.0f} s{early}")
 
 
 @contextlib.contextmanager
@@ -159,12 +160,9 @@ def _checkpoints(
 def _record(summaries: Mapping[Path, loop.Summary], facts: Mapping[str, Any]) -> None:
     """Writes `training.json` of every seed, by its directory."""
     for workdir, summary in summaries.items():
-        own = {
-            "seconds": summary.seconds / len(summaries),  # the share of each seed
-            "seeds_together": len(summaries),
-        }
+        together = {"seeds_together": len(summaries)}
         if hosts.is_first():
-            write_json(workdir / "training.json", {**summary._asdict(), **own, **facts})
+            write_json(workdir / "training.json", {**summary._asdict(), **together, **facts})
     hosts.wait("the run is recorded")
 
 

@@ -41,7 +41,7 @@ class Summary(NamedTuple):
 
     steps: int
     target_tokens: int  # seen in training, without padding
-    seconds: float  # in the loop, evaluation and compilation included
+    seconds: float  # in the loop, evaluation and compilation included; with other seeds its share
     stopped_early: bool
 
 
@@ -79,7 +79,7 @@ def train(
         Progress("train", config.steps, step) as progress,
     ):
         files = [stack.enter_context(MetricsFile(workdir, step)) for workdir in workdirs]
-        clocks = [_Clock(file.entries) for file in files]
+        clocks = [_Clock(file.entries, len(files)) for file in files]
         first, seconds_before = step, clocks[0].seconds
         window = _Window()
         batches = feed(step, config.steps)
@@ -124,22 +124,38 @@ def train(
                 raise Stopped(f"stopped after step {step}; the same command goes on from there")
         checkpoints.save(state)
     return [
-        Summary(step, clock.target_tokens, clock.seconds, step < config.steps) for clock in clocks
+        Summary(step, clock.target_tokens, clock.share, step < config.steps) for clock in clocks
     ]
 
 
 class _Clock:
     """Seconds and target tokens of a run, counted on from what its metrics file says."""
 
-    def __init__(self, entries: list[dict]) -> None:
+    def __init__(self, entries: list[dict], num_together: int) -> None:
         last = next((entry for entry in reversed(entries) if "target_tokens" in entry), {})
         self.target_tokens = int(last.get("target_tokens", 0))
         self._seconds_before = float(entries[-1]["seconds"]) if entries else 0.0
+        self._share_before = self._seconds_before
+        if entries:
+            self._share_before = float(entries[-1].get("seconds_share", self._seconds_before))
+        self._num_together = num_together
         self._started = time.monotonic()
 
     @property
     def seconds(self) -> float:
+        """In the loop, over all the times it was started."""
         return self._seconds_before + time.monotonic() - self._started
+
+    @property
+    def share(self) -> float:
+        """Of these the run's own, where several seeds are or were trained together."""
+        return self._share_before + (time.monotonic() - self._started) / self._num_together
+
+    def times(self) -> dict[str, float]:
+        """What an entry says of them; the share where it is another."""
+        if self._num_together == 1 and self._share_before == self._seconds_before:
+            return {"seconds": self.seconds}
+        return {"seconds": self.seconds, "seconds_share": self.share}
 
 
 class _Window:
@@ -173,7 +189,7 @@ class _Window:
                     "learning_rate": learning_rate,
                     "target_tokens_per_second": tokens / seconds,
                     "target_tokens": clock.target_tokens,
-                    "seconds": clock.seconds,
+                    **clock.times(),
                 }
             )
         self._metrics = []
@@ -206,7 +222,7 @@ def _dev_entry(step: int, total: Metrics, clock: _Clock) -> dict:
         "loss": float(total.loss / total.tokens),
         "perplexity": perplexity(total),
         "accuracy": float(total.correct / total.tokens),
-        "seconds": clock.seconds,
+        **clock.times(),
     }
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from t2t_jax.data.batches import Batch
 from t2t_jax.model.language_model import LanguageModel
+from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.loop import Stopped, train
 from t2t_jax.training.loss import Metrics, make_loss_fn, sum_of
@@ -233,6 +234,24 @@ def test_a_checkpoint_of_another_model_is_refused(run, tmp_path):
         wider = jax.tree.map(lambda leaf: np.zeros((*leaf.shape, 2)), run.initial.params)
         with pytest.raises(ValueError, match="does not fit this model"):
             checkpoints.restore_params(wider)
+
+
+def test_a_seed_has_its_share_of_the_seconds_whoever_it_is_trained_with(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(loop.time, "monotonic", lambda: now)
+
+    def entry(before, num_together, seconds):
+        nonlocal now
+        clock = loop._Clock(before, num_together)
+        now += seconds
+        return clock.times() | {"target_tokens": 1}
+
+    alone = entry([], 1, 10.0)
+    assert alone == {"seconds": 10.0, "target_tokens": 1}
+    with_others = entry([alone], 3, 6.0)
+    assert (with_others["seconds"], with_others["seconds_share"]) == (16.0, 12.0)
+    alone_again = entry([alone, with_others], 1, 4.0)
+    assert (alone_again["seconds"], alone_again["seconds_share"]) == (20.0, 16.0)
 
 
 def test_a_line_cut_by_a_kill_is_left_out(tmp_path):
