@@ -9,8 +9,9 @@ import jax
 import pytest
 
 from configs import tiny
-from experiments import quickstart, record, run
+from experiments import presence, quickstart, record, run
 from experiments.ablation import flat
+from experiments.launchers import event
 from t2t_jax.training.loop import Stopped
 
 TRAINING = {
@@ -54,6 +55,22 @@ def directory(tmp_path):
     prepared = record.make_run(quickstart.TABLE, row, config, seed=3)
     record.write_run(tmp_path / prepared.directory, prepared)
     return tmp_path / prepared.directory
+
+
+def test_a_run_that_another_process_does_has_an_exit_code_of_its_own(
+    monkeypatch, directory, capsys
+):
+    def is_taken(*_):
+        raise presence.IsTakenError("process 7 works on the run")
+
+    monkeypatch.setattr(run, "_run_all", is_taken)
+    monkeypatch.setattr(run, "_keep_compiled", lambda cache: None)
+    monkeypatch.setattr(run.flags, "FLAGS", types.SimpleNamespace(together=False))
+    with pytest.raises(SystemExit) as stop:
+        run.main(["run", str(directory)])
+    assert stop.value.code == event.IS_TAKEN
+    assert capsys.readouterr().err == "run: process 7 works on the run\n"
+    assert not (directory / "failure.json").exists()
 
 
 def test_the_record_says_all_that_a_table_needs(verbs, directory):
