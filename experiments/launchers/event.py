@@ -19,6 +19,7 @@ COMMAND = (sys.executable, "-m", "experiments.run")
 TOGETHER = "--together"  # at the end of a command that does all seeds of the directory's row
 
 IS_TAKEN = os.EX_TEMPFAIL  # exit code of a run that another process does already
+TAKEN = "another command works on it"  # the reason of such an event; that command's are the files
 _STOPPED = 130  # exit code of a run that was asked to stop and saved its state
 
 
@@ -57,8 +58,8 @@ def start_event(
 
 def ended(directory: Path, seconds: float, exit_code: int) -> Event:
     """What became of the run whose process has ended; a failure leaves `failure.json`."""
-    if exit_code == IS_TAKEN:  # whose files these are
-        return Event(directory, "failed", seconds, "another command works on it")
+    if exit_code == IS_TAKEN:
+        return Event(directory, "failed", seconds, TAKEN)
     presence.clear(directory)
     if exit_code == 0 and (directory / record.RECORD_FILE).exists():
         if contradiction := _contradiction(directory):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import presence, record
-from experiments.launchers.event import COMMAND, TOGETHER, Event, Launch, ended, failed
+from experiments.launchers.event import COMMAND, TAKEN, TOGETHER, Event, Launch, ended, failed
 
 
 def together(launch: Any) -> Launch:
@@ -33,6 +33,8 @@ def _of(directory: Path, event: Event) -> Event:
         return event._replace(directory=directory)
     if (directory / record.RECORD_FILE).exists():
         return ended(directory, event.seconds, 0)
+    if event.reason == TAKEN:
+        return event._replace(directory=directory)
     presence.clear(directory)
     reason = event.reason or f"the run of its row ended without its {record.RECORD_FILE}"
     return failed(directory, event.seconds, reason)

@@ -6,7 +6,7 @@ import types
 import pytest
 
 from configs import multi30k
-from experiments.launchers import local, options, ray, tpu_vm
+from experiments.launchers import event, local, options, ray, tpu_vm
 from experiments.launchers.event import Event
 from experiments.launchers.together import together
 
@@ -76,6 +76,23 @@ def test_seeds_of_a_row_are_given_to_one_process(tmp_path):
         ("seed-0", "failed", "no reason"),
         ("seed-1", "finished", ""),
     ]
+
+
+def test_seeds_that_another_command_trains_are_left_alone(tmp_path):
+    directories = [tmp_path / "row" / seed for seed in ("seed-0", "seed-1")]
+    for directory in directories:
+        directory.mkdir(parents=True)
+        (directory / "running.json").write_text("{}")
+
+    def launch(directories, command):
+        yield event.ended(directories[0], 1.0, event.IS_TAKEN)
+
+    events = list(together(launch)(directories))
+    assert [(one.directory, one.kind, one.reason) for one in events] == [
+        (directory, "failed", event.TAKEN) for directory in directories
+    ]
+    for directory in directories:
+        assert [path.name for path in directory.iterdir()] == ["running.json"]
 
 
 def test_a_slice_takes_no_seeds_together(monkeypatch):
