@@ -80,16 +80,15 @@ def compare(workdir: Path, kept: Path) -> list[Agreement]:
     """Every number of the rows that both have, by table, row and measure.
 
     Raises:
-      ValueError: they have no row in common, or their base configs or data differ.
+      ValueError: they have no row in common, or the configs or data of a row differ.
     """
-    before = _by_row(kept)
+    before, now = _by_row(kept), _by_row(workdir)
     pairs = []
-    for place, leaves in _by_row(workdir).items():
-        its_kept = before.get(place, [])
-        for leaf in (*its_kept, *leaves) if its_kept else ():
-            _check_same_base(leaf, its_kept[0])
+    for place in (place for place in now if place in before):
+        for leaf in (*before[place], *now[place]):
+            _check_same_row(leaf, before[place][0])
         for measure in MEASURES:
-            sides = values_of(measure, its_kept), values_of(measure, leaves)
+            sides = [values_of(measure, one_of_each(side[place])) for side in (before, now)]
             if all(sides):
                 pairs.append((place[1], measure, *sides))
     if not pairs:
@@ -136,19 +135,16 @@ def not_compared(workdir: Path, kept: Path) -> tuple[list[str], list[str]]:
 
 
 def _by_row(workdir: Path) -> dict[tuple[str, str], list[Leaf]]:
-    by_table: dict[str, list[Leaf]] = {}
-    for leaf in read_leaves(workdir):
-        by_table.setdefault(leaf.run.table, []).append(leaf)
+    """The finished runs by table and row."""
     found: dict[tuple[str, str], list[Leaf]] = {}
-    for table, leaves in by_table.items():
-        for leaf in one_of_each(leaves):
-            if leaf.record is not None:
-                found.setdefault((table, leaf.run.row), []).append(leaf)
+    for leaf in read_leaves(workdir):
+        if leaf.record is not None:
+            found.setdefault((leaf.run.table, leaf.run.row), []).append(leaf)
     return found
 
 
-def _check_same_base(one: Leaf, other: Leaf) -> None:
-    here, there = (record.settings(leaf.run.base) for leaf in (one, other))
+def _check_same_row(one: Leaf, other: Leaf) -> None:
+    here, there = (record.settings(leaf.run.config) for leaf in (one, other))
     # A key that one of them lacks is of another version, and a directory of another machine.
     differences = [
         f"{key} {value!r} there, {here[key]!r} here"
@@ -156,7 +152,7 @@ def _check_same_base(one: Leaf, other: Leaf) -> None:
         if key in here and here[key] != value and key != "data.directory"
     ]
     if differences:
-        raise ValueError(f"the base configs differ: {'; '.join(differences)}")
+        raise ValueError(f"row {one.run.row} has another config: {'; '.join(differences)}")
     this, that = ((leaf.record or {}).get("data_fingerprint") for leaf in (one, other))
     if this != that:
         raise ValueError(f"row {one.run.row} is of other data: {that} there, {this} here")

@@ -63,8 +63,23 @@ def test_a_mean_outside_of_what_was_kept_is_told(tmp_path, kept, bleus, is_insid
 def test_another_base_is_refused(tmp_path, kept):
     config = sweeps.CONFIG.copy_and_resolve_references()
     config.training.steps = 77
-    fakes.write_record(tmp_path / "w", sweeps.TABLE, config, "base", 0, perplexity=1.3, bleu=92.0)
-    with pytest.raises(ValueError, match="base configs differ: training.steps 1100 there, 77 here"):
+    # Beside runs of the base that was kept, of which the same seed is one.
+    for name, base in (("a", sweeps.CONFIG), ("b", config)):
+        fakes.write_record(
+            tmp_path / "w" / name, sweeps.TABLE, base, "base", 0, perplexity=1.3, bleu=92.0
+        )
+    with pytest.raises(ValueError, match="row base has another config: training.steps 1100 there"):
+        evidence.compare(tmp_path / "w", kept)
+
+
+def test_a_row_that_means_something_else_now_is_refused(tmp_path, kept):
+    directory = fakes.write_record(
+        tmp_path / "w", sweeps.TABLE, sweeps.CONFIG, "one_head", 0, perplexity=1.3, bleu=92.0
+    )
+    values = record.read_json(directory / record.RUN_FILE)
+    values["config"]["model"]["d_k"] = 64
+    record.write_json(directory / record.RUN_FILE, values)
+    with pytest.raises(ValueError, match="row one_head has another config: model.d_k 128 there"):
         evidence.compare(tmp_path / "w", kept)
 
 
