@@ -21,8 +21,14 @@ FAILURE_FILE = "failure.json"
 LOG_FILE = "log.txt"
 
 
-# Keys that say where a run is done and what with, not what it does.
-_WHERE = ("data.cache", "devices.")
+# Keys that say where a run is done, on what and in how many pieces, not what it does.
+_WHERE = (
+    "data.cache",
+    "devices.",
+    "training.log_every_steps",
+    "training.loss_chunk_tokens",
+    "training.microbatches",
+)
 
 
 class Run(NamedTuple):
@@ -58,11 +64,14 @@ def make_run(table: Table, row: Row, base: ConfigDict, seed: int) -> Run:
 def write_run(directory: Path, run: Run) -> None:
     """Writes `run.json`; a run that is already there must be the same one.
 
+    It may go on elsewhere and in other pieces; one that is finished keeps what it was done with.
+
     Raises:
       ValueError: the directory holds a run with another config; says what differs.
     """
     check_same_run(directory, run)
-    write_json(directory / RUN_FILE, {"format": FORMAT} | run._asdict())
+    if not (directory / RECORD_FILE).exists() or not (directory / RUN_FILE).exists():
+        write_json(directory / RUN_FILE, {"format": FORMAT} | run._asdict())
 
 
 def check_same_run(directory: Path, run: Run) -> None:
@@ -107,13 +116,13 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def config_differences(old: dict, new: dict) -> list[tuple[str, Any, Any]]:
-    """(dotted key, old value, new value) wherever two configs differ."""
+    """(dotted key, old value, new value) wherever two configs do not do the same."""
     old_flat, new_flat = flat_dict(old), flat_dict(new)
     keys = dict.fromkeys([*old_flat, *new_flat])
     return [
         (key, old_flat.get(key), new_flat.get(key))
         for key in keys
-        if old_flat.get(key) != new_flat.get(key)
+        if old_flat.get(key) != new_flat.get(key) and not key.startswith(_WHERE)
     ]
 
 

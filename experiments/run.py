@@ -213,7 +213,7 @@ def _prepared_directory(table_name: str) -> Path:
     check_config(row.config(base), f"row {row.name}")
     seed = base.seed if values.seed is None else values.seed
     this_run = record.make_run(table, row, base, seed)
-    directory = Path(values.workdir) / this_run.directory
+    directory = Path(values.workdir).expanduser() / this_run.directory
     record.write_run(directory, this_run)
     return directory
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from configs import tiny
-from experiments import quickstart, runs
+from experiments import quickstart, record, runs
 from experiments.launchers import local
 from tests.experiments import pretended_run
 
@@ -104,6 +104,23 @@ def test_a_changed_config_is_refused_and_says_what_differs(tmp_path):
     (directories[0] / "run.json").rename(directories[0] / "record.json")
     with pytest.raises(ValueError, match="777 now"):
         runs.prepare_runs(TABLE, ROWS, changed, 1, tmp_path / "work")
+
+
+def test_what_is_not_finished_may_go_on_in_other_pieces(tmp_path, launch):
+    runs.do_runs(_prepared(tmp_path, "base"), launch, log=_silent)
+    _prepared(tmp_path, "learned_positions")
+    changed = tiny.get_config()
+    changed.training.microbatches = 2
+    changed.devices.tensor = 2
+    rows = ROWS.select("base,learned_positions")
+    directories = runs.prepare_runs(TABLE, rows, changed, 1, tmp_path / "work")
+    lines = []
+    assert runs.do_runs(directories, launch, log=lines.append) == 0
+    assert lines[0] == "2 runs, 1 of them finished before"
+    configs = [json.loads((path / "run.json").read_text())["config"] for path in directories]
+    assert [config["training"]["microbatches"] for config in configs] == [1, 2]
+    bases = [record.settings(record.read_run(path).base) for path in directories]
+    assert bases[0] == bases[1]  # and so they are rows of one table
 
 
 def test_a_value_no_section_allows_fails_before_anything_is_written(tmp_path):
