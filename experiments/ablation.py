@@ -138,6 +138,7 @@ class Table(NamedTuple):
 
         Raises:
           KeyError, TypeError: see `Row.config`.
+          ValueError: two rows of different configs have one name.
         """
         rows: list[Row] = []
         left_out: list[LeftOut] = []
@@ -155,6 +156,8 @@ class Table(NamedTuple):
                     reason = f"{entry.note}: {reason}"
                 left_out.append(LeftOut(entry.name, reason))
                 continue
+            if entry.name in seen:
+                raise ValueError(f"table {self.name} has two rows that are called {entry.name}")
             seen[entry.name] = config
             rows.append(entry if has_paper_base else entry._replace(paper=None))
         return Rows(rows, left_out)

@@ -65,6 +65,12 @@ def test_a_row_that_repeats_another_is_left_out_and_says_which():
     assert "same as other" in dict(rows.left_out)["again"]
 
 
+def test_two_rows_of_one_name_are_refused():
+    rows = [Row("a", {"model.d_ff": 64}), Row("a", {"model.d_ff": 128})]
+    with pytest.raises(ValueError, match="table t has two rows that are called a"):
+        Table("t", "", lambda base: rows).rows(tiny.get_config())
+
+
 def test_patterns_choose_rows_in_the_tables_order():
     names = ["base", "A.h=1", "A.h=16", "B.d_k=16", "E.learned"]
     rows = _table(*(Row(name, {"seed": 100 + i}) for i, name in enumerate(names))).rows(CONFIG)
