@@ -49,7 +49,7 @@ _NUMBER_OPTIONS = frozenset(
 class _Followed(NamedTuple):
     directory: Path
     job: Any
-    since: float
+    since: float  # when this command began to follow it
     sign: presence.Sign | None = None
 
 
@@ -228,6 +228,8 @@ def _job_of(directory: Path, job_file: Path) -> Any:
 
 def _end(one: _Followed) -> Event:
     seconds = time.monotonic() - one.since
+    if one.sign is not None:
+        seconds = time.time() - one.sign.started
     if (one.directory / record.RECORD_FILE).exists():
         return ended(one.directory, seconds, 0)
     if not one.job.paths.result_pickle.exists():

@@ -314,6 +314,8 @@ def _code() -> Iterator[_Code]:
     with tempfile.TemporaryDirectory() as directory:
         archive = Path(directory) / _ARCHIVE
         _git("archive", "--format=tar.gz", "--prefix=t2t_jax/", f"--output={archive}", "HEAD")
+        if not archive.exists():
+            raise ValueError(f"git could make no archive of the commit {commit} in {directory}")
         yield _Code(archive, commit)
 
 

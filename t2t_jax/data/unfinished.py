@@ -137,11 +137,6 @@ def finish(directory: Path, final: Path) -> None:
         (final / _JOURNAL).unlink()
 
 
-def finished_files(directory: Path) -> list[Path]:
-    """What will stay of an unfinished directory."""
-    return sorted(file for file in directory.iterdir() if file.name != _JOURNAL)
-
-
 def write_whole(file: Path, content: bytes) -> None:
     """Writes a file that is never there by half.
 
