@@ -22,9 +22,10 @@ WELCH, BOOTSTRAP = "Welch", "bootstrap"
 class Effect(NamedTuple):
     """A row against the base row, in one measure."""
 
-    difference: float  # of the means, in the unit of the table
+    # Of the means, in the unit of the table; by a bootstrap, of two runs of one seed.
+    difference: float
     test: str = ""  # WELCH | BOOTSTRAP | "" for none
-    # Of the logarithms where the measure says so; by a bootstrap, of two runs of one seed.
+    # Of the logarithms where the measure says so.
     comparison: Comparison | None = None
     corrected_p: float | None = None  # over the rows of the table
 
@@ -62,7 +63,7 @@ def _effect(measure: Measure, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> E
     has_one_seed = min(len(here), len(there)) == 1
     if measure.is_bleu and has_one_seed:
         if (comparison := _bootstrap(measure.split, leaves, base)) is not None:
-            return Effect(difference, BOOTSTRAP, comparison)
+            return Effect(comparison.difference, BOOTSTRAP, comparison)
     return Effect(difference)
 
 

@@ -23,10 +23,13 @@ class Measure(NamedTuple):
     factor: float = 1.0  # from the record's unit to that of the table
     is_logarithmic: bool = False  # whether its logarithm is what is compared
     is_bleu: bool = False  # and so can be made anew from the counts of any sentences
+    unless: str = ""  # a score of the split that takes its place where it was measured
 
     def value(self, record: dict[str, Any]) -> float | None:
         """The number in a record; None where it was not measured."""
         found: Any = record.get("scores", {}).get(self.split, {})
+        if self.unless in found:
+            return None
         for key in self.keys:
             found = found.get(key) if isinstance(found, dict) else None
         return None if found is None else self.factor * found
@@ -44,11 +47,21 @@ PERPLEXITY = Measure(
 DEV_BLEU = Measure("dev_bleu", "BLEU (dev)", "dev BLEU", "dev", ("bleu",), 1, is_bleu=True)
 TEST_BLEU = Measure("test_bleu", "BLEU (test)", "BLEU", "test", ("bleu",), 1, is_bleu=True)
 LONG_BLEU = Measure("long_bleu", "BLEU (long)", "long BLEU", "long", ("bleu",), 1, is_bleu=True)
+ACCURACY = Measure(
+    "test_accuracy",
+    "accuracy (test, %)",
+    "accuracy",
+    "test",
+    ("accuracy",),
+    1,
+    factor=100.0,
+    unless="bleu",
+)
 PROBES = tuple(
     Measure(f"probe_{kind}", f"{kind} (%)", f"{kind} probes", "test", ("probes", kind), 1, 1, 100.0)
     for kind in ("order", "pronoun", "sense")
 )
-MEASURES = (PERPLEXITY, DEV_BLEU, TEST_BLEU, LONG_BLEU, *PROBES)
+MEASURES = (PERPLEXITY, DEV_BLEU, TEST_BLEU, LONG_BLEU, ACCURACY, *PROBES)
 
 
 def reported(paper: Score | None, measure: Measure) -> float | None:

@@ -8,17 +8,26 @@ from experiments import record, tables
 from experiments.commands import config_file
 from experiments.effects import BOOTSTRAP, WELCH, Effect
 from experiments.leaves import Leaf, records_of
+from experiments.measures import ACCURACY
 
 # Keys on which the scores of a translation model do not depend.
 _OF_NO_MATTER = (
     *("seed", "data.directory", "data.cache", "devices.*"),
-    *("data.corpus_seed", "data.train_pairs", "data.packed_length", "data.mask_rate"),
+    *("data.corpus_seed", "data.train_pairs", "data.mask_rate"),
     *("model.pool*", "model.num_classes", "model.re[lc]*", "model.rematerialise"),
-    *("training.*_every_steps", "training.keep_checkpoints", "training.loss_chunk_tokens"),
-    *("training.microbatches", "training.peak_learning_rate"),
+    *("training.log_every_steps", "training.keep_checkpoints"),
+    *("training.microbatches", "training.loss_chunk_tokens"),
     *("decoding.n_best", "decoding.tokens_per_batch"),
     *("evaluation.bleu_on_*", "evaluation.num_probes"),
 )
+
+# Keys on which they do not depend as long as another key has this value.
+_OF_NO_MATTER_WITH = {
+    "data.packed_length": ("data.batching", "bucketed"),
+    "training.peak_learning_rate": ("training.schedule", "paper"),
+    "training.evaluate_every_steps": ("training.patience", 0),
+    "training.checkpoint_every_steps": ("decoding.average_checkpoints", 1),
+}
 
 # Beside a difference that is taken as real.
 MARK = "*"
@@ -40,6 +49,7 @@ def notes(
         "include compilation, which is short where an earlier run has left what it compiled.",
         *_tests([effect for by_row in effects.values() for effect in by_row.values()]),
         *_bootstrapped(effects),
+        *([_ACCURACY] if any(ACCURACY.value(values) is not None for values in records) else []),
         *([_PROBES] if any(map(_has_probes, records)) else []),
     ]
     facts = [
@@ -90,11 +100,16 @@ def _bootstrapped(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:
         return []
     which = f" ({', '.join(sorted(rows[BOOTSTRAP]))})" if rows[WELCH] else ""
     return [
-        f"A bootstrap over sentences{which} compares two runs of the same seed. It knows nothing "
-        "of the noise between seeds, which may be larger: two seeds or more are worth more than it."
+        f"A bootstrap over sentences{which} compares two runs of the same seed, and so does the "
+        "difference beside it. It knows nothing of the noise between seeds, which may be larger: "
+        "two seeds or more are worth more than it."
     ]
 
 
+_ACCURACY = (
+    "accuracy: share of the tokens to be predicted that are guessed right; of a classifier, of its "
+    "sentences, and PPL is per sentence."
+)
 _PROBES = (
     "order, pronoun, sense: probes, how often the right translation is likelier than one that is "
     "wrong in this alone; guessing gives 50 %."
@@ -142,6 +157,13 @@ def _one_or_mixed(plural: str, label: str, found: Sequence[tuple[str, str | None
     return [f"{head}: {'; '.join(parts)}."]
 
 
+def _matters(key: str, base: Mapping[str, Any]) -> bool:
+    if key in _OF_NO_MATTER_WITH:
+        other, value = _OF_NO_MATTER_WITH[key]
+        return base.get(other, value) != value
+    return not any(fnmatch(key, pattern) for pattern in _OF_NO_MATTER)
+
+
 def _paper_note(table_name: str, base: dict[str, Any]) -> str:
     """Where else the base departs from that of the paper, beside the model that it shares."""
     table = tables.find_table(table_name)
@@ -149,8 +171,7 @@ def _paper_note(table_name: str, base: dict[str, Any]) -> str:
     differences = [
         f"{key.partition('.')[2]}={here[key]} (configs/base.py: {value})"
         for key, value in config_file("base").items()
-        if not any(fnmatch(key, pattern) for pattern in _OF_NO_MATTER)
-        and here.get(key, value) != value
+        if here.get(key, value) != value and _matters(key, here)
     ]
     where = f"The paper's PPL and BLEU are of {table.paper_test}, BLEU by its own script"
     if not differences:

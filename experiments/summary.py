@@ -17,6 +17,7 @@ from experiments.commands import sweep_command
 from experiments.effects import BOOTSTRAP, Effect, effects
 from experiments.leaves import Leaf, one_of_each, read_leaves, records_of
 from experiments.measures import (
+    ACCURACY,
     DEV_BLEU,
     MEASURES,
     PERPLEXITY,
@@ -184,10 +185,10 @@ def _row_summary(row: Row, leaves: list[Leaf], its_effects: Mapping[str, Effect]
 
 
 def _verdict(found: Mapping[str, Effect], num_seeds: int) -> str:
-    """What the tests say of perplexity and BLEU: "PPL worse; BLEU within noise at 3 seeds"."""
+    """What the tests say of perplexity and score: "PPL worse; BLEU within noise at 3 seeds"."""
     bleu = TEST_BLEU if TEST_BLEU.name in found else DEV_BLEU
     measures_by_verdict: dict[str, list[str]] = {}
-    for measure in (PERPLEXITY, bleu):
+    for measure in (PERPLEXITY, bleu, ACCURACY):
         if measure.name in found:
             verdict = _outcome(found[measure.name], measure, num_seeds)
             measures_by_verdict.setdefault(verdict, []).append(measure.short)

@@ -5,7 +5,15 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from experiments.measures import DEV_BLEU, LONG_BLEU, PERPLEXITY, TEST_BLEU, Measure, reported
+from experiments.measures import (
+    ACCURACY,
+    DEV_BLEU,
+    LONG_BLEU,
+    PERPLEXITY,
+    TEST_BLEU,
+    Measure,
+    reported,
+)
 from experiments.summary import RowSummary, TableSummary
 
 # A row so many times as far away as the rows usually are would press all others together: the
@@ -44,7 +52,8 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
     """A panel for each table that has a base row and another."""
     made = []
     for table in found:
-        forests = [forest(table, measure) for measure in (_bleu(table), LONG_BLEU, PERPLEXITY)]
+        measures = (_bleu(table), LONG_BLEU, ACCURACY, PERPLEXITY)
+        forests = [forest(table, measure) for measure in measures]
         forests = [each for each in forests if each.points]
         named = {point.row for each in forests for point in each.points}
         rows = [(row.name, row.group) for row in table.rows if row.name in named]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from experiments.measures import (
+    ACCURACY,
     DEV_BLEU,
     LONG_BLEU,
     PERPLEXITY,
@@ -66,6 +67,7 @@ def _all_columns(table: TableSummary) -> Iterator[Column]:
     if paper:
         yield from _of_the_paper(table, TEST_BLEU, "paper BLEU (test)", "paper ΔBLEU (test)")
     yield from _mean_and_difference(LONG_BLEU, "ΔBLEU (long)")
+    yield from _mean_and_difference(ACCURACY, "Δaccuracy")
     for probe in PROBES:
         yield Column(probe.title, _mean_cell(probe, is_marked=True))
     yield Column("seconds", lambda row: Cell(_plain(row.seconds, 0)))

@@ -8,6 +8,7 @@ import pytest
 from configs import base, tiny
 from experiments import record, table3
 from experiments.measures import PERPLEXITY, Mean, mean
+from experiments.rendering.markdown import markdown
 from experiments.summary import RowSummary, summaries
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
@@ -160,6 +161,8 @@ def test_departures_from_the_papers_recipe_are_said(tmp_path):
         ("training.patience", 3, "patience=3 (configs/base.py: 0)"),
         ("evaluation.bleu_lowercase", True, "bleu_lowercase=True (configs/base.py: False)"),
         ("training.log_every_steps", 3, "BLEU by its own script."),
+        ("training.checkpoint_every_steps", 3, "BLEU by its own script."),
+        ("decoding.average_checkpoints", 3, "average_checkpoints=3 (configs/base.py: 1)"),
         ("model.family", "recurrent", None),  # nothing of the paper's
         ("model.num_self_attentions", 2, None),
     ],
@@ -171,6 +174,29 @@ def test_whatever_sets_a_base_apart_from_the_papers_is_said(tmp_path, key, value
     [table] = summaries(tmp_path)
     assert table.has_paper_base == (note is not None)
     assert note is None or note in table.notes[-1]
+
+
+def test_a_key_that_another_one_puts_to_use_is_said(tmp_path):
+    other = base.get_config()
+    other.training.schedule = "linear"
+    other.training.peak_learning_rate = 0.002
+    fakes.write_record(tmp_path, table3.TABLE, other, "base", 0, perplexity=5.0, bleu=25.0)
+    [table] = summaries(tmp_path)
+    assert "peak_learning_rate=0.002" in table.notes[-1]
+
+
+def test_a_classifier_is_told_by_its_accuracy(tmp_path):
+    for row, shares in (("base", (0.5, 0.51)), ("one_head", (0.99, 1.0))):
+        for seed, share in enumerate(shares):
+            scores = {"dev": {"perplexity": 1.5}, "test": {"perplexity": 1.4, "accuracy": share}}
+            fakes.write_record(
+                tmp_path, TABLE, CONFIG, row, seed, perplexity=1.5, bleu=0.0, scores=scores
+            )
+    [table] = summaries(tmp_path)
+    text = markdown([table])
+    assert "accuracy (test, %)" in text and "BLEU (test)" not in text
+    assert "+49.0 *" in text and "accuracy better" in text
+    assert any(note.startswith("accuracy: share of the tokens") for note in table.notes)
 
 
 def test_failed_missing_and_unasked_rows_are_listed(workdir):
