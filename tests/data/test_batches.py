@@ -193,6 +193,20 @@ def test_a_mistake_is_told(changes, message):
         batches_of([(20, 3), (3, 4)], **changes)
 
 
+def test_the_largest_shape_may_get_no_pair():
+    # The longest source and the longest target are in pairs of their own, of which none is over.
+    lengths = [(2, 10)] * 8 + [(10, 2)] * 8
+    batches = batches_of(
+        lengths,
+        source_tokens_per_batch=80,
+        target_tokens_per_batch=80,
+        num_buckets=3,
+        row_multiple=8,
+    )
+    made = epoch_of(batches, 0)
+    assert sorted(itertools.chain.from_iterable(map(rows_of, made))) == all_pairs(split_of(lengths))
+
+
 def test_exactly_enough_tokens_for_the_longest_pair_are_enough():
     batches = batches_of([(20, 3), (3, 4)], source_tokens_per_batch=40, target_tokens_per_batch=8)
     assert batches.shapes == ((2, 20, 4),)
