@@ -77,8 +77,9 @@ class Checkpoints:
         self._manager.wait_until_finished()
 
     def delete(self, step: int) -> None:
-        """Removes the checkpoint of `step`, if there is one."""
+        """Removes the checkpoint of `step`, if there is one, when later ones are written."""
         if step in self._manager.all_steps():
+            self.wait()
             self._manager.delete(step)
 
     def restore_last(self, template: TrainState) -> TrainState | None:
@@ -163,7 +164,8 @@ class CheckpointsOfSeeds:
             checkpoints.wait()
 
     def delete(self, step: int) -> None:
-        """Removes the checkpoints of `step`, if there are any."""
+        """Removes the checkpoints of `step`, if there are any, when later ones are written."""
+        self.wait()
         for checkpoints in self._of_seeds:
             checkpoints.delete(step)
 

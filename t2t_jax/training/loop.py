@@ -65,12 +65,10 @@ def train(
     Raises:
       Stopped: on SIGTERM or SIGINT, after a checkpoint was written.
       FloatingPointError: the loss is not a number any more.
-      ValueError: the run has more steps already than `config` wants, or several runs cannot be
-        trained together, as they have not come equally far or have patience of their own.
+      ValueError: several runs cannot be trained together, as they have not come equally far or
+        have patience of their own.
     """
     step = _common_step(state)
-    if step > config.steps:
-        raise ValueError(f"the run has {step} steps already, training.steps={config.steps} is less")
     if len(workdirs) > 1 and config.patience > 0:
         raise ValueError(f"training.patience={config.patience}: seeds that may stop train alone")
     with (
@@ -81,6 +79,7 @@ def train(
         files = [stack.enter_context(MetricsFile(workdir, step)) for workdir in workdirs]
         clocks = [_Clock(file.entries, len(files)) for file in files]
         first, seconds_before = step, clocks[0].seconds
+        stops = False
         window = _Window()
         batches = feed(step, config.steps)
         while step < config.steps and not _out_of_patience(files[0].entries, config.patience):
@@ -120,9 +119,11 @@ def train(
                     # what is averaged at the end is then the same as if it had not been.
                     checkpoints.delete(first)
             if stops:
-                checkpoints.wait()  # while a second request still finds its handler
-                raise Stopped(f"stopped after step {step}; the same command goes on from there")
+                break
         checkpoints.save(state)
+        checkpoints.wait()  # while another request to stop still finds its handler
+        if stops:
+            raise Stopped(f"stopped after step {step}; the same command goes on from there")
     return [
         Summary(step, clock.target_tokens, clock.share, step < config.steps) for clock in clocks
     ]

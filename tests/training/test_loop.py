@@ -7,6 +7,7 @@ import signal
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from t2t_jax.data.batches import Batch
@@ -98,6 +99,43 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_never_was(run, tmp_p
     ):
         assert never.steps[-2:] == stopped.steps[-2:]  # the same are averaged
     assert summary.target_tokens == expected_summary.target_tokens == 6 * 20
+
+
+def test_a_checkpoint_goes_only_when_its_successor_is_written(run, tmp_path, monkeypatch):
+    with pytest.raises(Stopped, match="stopped after step 1"):
+        run.train(tmp_path, feed=interrupting(0))
+    done = []
+
+    def recorded(name):
+        original = getattr(ocp.CheckpointManager, name)
+
+        def call(*arguments, **options):
+            result = original(*arguments, **options)
+            done.append(name)
+            return result
+
+        monkeypatch.setattr(ocp.CheckpointManager, name, call)
+
+    for name in ("save", "wait_until_finished", "delete"):
+        recorded(name)
+    run.train(tmp_path)
+    deleted = done.index("delete")
+    assert done[deleted - 2 : deleted] == ["save", "wait_until_finished"]
+
+
+def test_the_last_checkpoint_is_written_while_signals_still_find_their_handler(
+    run, tmp_path, monkeypatch
+):
+    before, seen = signal.getsignal(signal.SIGTERM), []
+    wait = Checkpoints.wait
+
+    def waits(checkpoints):
+        seen.append(signal.getsignal(signal.SIGTERM))
+        wait(checkpoints)
+
+    monkeypatch.setattr(Checkpoints, "wait", waits)
+    run.train(tmp_path)
+    assert seen and seen[-1] is not before
 
 
 def test_a_signal_while_dev_is_evaluated_loses_no_step(run, tmp_path):
