@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
@@ -375,5 +376,8 @@ def _put(array: Any, sharding: NamedSharding) -> jax.Array:
         return jax.device_put(array, sharding)
     if jax.process_count() == 1:
         return jax.device_put(array, sharding)
+    if isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        data = _put(jax.random.key_data(array), sharding)  # numpy knows no keys
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
     array = np.asarray(array)
     return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])

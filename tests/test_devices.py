@@ -62,6 +62,17 @@ def test_a_tree_is_whole_again_after_it_was_laid_out():
     jax.tree.map(np.testing.assert_array_equal, jax.device_get(laid_out), tree)
 
 
+def test_random_keys_are_laid_out_where_there_are_several_hosts_too(monkeypatch):
+    devices, keys = make_devices(), jax.random.split(jax.random.key(3), 16)
+
+    def laid_out():
+        return devices.compile_by_row(lambda _, keys: jax.vmap(jax.random.bits)(keys))(0, keys)
+
+    expected = laid_out()
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    np.testing.assert_array_equal(laid_out(), expected)
+
+
 def test_three_lines_tell_mesh_layout_and_bytes():
     params = parameter_shapes(Transformer(small(vocabulary_rows=2**16)))
     for wanted, share in (({}, 1), (dict(fsdp=4), 4)):
