@@ -4,6 +4,7 @@ Where both have two seeds or more, Welch's test over seeds; else, of BLEU, a pai
 the sentences that both translated. The p values of a measure are corrected over all rows (Holm).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -91,9 +92,15 @@ def _bootstrap(split: str, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> Comp
 
 
 def _sentences(leaf: Leaf, split: str) -> dict[str, Any] | None:
-    """What `t2t-jax score` left of every sentence; None of a run that is not finished."""
+    """What `t2t-jax score` left of every sentence, if it is of the translations on record."""
     path = leaf.directory / "scores" / f"{split}.sentences.json"
-    return read_json(path) if leaf.record is not None and path.exists() else None
+    if leaf.record is None or not path.exists():
+        return None
+    sentences = read_json(path)
+    bleu = leaf.record.get("scores", {}).get(split, {}).get("bleu")
+    # Somebody may have scored the run again, with another beam.
+    of_sentences = bleu_of(np.array(sentences["statistics"], np.int64).sum(0))
+    return sentences if bleu is not None and math.isclose(of_sentences, bleu) else None
 
 
 def _same_sentences(this: dict[str, Any], other: dict[str, Any]) -> bool:

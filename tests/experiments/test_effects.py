@@ -5,6 +5,7 @@ import math
 import pytest
 from scipy import stats
 
+from experiments import record
 from experiments.effects import BOOTSTRAP, WELCH, effects
 from experiments.leaves import read_leaves
 from experiments.measures import PERPLEXITY, TEST_BLEU
@@ -65,6 +66,16 @@ def test_of_several_seeds_of_the_base_the_rows_own_is_taken(tmp_path):
     # shown is what was tested, and not the difference of the means.
     assert found.test == BOOTSTRAP
     assert found.difference == found.comparison.difference == 0
+
+
+def test_sentences_of_other_translations_than_those_on_record_are_not_compared(tmp_path):
+    _write(tmp_path, "base", [0], wrong_every=20)
+    _write(tmp_path, "one_head", [0], wrong_every=2)
+    [path] = tmp_path.glob("*/one_head/*/scores/test.sentences.json")
+    values = record.read_json(path)  # as somebody left them who scored with another beam
+    values["statistics"] = values["statistics"][:1] * len(values["statistics"])
+    record.write_json(path, values)
+    assert _effects(tmp_path)["one_head"].test == ""
 
 
 @pytest.mark.parametrize("missing", ["file", "seed", "signature"])
