@@ -292,8 +292,8 @@ class _Run:
 
 
 def _url(bucket_directory: str, run: record.Run) -> str:
-    """Where the bucket keeps the run: a run with another config has another place."""
-    config = json.dumps(run.config, sort_keys=True)
+    """Where the bucket keeps the run: one that does something else has another place."""
+    config = json.dumps(record.settings(run.config), sort_keys=True)
     return f"{bucket_directory}/{run.directory}-{hashlib.sha256(config.encode()).hexdigest()[:8]}"
 
 

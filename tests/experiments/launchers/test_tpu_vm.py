@@ -216,6 +216,8 @@ def test_a_run_with_another_config_has_another_place_in_the_bucket():
     assert re.fullmatch(r"gs://b/d/quickstart/base/seed-0-[0-9a-f]{8}", url)
     in_another_order = dict(reversed(run.config.items()))
     assert tpu_vm._url("gs://b/d", run._replace(config=in_another_order)) == url
+    on_others = run.config | {"devices": run.config["devices"] | {"fsdp": 4}}
+    assert tpu_vm._url("gs://b/d", run._replace(config=on_others)) == url  # it goes on
     longer = run.config | {"training": run.config["training"] | {"steps": 12345}}
     other = tpu_vm._url("gs://b/d", run._replace(config=longer))
     assert other != url and tpu_vm._slice_name(other) != tpu_vm._slice_name(url)
