@@ -1,4 +1,4 @@
-"""JSON files that are there whole or not at all, in UTF-8 wherever they are read."""
+"""Files that are there whole or not at all, JSON above all, in UTF-8 wherever they are read."""
 
 import json
 import os
@@ -7,14 +7,19 @@ from typing import Any
 
 
 def write_json(path: Path, values: dict[str, Any], *, indent: int | None = 2) -> None:
-    """Writes the whole file or nothing: a killed process leaves no half of it.
+    """Writes the whole file or nothing, as `write_bytes`.
 
     Without `indent` it is one line, for numbers that nobody reads.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     text = json.dumps(values, indent=indent, ensure_ascii=False)
-    partial.write_text(text + "\n", encoding="utf-8")
+    write_bytes(path, (text + "\n").encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes the whole file or nothing: a killed process leaves no half of it."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_bytes(content)
     os.replace(partial, path)
 
 

@@ -30,6 +30,7 @@ _OF_TRAINING = (
     "attention_dropout_rate",
     "feed_forward_dropout_rate",
     "dtype",
+    "rematerialise",
 )
 
 
@@ -126,8 +127,8 @@ def load(directory: Path, config: ConfigDict) -> PretrainedModel:
 def beginning(directory: Path, config: ConfigDict) -> Beginning:
     """What a run with `config` begins with, if it is to go on from the model in `directory`.
 
-    The model section becomes that of the weights, but for dropout and dtype. Where the task needs
-    another head than the weights have, the head is left to be drawn.
+    The model section becomes that of the weights, but for dropout and how it is computed. Where the
+    task needs another head than the weights have, the head is left to be drawn.
 
     Raises:
       ValueError: there is no model that can be read, or label smoothing would give probability to

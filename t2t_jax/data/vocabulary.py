@@ -21,6 +21,7 @@ import numpy as np
 import sentencepiece
 
 from t2t_jax.data import model_proto
+from t2t_jax.json_files import write_bytes
 
 PAD_ID, START_ID, END_ID, UNKNOWN_ID = 0, 1, 2, 3
 MASK_ID = 4  # only in a vocabulary of masked language modelling; elsewhere 4 is a piece of text
@@ -127,7 +128,7 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the model's bytes, also readable by SentencePiece's own tools."""
-        Path(path).write_bytes(self.model)
+        write_bytes(Path(path), self.model)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":

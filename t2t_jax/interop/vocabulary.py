@@ -181,13 +181,16 @@ class PretrainedVocabulary(Vocabulary):
         return self._tokenizer.convert_ids_to_tokens(row)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a directory from which `load` makes the same vocabulary."""
+        """Writes a directory from which `load` makes the same vocabulary, whole or not at all."""
         path = Path(path)
-        self.save_tokenizer(path)
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        shutil.rmtree(partial, ignore_errors=True)
+        self.save_tokenizer(partial)
         config = self._directory / "config.json"
-        if not (path / config.name).exists():  # of which a tokenizer may need the model's type
-            shutil.copyfile(config, path / config.name)
-        write_json(path / _ROWS_FILE, dataclasses.asdict(self.rows))
+        if not (partial / config.name).exists():  # of which a tokenizer may need the model's type
+            shutil.copyfile(config, partial / config.name)
+        write_json(partial / _ROWS_FILE, dataclasses.asdict(self.rows))
+        partial.rename(path)
 
     def save_tokenizer(self, path: Path) -> None:
         """Writes the tokenizer's files into the directory `path`."""

@@ -200,9 +200,10 @@ def test_a_language_model_goes_on_from_gpt2(tmp_path):
     directory = tmp_path / "in"
     directory.mkdir()
     peers.save_gpt2(directory, n_positions=200)
-    config = barely_trained(language_model, tmp_path / "data")
+    config = barely_trained(language_model, tmp_path / "data", **{"model.rematerialise": True})
     train(config, tmp_path / "w", init=f"hf:{directory}")
     trained = workdir.load_trained(tmp_path / "w", workdir.read_config(tmp_path / "w"))
+    assert trained.sections.model.rematerialise
     assert_same(trained.params, load_pretrained(directory).params)
 
 

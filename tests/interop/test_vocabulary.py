@@ -109,6 +109,22 @@ def test_a_saved_vocabulary_is_the_same(tmp_path, kind):
         assert after.encode(["The dog"]) == before.encode(["The dog"])
 
 
+def test_a_kill_leaves_no_half_of_a_vocabulary(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    before = vocabulary(tmp_path / "a", "gpt2")
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("t2t_jax.interop.vocabulary.write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            before.save(tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+    before.save(tmp_path / "b")
+    assert PretrainedVocabulary.load(tmp_path / "b").fingerprint == before.fingerprint
+
+
 def test_another_tokenizer_has_another_fingerprint(tmp_path):
     ours = vocabulary(tmp_path, "bert")
     before = ours.fingerprint
