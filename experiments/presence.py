@@ -9,18 +9,16 @@ several hosts that do one run together on one disk, only the first is to be pres
 """
 
 import contextlib
-import errno
-import fcntl
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from t2t_jax.json_files import read_json, write_json
+from t2t_jax.locks import SECONDS_FOR_THE_LOCK, locked, try_lock
 
 RUNNING_FILE = "running.json"
 _LOCK_FILE = ".lock"
@@ -29,12 +27,6 @@ _LAUNCH_LOCK_FILE = ".launch.lock"
 _SECONDS_BETWEEN_BEATS = 5.0
 # A sign is this old at most: clocks differ, and from a bucket it is fetched once a minute.
 _SECONDS_OF_SILENCE = 180.0
-# How long the lock of a killed process may outlive it, on a disk that machines share.
-_SECONDS_FOR_THE_LOCK = 60.0
-
-
-class IsTakenError(BlockingIOError):
-    """Another process does the run."""
 
 
 class HasLauncherError(Exception):
@@ -59,7 +51,7 @@ class Sign(NamedTuple):
 
 
 @contextlib.contextmanager
-def present(directory: Path, patience: float = _SECONDS_FOR_THE_LOCK) -> Iterator[None]:
+def present(directory: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iterator[None]:
     """Has the directory for this process alone, and gives signs of life meanwhile.
 
     Args:
@@ -68,8 +60,13 @@ def present(directory: Path, patience: float = _SECONDS_FOR_THE_LOCK) -> Iterato
     Raises:
       IsTakenError: another process is there and stays.
     """
-    with open(directory / _LOCK_FILE, "ab") as lock:
-        _take(lock, directory, patience)
+
+    def who() -> str:
+        sign = read(directory)
+        return f"process {sign.pid} on {sign.host}" if sign else "another process"
+
+    does = f"works on the run in {directory}"
+    with locked(directory / _LOCK_FILE, does, who=who, patience=patience):
         stop = threading.Event()
         beats = threading.Thread(target=_beat, args=(directory, stop), daemon=True)
         _take_over(directory)
@@ -90,7 +87,7 @@ def only_launcher(directory: Path) -> Iterator[None]:
       HasLauncherError: another command has it done.
     """
     with open(directory / _LAUNCH_LOCK_FILE, "ab") as lock:
-        if not _try_lock(lock):
+        if not try_lock(lock):
             raise HasLauncherError(f"another command has the run in {directory} done")
         yield
 
@@ -142,32 +139,6 @@ def _beat(directory: Path, stop: threading.Event) -> None:
         sign = sign._replace(beat=time.time(), stage=stage)
         with contextlib.suppress(OSError):  # a full disk is told by who cannot do without it
             _write(directory, sign)
-
-
-def _take(lock: IO[bytes], directory: Path, patience: float) -> None:
-    deadline = time.monotonic() + patience
-    has_told = False
-    while not _try_lock(lock):
-        sign = read(directory)
-        who = f"process {sign.pid} on {sign.host}" if sign else "another process"
-        if time.monotonic() >= deadline:
-            raise IsTakenError(f"{who} works on the run in {directory}")
-        if not has_told:
-            print(f"waiting for {who} to leave {directory}", file=sys.stderr, flush=True)
-            has_told = True
-        time.sleep(min(5.0, max(0.1, deadline - time.monotonic())))
-
-
-def _try_lock(lock: IO[bytes]) -> bool:
-    """Takes the lock for this process, unless another has it."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            return False
-        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-            raise
-    return True  # also on a file system without locks
 
 
 def _size(path: Path) -> int:

@@ -34,6 +34,7 @@ from experiments.ablation import AnyConfig, check_config
 from experiments.launchers.event import IS_TAKEN
 from experiments.record import Run
 from t2t_jax.cli.command import parse_flags
+from t2t_jax.locks import IsTakenError
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "numpy")
 _SCORING_PACKAGES = ("sentencepiece", "sacrebleu")
@@ -240,7 +241,7 @@ def main(argv: list[str]) -> None:
     except Stopped as stop:
         print(f"run: {stop}", file=sys.stderr)
         sys.exit(130)
-    except presence.IsTakenError as error:
+    except IsTakenError as error:
         print(f"run: {error}", file=sys.stderr)
         sys.exit(IS_TAKEN)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:

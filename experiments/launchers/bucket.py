@@ -33,7 +33,7 @@ _SECONDS_BETWEEN_COPIES = 60.0
 _SECONDS_BETWEEN_LAST_TRIES = 5.0
 _MOST_LAST_TRIES = 5
 # What is being written, what is of this machine alone, and what has to arrive last.
-_NOT_COPIED = r".*\.orbax-checkpoint-tmp.*|(.*/)?(uploaded\.json|ended\.json|\.lock)$"
+_NOT_COPIED = r".*\.orbax-checkpoint-tmp.*|(.*/)?(uploaded\.json|ended\.json|\.(train\.)?lock)$"
 
 
 def restore(directory: Path, url: str) -> None:

@@ -82,6 +82,10 @@ def _train(
     if sections.model.family != "encoder_only" and sections.model.num_decoder_layers < 1:
         raise ValueError("model.num_decoder_layers=0: a decoder needs at least 1 layer to attend")
     vocabulary = begin.vocabulary if begin else None
+    configs = {
+        workdir: ConfigDict(config.to_dict() | {"seed": seed}).lock()
+        for seed, workdir in workdirs.items()
+    }
     prepared = hosts.first_then_others(lambda: prepare(config, vocabulary))
     devices = make_devices(**dataclasses.asdict(sections.devices))
     check_lengths(prepared, sections, devices)
@@ -93,22 +97,28 @@ def _train(
         params = pretrained.with_pretrained(state.params, begin.params)
         state = state._replace(params=devices.put(params))
     batches, train_step, put = runs.batches_and_step(state)
-    for seed, workdir in workdirs.items():
-        run_directory.check_vocabulary(workdir, prepared.vocabulary)
-        of_seed = ConfigDict(config.to_dict() | {"seed": seed}).lock()
-        run_directory.write_run(workdir, of_seed, prepared)
     num_params = num_parameters(sections.model)
     hosts.log(f"{num_params / 1e6:.2f} million parameters")
     for line in (*devices.describe_layout(state.params, state), describe(runs.batches)):
         hosts.log(line)
 
-    with _checkpoints(list(workdirs.values()), prepared, sections) as checkpoints:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(run_directory.only_training(list(configs)))
+        for workdir, of_seed in configs.items():
+            run_directory.check_vocabulary(workdir, prepared.vocabulary)
+            run_directory.check_config(workdir, of_seed)
+        checkpoints = stack.enter_context(_checkpoints(list(configs), prepared, sections))
         state = checkpoints.restore_last(state) or state
         step = int(np.max(jax.device_get(state.step)))
+        steps = sections.training.steps
+        if step > steps:
+            raise ValueError(f"the run has {step} steps already, training.steps={steps} is less")
         if step > 0:
             hosts.log(f"continuing after step {step}")
-        is_recorded = all((each / "training.json").exists() for each in workdirs.values())
-        if step >= sections.training.steps and is_recorded:
+        for workdir, of_seed in configs.items():  # as late as this: what is refused changes nothing
+            run_directory.write_run(workdir, of_seed, prepared)
+        is_recorded = all((each / "training.json").exists() for each in configs)
+        if step == steps and is_recorded:
             return
         summaries = loop.train(
             state,
@@ -120,7 +130,7 @@ def _train(
                 learning_rate(jnp.asarray(step), sections.training, sections.model.d_model)
             ),
             checkpoints=checkpoints,
-            workdirs=list(workdirs.values()),
+            workdirs=list(configs),
         )
     facts = {
         "params": num_params,
@@ -130,7 +140,7 @@ def _train(
         "hardware": devices.describe(),
         "non_padding_share": runs.batches.non_padding_share,
     }
-    _record(dict(zip(workdirs.values(), summaries, strict=True)), facts)
+    _record(dict(zip(configs, summaries, strict=True)), facts)
     summary = summaries[0]
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
     seeds = f" of {len(workdirs)} seeds" if len(workdirs) > 1 else ""

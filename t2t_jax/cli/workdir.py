@@ -7,8 +7,10 @@ vocabulary.model is a directory, a tokenizer's, where the run began with --init.
 classes.txt holds a name a line, in the order of the classes' numbers; only a classifier has it.
 """
 
+import contextlib
 import dataclasses
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +24,12 @@ from t2t_jax.cli.sections import Sections, check_classes_fit, read_sections
 from t2t_jax.data.prepared import Prepared
 from t2t_jax.data.vocabulary import Vocabulary
 from t2t_jax.devices import Devices, make_devices
-from t2t_jax.json_files import flat_dict, read_json, write_json
+from t2t_jax.json_files import flat_dict, read_json, write_bytes, write_json
+from t2t_jax.locks import SECONDS_FOR_THE_LOCK, IsTakenError, locked
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.training.checkpoint import Checkpoints
+
+_LOCK_FILE = ".train.lock"
 
 # Keys that may change when a run is taken up again: they do not change what has been learned.
 _MAY_CHANGE = (
@@ -66,23 +71,51 @@ def check_vocabulary(workdir: Path, vocabulary: Vocabulary) -> None:
         )
 
 
+@contextlib.contextmanager
+def only_training(
+    workdirs: Sequence[Path], patience: float = SECONDS_FOR_THE_LOCK
+) -> Iterator[None]:
+    """Has the directories to this job among those that train; all its hosts must ask at once.
+
+    Args:
+      patience: seconds to wait for another process to leave.
+
+    Raises:
+      IsTakenError: another process trains there and stays.
+    """
+    refusal: IsTakenError | None = None
+    with contextlib.ExitStack() as stack:
+        try:
+            for workdir in workdirs if hosts.is_first() else ():
+                workdir.mkdir(parents=True, exist_ok=True)
+                file, does = workdir / _LOCK_FILE, f"trains in {workdir}"
+                stack.enter_context(locked(file, does, patience=patience))
+        except IsTakenError as error:
+            refusal = error
+        if hosts.any_of(refusal is not None):
+            raise refusal or IsTakenError(f"another process trains in {workdirs[0]}")
+        yield
+
+
 def write_run(workdir: Path, config: ConfigDict, prepared: Prepared) -> None:
     """Writes what every later verb needs; of several hosts the first does, when all have agreed.
 
-    Raises:
-      ValueError: the directory holds a run with another config; says which keys differ.
+    That it is the run of this config, `check_config` and `check_vocabulary` must have told.
     """
-    write_config(workdir, config)
     hosts.wait("the config is that of the run")
-    if hosts.is_first():
+    if not hosts.is_first():
+        return
+    write_json(workdir / "config.json", json.loads(config.to_json()))
+    if not (workdir / "vocabulary.model").exists():
         prepared.vocabulary.save(workdir / "vocabulary.model")
-        write_classes(workdir, prepared.classes)
+    write_classes(workdir, prepared.classes)
 
 
 def write_classes(workdir: Path, classes: tuple[str, ...]) -> None:
     """Writes `classes.txt`, if there are classes."""
     if classes:
-        (workdir / "classes.txt").write_text("".join(f"{name}\n" for name in classes), "utf-8")
+        names = "".join(f"{name}\n" for name in classes)
+        write_bytes(workdir / "classes.txt", names.encode())
 
 
 def read_classes(workdir: Path) -> tuple[str, ...]:
@@ -97,31 +130,26 @@ def read_classes(workdir: Path) -> tuple[str, ...]:
     return tuple(path.read_text("utf-8").removesuffix("\n").split("\n"))
 
 
-def write_config(workdir: Path, config: ConfigDict) -> None:
-    """Writes `config.json`, or checks that what is there belongs to the same run.
-
-    Raises:
-      ValueError: the directory holds a run with another config; says which keys differ.
-    """
+def check_config(workdir: Path, config: ConfigDict) -> None:
+    """Raises ValueError if `workdir` holds a run with another config; says which keys differ."""
     path = workdir / "config.json"
+    if not path.exists():
+        return
     values = json.loads(config.to_json())
-    if path.exists():
-        before, now = flat_dict(read_json(path)), flat_dict(values)
-        may_change = _MAY_CHANGE
-        if values["training"]["schedule"] != "linear":  # whose every rate depends on the last step
-            may_change += ("training.steps",)
-        changed = [
-            f"{key} was {before.get(key)!r}, now it is {now.get(key)!r}"
-            for key in sorted(before.keys() | now.keys())
-            if before.get(key) != now.get(key) and not key.startswith(may_change)
-        ]
-        if changed:
-            raise ValueError(
-                f"{workdir} holds a run with another config: {'; '.join(changed)}. "
-                "Use another --workdir, or the same config"
-            )
-    if hosts.is_first():
-        write_json(path, values)
+    before, now = flat_dict(read_json(path)), flat_dict(values)
+    may_change = _MAY_CHANGE
+    if values["training"]["schedule"] != "linear":  # whose every rate depends on the last step
+        may_change += ("training.steps",)
+    changed = [
+        f"{key} was {before.get(key)!r}, now it is {now.get(key)!r}"
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key) != now.get(key) and not key.startswith(may_change)
+    ]
+    if changed:
+        raise ValueError(
+            f"{workdir} holds a run with another config: {'; '.join(changed)}. "
+            "Use another --workdir, or the same config"
+        )
 
 
 def read_config(workdir: Path) -> ConfigDict:

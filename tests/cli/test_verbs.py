@@ -1,11 +1,12 @@
 """The verbs as a person uses them: from the embedded corpus, or files, to scores."""
 
+import functools
 import json
 
 import numpy as np
 import pytest
 
-from t2t_jax.cli import score, train, translate
+from t2t_jax.cli import score, train, translate, workdir
 from t2t_jax.cli.sections import read_sections
 from t2t_jax.cli.workdir import read_config
 from t2t_jax.evaluation.bleu import bleu_of
@@ -25,6 +26,7 @@ def trained(cache, tmp_path_factory):
 def test_training_leaves_what_the_other_verbs_need(trained):
     names = {path.name for path in trained.iterdir()}
     assert names == {
+        ".train.lock",
         "config.json",
         "vocabulary.model",
         "checkpoints",
@@ -42,6 +44,34 @@ def test_training_again_repeats_nothing(trained, cache):
     before = read_metrics(trained / "metrics.jsonl")
     train.train(smallest_config(cache), trained)
     assert read_metrics(trained / "metrics.jsonl") == before
+
+
+def test_a_run_is_taken_up_with_the_vocabulary_that_is_there(trained, cache):
+    # Written again, it would be damaged by a kill at the wrong moment.
+    before = (trained / "vocabulary.model").stat()
+    train.train(smallest_config(cache), trained)
+    assert (trained / "vocabulary.model").stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_what_is_refused_changes_nothing(cache, tmp_path):
+    def train_to(steps):
+        changes = {"training.schedule": "peak", "training.steps": steps}
+        train.train(smallest_config(cache, **changes), tmp_path)
+
+    train_to(2)
+    before = (tmp_path / "config.json").read_text()
+    with pytest.raises(ValueError, match=r"has 2 steps already, training\.steps=1 is less"):
+        train_to(1)
+    assert (tmp_path / "config.json").read_text() == before
+
+
+def test_one_directory_is_trained_in_by_one_process(trained, cache, monkeypatch):
+    only_training = workdir.only_training
+    monkeypatch.setattr(workdir, "only_training", functools.partial(only_training, patience=0.0))
+    with only_training([trained]):
+        with pytest.raises(BlockingIOError, match="another process trains in .*/w"):
+            train.train(smallest_config(cache), trained)
+    train.train(smallest_config(cache), trained)
 
 
 def test_another_config_in_the_same_directory_is_refused(trained, cache):

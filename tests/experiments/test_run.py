@@ -9,9 +9,10 @@ import jax
 import pytest
 
 from configs import tiny
-from experiments import presence, quickstart, record, run
+from experiments import quickstart, record, run
 from experiments.ablation import flat
 from experiments.launchers import event
+from t2t_jax.locks import IsTakenError
 from t2t_jax.training.loop import Stopped
 
 TRAINING = {
@@ -61,7 +62,7 @@ def test_a_run_that_another_process_does_has_an_exit_code_of_its_own(
     monkeypatch, directory, capsys
 ):
     def is_taken(*_):
-        raise presence.IsTakenError("process 7 works on the run")
+        raise IsTakenError("process 7 works on the run")
 
     monkeypatch.setattr(run, "_run_all", is_taken)
     monkeypatch.setattr(run, "_keep_compiled", lambda cache: None)

@@ -1,0 +1,56 @@
+"""Locks on files, which the system gives back when their process ends, however it ends."""
+
+import contextlib
+import errno
+import fcntl
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+# How long the lock of a killed process may outlive it, on a disk that machines share.
+SECONDS_FOR_THE_LOCK = 60.0
+
+
+class IsTakenError(BlockingIOError):
+    """Another process does it."""
+
+
+@contextlib.contextmanager
+def locked(
+    file: Path, does: str, *, who: Callable[[], str] = lambda: "another process", patience: float
+) -> Iterator[None]:
+    """Holds the lock of `file`, which is made if it is not there.
+
+    Args:
+      does: what is done by one process at a time, as in "trains in W".
+      who: names the process that holds the lock.
+      patience: seconds to wait for that process to leave.
+
+    Raises:
+      IsTakenError: it is there and stays.
+    """
+    with open(file, "ab") as lock:
+        deadline = time.monotonic() + patience
+        has_told = False
+        while not try_lock(lock):
+            if time.monotonic() >= deadline:
+                raise IsTakenError(f"{who()} {does}")
+            if not has_told:
+                print(f"{who()} {does}: waiting for it", file=sys.stderr, flush=True)
+                has_told = True
+            time.sleep(min(5.0, max(0.1, deadline - time.monotonic())))
+        yield
+
+
+def try_lock(file: IO[bytes]) -> bool:
+    """Takes the lock for this process, unless another has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    return True  # also on a file system without locks
