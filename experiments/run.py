@@ -73,7 +73,7 @@ def run_together(directories: Sequence[Path]) -> list[dict[str, Any]]:
                 if hosts.is_first():
                     record.write_json(directory / record.RECORD_FILE, values)
             hosts.wait("the runs are recorded")
-        except Stopped:
+        except (Stopped, IsTakenError):
             raise
         except Exception as error:
             sentence = f"{type(error).__name__}: {error}".strip().splitlines()[0]

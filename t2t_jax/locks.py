@@ -14,7 +14,7 @@ SECONDS_FOR_THE_LOCK = 60.0
 
 
 class IsTakenError(BlockingIOError):
-    """Another process does it."""
+    """Another process holds the lock."""
 
 
 @contextlib.contextmanager
@@ -26,10 +26,10 @@ def locked(
     Args:
       does: what is done by one process at a time, as in "trains in W".
       who: names the process that holds the lock.
-      patience: seconds to wait for that process to leave.
+      patience: seconds to wait for that process to give it back.
 
     Raises:
-      IsTakenError: it is there and stays.
+      IsTakenError: that process still holds it then.
     """
     with open(file, "ab") as lock:
         deadline = time.monotonic() + patience

@@ -35,6 +35,9 @@ class Runs:
         optimizer: optax.GradientTransformation,
         seeds: Sequence[int],
     ) -> None:
+        patience = sections.training.patience
+        if len(seeds) > 1 and patience > 0:
+            raise ValueError(f"training.patience={patience}: seeds that may stop train alone")
         if len(seeds) > 1 and devices.compile_with == "pmap":
             raise ValueError("devices.compile='pmap' trains one seed at a time: use 'jit'")
         sizes = sections.devices

@@ -16,9 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
@@ -87,11 +85,28 @@ def _train(
         for seed, workdir in workdirs.items()
     }
     prepared = hosts.first_then_others(lambda: prepare(config, vocabulary))
+    # Before a device is asked for, which another process may hold.
+    with run_directory.only_training(list(configs)):
+        for workdir, of_seed in configs.items():
+            run_directory.check_vocabulary(workdir, prepared.vocabulary)
+            run_directory.check_config(workdir, of_seed)
+        _train_alone(configs, sections, prepared, begin)
+
+
+def _train_alone(
+    configs: Mapping[Path, ConfigDict],
+    sections: Sections,
+    prepared: Prepared,
+    begin: pretrained.Beginning | None,
+) -> None:
+    """Trains in directories where nobody else does; `configs` differ in their seed."""
+    workdirs = list(configs)
+    seeds = [read_sections(config).seed for config in configs.values()]
     devices = make_devices(**dataclasses.asdict(sections.devices))
     check_lengths(prepared, sections, devices)
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
-    runs = Runs(prepared, sections, devices, model, optimizer, tuple(workdirs))
+    runs = Runs(prepared, sections, devices, model, optimizer, seeds)
     state = runs.first_state()
     if begin is not None:
         params = pretrained.with_pretrained(state.params, begin.params)
@@ -102,22 +117,18 @@ def _train(
     for line in (*devices.describe_layout(state.params, state), describe(runs.batches)):
         hosts.log(line)
 
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(run_directory.only_training(list(configs)))
-        for workdir, of_seed in configs.items():
-            run_directory.check_vocabulary(workdir, prepared.vocabulary)
-            run_directory.check_config(workdir, of_seed)
-        checkpoints = stack.enter_context(_checkpoints(list(configs), prepared, sections))
+    with _checkpoints(workdirs, prepared, sections) as checkpoints:
         state = checkpoints.restore_last(state) or state
-        step = int(np.max(jax.device_get(state.step)))
-        steps = sections.training.steps
+        step, steps = loop.common_step(state), sections.training.steps
         if step > steps:
-            raise ValueError(f"the run has {step} steps already, training.steps={steps} is less")
+            raise ValueError(
+                f"{workdirs[0]} has {step} steps already, training.steps={steps} is less"
+            )
         if step > 0:
             hosts.log(f"continuing after step {step}")
-        for workdir, of_seed in configs.items():  # as late as this: what is refused changes nothing
-            run_directory.write_run(workdir, of_seed, prepared)
-        is_recorded = all((each / "training.json").exists() for each in configs)
+        for workdir, config in configs.items():  # not before: what is refused changes nothing
+            run_directory.write_run(workdir, config, prepared)
+        is_recorded = all((each / "training.json").exists() for each in workdirs)
         if step == steps and is_recorded:
             return
         summaries = loop.train(
@@ -130,7 +141,7 @@ def _train(
                 learning_rate(jnp.asarray(step), sections.training, sections.model.d_model)
             ),
             checkpoints=checkpoints,
-            workdirs=list(configs),
+            workdirs=workdirs,
         )
     facts = {
         "params": num_params,
@@ -140,7 +151,7 @@ def _train(
         "hardware": devices.describe(),
         "non_padding_share": runs.batches.non_padding_share,
     }
-    _record(dict(zip(configs, summaries, strict=True)), facts)
+    _record(dict(zip(workdirs, summaries, strict=True)), facts)
     summary = summaries[0]
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
     seeds = f" of {len(workdirs)} seeds" if len(workdirs) > 1 else ""

@@ -40,6 +40,7 @@ _MAY_CHANGE = (
     "training.patience",
     "training.loss_chunk_tokens",
     "training.microbatches",
+    "model.rematerialise",
     "data.directory",
     "data.cache",
     "decoding.",
@@ -75,7 +76,7 @@ def check_vocabulary(workdir: Path, vocabulary: Vocabulary) -> None:
 def only_training(
     workdirs: Sequence[Path], patience: float = SECONDS_FOR_THE_LOCK
 ) -> Iterator[None]:
-    """Has the directories to this job among those that train; all its hosts must ask at once.
+    """Lets one job at a time train in these directories; all its hosts must ask at once.
 
     Args:
       patience: seconds to wait for another process to leave.
@@ -100,7 +101,7 @@ def only_training(
 def write_run(workdir: Path, config: ConfigDict, prepared: Prepared) -> None:
     """Writes what every later verb needs; of several hosts the first does, when all have agreed.
 
-    That it is the run of this config, `check_config` and `check_vocabulary` must have told.
+    `check_config` and `check_vocabulary` come first.
     """
     hosts.wait("the config is that of the run")
     if not hosts.is_first():

@@ -174,7 +174,7 @@ def _batch_by_batch(
         # shortest pairs would end in the largest shape.
         candidates = np.concatenate([*handed_on[k], places_by_bucket[k]])
         kept, over = np.split(candidates, [bucket.num_kept])
-        if len(over):  # else that bucket may not be there
+        if len(over):  # else it may be the last bucket, cut off as unused
             handed_on[bucket.hands_on_to].append(over)
         order.append(np.sort(kept))
     return pairs[np.concatenate(order)]

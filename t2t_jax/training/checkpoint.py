@@ -77,7 +77,7 @@ class Checkpoints:
         self._manager.wait_until_finished()
 
     def delete(self, step: int) -> None:
-        """Removes the checkpoint of `step`, if there is one, when later ones are written."""
+        """Removes the checkpoint of `step`, if there is one, after waiting for later ones."""
         if step in self._manager.all_steps():
             self.wait()
             self._manager.delete(step)
@@ -164,9 +164,11 @@ class CheckpointsOfSeeds:
             checkpoints.wait()
 
     def delete(self, step: int) -> None:
-        """Removes the checkpoints of `step`, if there are any, when later ones are written."""
-        self.wait()
-        for checkpoints in self._of_seeds:
+        """Removes the checkpoints of `step`, if there are any, after waiting for later ones."""
+        found = [checkpoints for checkpoints in self._of_seeds if step in checkpoints.steps]
+        if found:
+            self.wait()
+        for checkpoints in found:
             checkpoints.delete(step)
 
     def restore_last(self, template: TrainState) -> TrainState | None:

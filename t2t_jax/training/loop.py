@@ -65,12 +65,9 @@ def train(
     Raises:
       Stopped: on SIGTERM or SIGINT, after a checkpoint was written.
       FloatingPointError: the loss is not a number any more.
-      ValueError: several runs cannot be trained together, as they have not come equally far or
-        have patience of their own.
+      ValueError: see `common_step`.
     """
-    step = _common_step(state)
-    if len(workdirs) > 1 and config.patience > 0:
-        raise ValueError(f"training.patience={config.patience}: seeds that may stop train alone")
+    step = common_step(state)
     with (
         contextlib.ExitStack() as stack,
         _stop_requests() as stop_requested,
@@ -79,7 +76,6 @@ def train(
         files = [stack.enter_context(MetricsFile(workdir, step)) for workdir in workdirs]
         clocks = [_Clock(file.entries, len(files)) for file in files]
         first, seconds_before = step, clocks[0].seconds
-        stops = False
         window = _Window()
         batches = feed(step, config.steps)
         while step < config.steps and not _out_of_patience(files[0].entries, config.patience):
@@ -121,8 +117,8 @@ def train(
             if stops:
                 break
         checkpoints.save(state)
-        checkpoints.wait()  # while another request to stop still finds its handler
-        if stops:
+        checkpoints.wait()  # while a request to stop still finds its handler
+        if hosts.any_of(stop_requested.is_set()):
             raise Stopped(f"stopped after step {step}; the same command goes on from there")
     return [
         Summary(step, clock.target_tokens, clock.share, step < config.steps) for clock in clocks
@@ -206,7 +202,12 @@ def _by_seed(total: Metrics) -> list[Metrics]:
     return [Metrics(*sums) for sums in zip(*columns, strict=True)]
 
 
-def _common_step(state: TrainState) -> int:
+def common_step(state: TrainState) -> int:
+    """How many updates have been made, of all seeds where there are several.
+
+    Raises:
+      ValueError: the seeds have not come equally far.
+    """
     steps = np.unique(jax.device_get(state.step))
     if len(steps) > 1:
         raise ValueError(

@@ -60,7 +60,7 @@ def test_what_is_refused_changes_nothing(cache, tmp_path):
 
     train_to(2)
     before = (tmp_path / "config.json").read_text()
-    with pytest.raises(ValueError, match=r"has 2 steps already, training\.steps=1 is less"):
+    with pytest.raises(ValueError, match=r" has 2 steps already, training\.steps=1 is less"):
         train_to(1)
     assert (tmp_path / "config.json").read_text() == before
 

@@ -58,13 +58,17 @@ def directory(tmp_path):
     return tmp_path / prepared.directory
 
 
+@pytest.mark.parametrize("holds", ["run", "training"])
 def test_a_run_that_another_process_does_has_an_exit_code_of_its_own(
-    monkeypatch, directory, capsys
+    verbs, monkeypatch, directory, capsys, holds
 ):
     def is_taken(*_):
         raise IsTakenError("process 7 works on the run")
 
-    monkeypatch.setattr(run, "_run_all", is_taken)
+    if holds == "run":
+        monkeypatch.setattr(run, "_run_all", is_taken)
+    else:
+        verbs.cli.train.train = is_taken
     monkeypatch.setattr(run, "_keep_compiled", lambda cache: None)
     monkeypatch.setattr(run.flags, "FLAGS", types.SimpleNamespace(together=False))
     with pytest.raises(SystemExit) as stop:

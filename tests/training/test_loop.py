@@ -101,6 +101,13 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_never_was(run, tmp_p
     assert summary.target_tokens == expected_summary.target_tokens == 6 * 20
 
 
+def test_a_signal_at_the_last_step_is_not_lost(run, tmp_path):
+    with pytest.raises(Stopped, match="stopped after step 6"):
+        run.train(tmp_path, feed=interrupting(5))
+    summary, _ = run.train(tmp_path)
+    assert summary.steps == 6 and not summary.stopped_early
+
+
 def test_a_checkpoint_goes_only_when_its_successor_is_written(run, tmp_path, monkeypatch):
     with pytest.raises(Stopped, match="stopped after step 1"):
         run.train(tmp_path, feed=interrupting(0))
