@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.leaves import Leaf, records_of
-from experiments.measures import PERPLEXITY, Measure, mean, values_of
+from experiments.measures import ACCURACY, PERPLEXITY, Measure, mean, values_of
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.significance import Comparison, holm, paired_bootstrap, welch_t_test
 from t2t_jax.json_files import read_json
@@ -71,7 +71,7 @@ def _effect(measure: Measure, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> E
 def _kind(measure: Measure, values: dict[str, Any]) -> Any:
     """What must be the same for two numbers to be compared."""
     direction = values.get("direction")
-    if measure is PERPLEXITY:
+    if measure in (PERPLEXITY, ACCURACY):
         return direction, values.get("vocabulary_fingerprint")
     if not measure.is_bleu:
         return direction

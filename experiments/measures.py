@@ -23,7 +23,7 @@ class Measure(NamedTuple):
     factor: float = 1.0  # from the record's unit to that of the table
     is_logarithmic: bool = False  # whether its logarithm is what is compared
     is_bleu: bool = False  # and so can be made anew from the counts of any sentences
-    unless: str = ""  # a score of the split that takes its place where it was measured
+    unless: str = ""  # a score of the split; where a record has it, this measure is left out
 
     def value(self, record: dict[str, Any]) -> float | None:
         """The number in a record; None where it was not measured."""

@@ -76,8 +76,9 @@ def _tests(effects: Sequence[Effect]) -> list[str]:
         return []
     if used == {""}:
         return [
-            "No difference was tested: that takes two seeds or more of a row and of the base, and "
-            "finite numbers that are not all the same on each side."
+            "No difference was tested: that takes two seeds or more of a row and of the base, or "
+            "of BLEU the sentences of the translations on record, and finite numbers that are not "
+            "all the same on each side."
         ]
     ways = []
     if WELCH in used:
@@ -135,7 +136,7 @@ def _signature(values: dict) -> str | None:
 
 
 _COMPARABLE = {
-    "vocabularies": "perplexities are not comparable",
+    "vocabularies": "perplexities and accuracies are not comparable",
     "direction": "scores are not comparable",
     "BLEU signatures": "BLEU is not comparable",
     "data": "scores are comparable only if dev and test are the same",

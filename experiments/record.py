@@ -21,10 +21,12 @@ FAILURE_FILE = "failure.json"
 LOG_FILE = "log.txt"
 
 
-# Keys that say where a run is done, on what and in how many pieces, not what it does.
+# Keys that say where a run is done, on what and in how many pieces, not what is learned: other
+# pieces draw other dropout masks, as another seed does, and nothing more.
 _WHERE = (
     "data.cache",
     "devices.",
+    "model.rematerialise",
     "training.log_every_steps",
     "training.loss_chunk_tokens",
     "training.microbatches",
@@ -64,7 +66,7 @@ def make_run(table: Table, row: Row, base: ConfigDict, seed: int) -> Run:
 def write_run(directory: Path, run: Run) -> None:
     """Writes `run.json`; a run that is already there must be the same one.
 
-    It may go on elsewhere and in other pieces; one that is finished keeps what it was done with.
+    It may go on elsewhere and in other pieces; of one that is finished `run.json` stays as it is.
 
     Raises:
       ValueError: the directory holds a run with another config; says what differs.

@@ -19,7 +19,7 @@ COMMAND = (sys.executable, "-m", "experiments.run")
 TOGETHER = "--together"  # at the end of a command that does all seeds of the directory's row
 
 IS_TAKEN = os.EX_TEMPFAIL  # exit code of a run that another process does already
-TAKEN = "another command works on it"  # the reason of such an event; that command's are the files
+TAKEN = "another command works on it"  # the reason of such an event; the files are left to it
 _STOPPED = 130  # exit code of a run that was asked to stop and saved its state
 
 

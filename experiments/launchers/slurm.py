@@ -49,7 +49,7 @@ _NUMBER_OPTIONS = frozenset(
 class _Followed(NamedTuple):
     directory: Path
     job: Any
-    since: float  # when this command began to follow it
+    since: float  # seconds since 1970: its first start, before that when it was first looked at
     sign: presence.Sign | None = None
 
 
@@ -114,15 +114,14 @@ def launch(
         for directory in new:
             values = {"job_id": running[directory].job_id, "submitted": time.time()}
             record.write_json(job_files[directory], values)
-    followed = [
-        _Followed(directory, running[directory], time.monotonic()) for directory in directories
-    ]
+    followed = [_Followed(directory, running[directory], time.time()) for directory in directories]
     try:
         while followed:
             time.sleep(_POLL_SECONDS)
             for one in list(followed):
                 sign, event = start_event(one.directory, one.sign)
-                followed[followed.index(one)] = one = one._replace(sign=sign)
+                since = sign.started if sign is not None and one.sign is None else one.since
+                followed[followed.index(one)] = one = one._replace(sign=sign, since=since)
                 if event is not None:
                     yield event
                 if one.job.done():
@@ -227,9 +226,7 @@ def _job_of(directory: Path, job_file: Path) -> Any:
 
 
 def _end(one: _Followed) -> Event:
-    seconds = time.monotonic() - one.since
-    if one.sign is not None:
-        seconds = time.time() - one.sign.started
+    seconds = max(0.0, time.time() - one.since)  # clocks of two machines differ
     if (one.directory / record.RECORD_FILE).exists():
         return ended(one.directory, seconds, 0)
     if not one.job.paths.result_pickle.exists():

@@ -114,7 +114,11 @@ def _group(name):
 @pytest.mark.parametrize(
     ("fact", "value", "sentence"),
     [
-        ("vocabulary_fingerprint", "v1", "Warning: mixed vocabularies, perplexities are not"),
+        (
+            "vocabulary_fingerprint",
+            "v1",
+            "Warning: mixed vocabularies, perplexities and accuracies are not",
+        ),
         ("direction", "de-en", "Warning: mixed direction, scores are not comparable"),
         ("commit", "fff-dirty", "Mixed commits: 0123abc (base, one_head); fff-dirty"),
         (
