@@ -65,11 +65,11 @@ def check_lengths(prepared: Prepared, sections: Sections, devices: Devices) -> N
         if name != "train":
             evaluation_batches(prepared, name, sections, devices)
         longest = max(split.source_lengths.max(), split.target_lengths.max())
-        has_table = sections.model.positions == "learned" and sections.model.family != "recurrent"
-        if has_table and longest > sections.model.max_positions:
+        most = sections.model.longest_sequence
+        if most is not None and longest > most:
             raise ValueError(
-                f"model.max_positions={sections.model.max_positions} is less than the {longest} "
-                f"tokens of a sentence of {name}; learned positions need as many"
+                f"model.max_positions={most} is less than the {longest} tokens of a sentence of "
+                f"{name}; learned positions need as many"
             )
 
 

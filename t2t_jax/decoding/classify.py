@@ -71,7 +71,7 @@ class SentenceClassifier:
         self._class_names = tuple(class_names)
         self._tokens_per_batch = tokens_per_batch
         self._row_multiple = row_multiple
-        self._max_positions = config.max_positions if config.positions == "learned" else None
+        self._max_positions = config.longest_sequence
 
         def classify(params: PyTree, ids: Int[Array, "B T"]) -> Float[Array, "B num_classes"]:
             logits = model.apply({"params": params}, ids, deterministic=True)

@@ -103,8 +103,7 @@ class Generator:
         self._tokens_per_batch = tokens_per_batch
         self._row_multiple = row_multiple
         self._first_ids = [START_ID] if opens_with_start else []
-        has_table = model.config.positions == "learned"
-        self._max_positions = model.config.max_positions if has_table else None
+        self._max_positions = model.config.longest_sequence
         self._generate = compile(
             make_generate(
                 model,
@@ -112,7 +111,6 @@ class Generator:
                 sampling=sampling,
                 top_n=top_n,
                 vocabulary_size=vocabulary.size,
-                max_positions=self._max_positions,
             )
         )
 
@@ -245,15 +243,14 @@ def make_generate(
     sampling: Sampling,
     top_n: int,
     vocabulary_size: int,
-    max_positions: int | None = None,
 ) -> _Generate:
     """Builds `generate(params, prompts)`, the loop over a batch of prompts, to be compiled."""
 
     def generate(params: PyTree, prompts: Prompts) -> Continuations:
         num_rows, prompt_length = prompts.ids.shape
         max_length = prompt_length + max_new_tokens - 1
-        if max_positions is not None:  # padding of the prompts has no positions
-            max_length = min(max_length, max_positions)
+        if (longest := model.config.longest_sequence) is not None:
+            max_length = min(max_length, longest)  # padding of the prompts has no positions
         cache = model.apply({"params": params}, num_rows, max_length, method=model.start_cache)
 
         def decode_step(cache, last_ids, position):

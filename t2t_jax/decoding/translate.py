@@ -24,7 +24,6 @@ from t2t_jax.decoding.length_batches import (
     worked_ahead,
 )
 from t2t_jax.decoding.step import Hypotheses
-from t2t_jax.model.config import TransformerConfig
 
 _Decode = Callable[[PyTree, Int[Array, "B S"]], Hypotheses]
 
@@ -62,8 +61,8 @@ class Translator:
         self._vocabulary = vocabulary
         self._config = config
         self._row_multiple = row_multiple
-        self._max_positions = _num_positions(model.config)
-        self._decode = compile(make_decode(model, config, vocabulary.size, self._max_positions))
+        self._max_positions = model.config.longest_sequence
+        self._decode = compile(make_decode(model, config, vocabulary.size))
 
     def __call__(
         self,
@@ -120,18 +119,13 @@ class Translator:
         return translations
 
 
-def make_decode(
-    model: nn.Module,
-    config: DecodingConfig,
-    vocabulary_size: int,
-    max_positions: int | None = None,
-) -> _Decode:
+def make_decode(model: nn.Module, config: DecodingConfig, vocabulary_size: int) -> _Decode:
     """Builds `decode(params, source_ids)`, the search over a batch of sources, to be compiled.
 
     `source_ids` are padded, with the end token, without a start token; a row that is all padding
     has no hypotheses. A sentence's output has at most `max_tokens` tokens, or where that is 0
-    `max_extra_tokens` more than its source, the end token counted in both, and none beyond
-    `max_positions`.
+    `max_extra_tokens` more than its source, the end token counted in both, and none beyond the
+    model's learned positions.
     """
 
     search: Callable[..., Hypotheses] = greedy_search
@@ -147,8 +141,8 @@ def make_decode(
         num_tokens = jnp.sum(source_mask, axis=1)
         max_length = config.max_tokens or source_length + config.max_extra_tokens
         limits = config.max_tokens or num_tokens + config.max_extra_tokens
-        if max_positions is not None:
-            max_length = min(max_length, max_positions)
+        if (longest := model.config.longest_sequence) is not None:
+            max_length = min(max_length, longest)
 
         # Once per sentence: all its beams look at the same memory.
         memory = apply("project_memory", apply("encode", source_ids, deterministic=True))
@@ -168,9 +162,3 @@ def make_decode(
         )
 
     return decode
-
-
-def _num_positions(config: TransformerConfig) -> int | None:
-    """Tokens that a sentence may have; None where the model sets no bound."""
-    has_table = config.family != "recurrent" and config.positions == "learned"
-    return config.max_positions if has_table else None

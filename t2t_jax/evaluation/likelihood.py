@@ -19,7 +19,6 @@ from t2t_jax.decoding.length_batches import (
     padded_ids,
     worked_ahead,
 )
-from t2t_jax.model.config import TransformerConfig
 from t2t_jax.training.loss import shift_right
 
 _Pairs = tuple[Int[Array, "B T"], Int[Array, "B T"]]
@@ -60,9 +59,7 @@ def log_likelihoods(
         )
     source_ids = [[*ids, END_ID] for ids in vocabulary.encode(list(sources))]
     target_ids = [[*ids, END_ID] for ids in vocabulary.encode_target(list(targets))]
-    config: TransformerConfig = model.config
-    has_table = config.family != "recurrent" and config.positions == "learned"
-    max_positions = config.max_positions if has_table else None
+    max_positions = model.config.longest_sequence
     for side in (source_ids, target_ids):
         check_lengths(side, max_positions, counted="end token")
     batches = batches_by_length(

@@ -90,6 +90,12 @@ class TransformerConfig:
         if self.family == "recurrent":
             self._check_recurrence()
 
+    @property
+    def longest_sequence(self) -> int | None:
+        """Tokens that a sequence may have: rows of learned positions; None where none are read."""
+        has_table = self.positions == "learned" and self.family != "recurrent"
+        return self.max_positions if has_table else None
+
     def _check_positions(self) -> None:
         if self.positions.startswith("sinusoidal") and self.d_model % 2:
             raise ValueError(
