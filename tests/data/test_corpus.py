@@ -24,16 +24,9 @@ from tests.data.text_corpus import (
     labelled_sentences,
     sentence_pairs,
     text_config,
-    write_corpus,
     write_labelled,
 )
 from tests.data.tfds_corpus import WMT14, write_tfds
-
-
-@pytest.fixture
-def directory(tmp_path):
-    write_corpus(tmp_path)
-    return tmp_path
 
 
 def test_an_unknown_split_is_told_at_once(directory):

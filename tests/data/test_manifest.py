@@ -11,12 +11,6 @@ from t2t_jax.data.prepared import prepare
 from tests.data.text_corpus import sentence_pairs, text_config, write_corpus, write_pairs
 
 
-@pytest.fixture
-def directory(tmp_path):
-    write_corpus(tmp_path)
-    return tmp_path
-
-
 def silent(line: str) -> None:
     """Takes the log lines nobody asks for."""
 

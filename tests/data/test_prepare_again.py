@@ -19,15 +19,9 @@ from t2t_jax.data.prepared import PreparedSplit, prepare
 from t2t_jax.data.tokenise import Tokenise
 from t2t_jax.data.vocabulary import learn_vocabulary
 from tests.data.prepare_corpus import PAIRS_PER_CHUNK
-from tests.data.text_corpus import sentence_pairs, text_config, write_corpus, write_pairs
+from tests.data.text_corpus import sentence_pairs, text_config, write_pairs
 
 REPOSITORY = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def directory(tmp_path):
-    write_corpus(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture

@@ -13,16 +13,9 @@ from tests.data.text_corpus import (
     labelled_sentences,
     sentence_pairs,
     text_config,
-    write_corpus,
     write_labelled,
     write_pairs,
 )
-
-
-@pytest.fixture
-def directory(tmp_path):
-    write_corpus(tmp_path)
-    return tmp_path
 
 
 def silent(line: str) -> None:

@@ -15,14 +15,7 @@ from t2t_jax.data.corpus import (
 from tests.data.text_corpus import (
     sentence_pairs,
     text_config,
-    write_corpus,
 )
-
-
-@pytest.fixture
-def directory(tmp_path):
-    write_corpus(tmp_path)
-    return tmp_path
 
 
 def write_train(directory, english: bytes, german: bytes) -> None:
