@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Integer
 
+_CONFIDENCE = 0.95
 # So that the smallest p value, 1 / 2001, is still below 5 % after correction over 20 rows.
 _NUM_RESAMPLES = 2_000
 
@@ -26,8 +27,8 @@ class Comparison(NamedTuple):
     p_value: float  # two-sided, that there is no difference
 
 
-def mean_interval(values: Sequence[float], confidence: float = 0.95) -> float | None:
-    """Half the width of the confidence interval of a mean, by Student's t.
+def mean_interval(values: Sequence[float]) -> float | None:
+    """Half the width of the 95 % confidence interval of a mean, by Student's t.
 
     None where there is none to tell: fewer than two values, or one that is no finite number.
     """
@@ -37,13 +38,11 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> float | 
         return 0.0  # also where the rounding of their mean would say otherwise
     from scipy import stats
 
-    half_width = stats.t.ppf((1 + confidence) / 2, len(values) - 1) * stats.sem(values)
+    half_width = stats.t.ppf((1 + _CONFIDENCE) / 2, len(values) - 1) * stats.sem(values)
     return float(half_width)
 
 
-def welch_t_test(
-    values: Sequence[float], base: Sequence[float], confidence: float = 0.95
-) -> Comparison | None:
+def welch_t_test(values: Sequence[float], base: Sequence[float]) -> Comparison | None:
     """The mean of `values` less that of `base`, of independent runs of unequal variance.
 
     None where no test can be made: fewer than two values on a side, or one that is no finite
@@ -59,7 +58,7 @@ def welch_t_test(
         # That one side hardly varies is no mistake here.
         warnings.simplefilter("ignore", RuntimeWarning)
         test: Any = stats.ttest_ind(values, base, equal_var=False)
-        interval = test.confidence_interval(confidence)
+        interval = test.confidence_interval(_CONFIDENCE)
     difference = float(np.mean(values) - np.mean(base))
     return Comparison(difference, float(interval.low), float(interval.high), float(test.pvalue))
 
@@ -69,8 +68,6 @@ def paired_bootstrap(
     base: Integer[np.ndarray, "base_sentences counts"],
     score: Callable[[Integer[np.ndarray, " counts"]], float],
     *,
-    num_resamples: int = _NUM_RESAMPLES,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
     """The score of one model less that of another on the same sentences, drawn with replacement.
@@ -83,8 +80,6 @@ def paired_bootstrap(
       statistics: counts of each sentence, such as `bleu.sentence_statistics`.
       base: the same of the other model, sentence by sentence.
       score: of counts summed over sentences, such as `bleu.bleu_of`.
-      num_resamples: samples drawn.
-      confidence: of the interval.
       seed: of the samples.
 
     Raises:
@@ -98,7 +93,7 @@ def paired_bootstrap(
         )
     observed = score(statistics.sum(0)) - score(base.sum(0))
     random = np.random.default_rng(seed)
-    drawn = np.zeros((num_resamples, num_sentences), np.int64)  # how often each sentence is
+    drawn = np.zeros((_NUM_RESAMPLES, num_sentences), np.int64)  # how often each sentence is
     for times in drawn:
         sample = random.integers(num_sentences, size=num_sentences)
         times[:] = np.bincount(sample, minlength=num_sentences)
@@ -108,10 +103,10 @@ def paired_bootstrap(
             for ours, theirs in zip(drawn @ statistics, drawn @ base, strict=True)
         ]
     )
-    tail = 100 * (1 - confidence) / 2
+    tail = 100 * (1 - _CONFIDENCE) / 2
     low, high = np.percentile(samples, [tail, 100 - tail])
     as_far = np.count_nonzero(abs(samples - samples.mean()) >= abs(observed))
-    return Comparison(observed, float(low), float(high), (as_far + 1) / (num_resamples + 1))
+    return Comparison(observed, float(low), float(high), (as_far + 1) / (_NUM_RESAMPLES + 1))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

@@ -19,7 +19,6 @@ def test_an_interval_is_students_t_times_the_standard_error():
     assert mean_interval([92.0, 91.0, 93.0]) == pytest.approx(4.30265 / math.sqrt(3), rel=1e-5)
     # And of 1 degree 12.7062, at 95 % 6.31375.
     assert mean_interval([1.0, 3.0]) == pytest.approx(12.7062, rel=1e-5)
-    assert mean_interval([1.0, 3.0], confidence=0.9) == pytest.approx(6.31375, rel=1e-5)
 
 
 @pytest.mark.parametrize("values", [[], [3.0], [1.0, math.nan], [1.0, math.inf]])
