@@ -42,14 +42,14 @@ class Row(NamedTuple):
           KeyError: a changed key does not exist in `base`.
           TypeError: a changed value does not have the type it has in `base`.
         """
+        present = flat(base)
         for key, value in self.changes.items():
-            self._check(base, key, value)
+            self._check(present, key, value)
         config = base.copy_and_resolve_references().lock()
         config.update_from_flattened_dict(dict(self.changes))
         return config
 
-    def _check(self, base: ConfigDict, key: str, value: Any) -> None:
-        present = flat(base)
+    def _check(self, present: Mapping[str, Any], key: str, value: Any) -> None:
         if key not in present:
             close = difflib.get_close_matches(key, present, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
@@ -166,6 +166,12 @@ class Table(NamedTuple):
 def flat(config: ConfigDict) -> dict[str, Any]:
     """Dotted key -> value."""
     return flat_dict(as_dict(config))
+
+
+def differing(changes: Mapping[str, Any], base: ConfigDict) -> dict[str, Any]:
+    """Those changes that the base does not have already."""
+    present = flat(base)
+    return {key: value for key, value in changes.items() if present.get(key) != value}
 
 
 def as_dict(config: ConfigDict) -> dict[str, Any]:

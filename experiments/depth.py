@@ -8,7 +8,7 @@ up for. `self_attentions=2` is the X-Transformer of Liu & Chen 2022: two self-at
 each feed-forward layer, and fewer layers.
 """
 
-from experiments.ablation import AnyConfig, LeftOut, Row, Table
+from experiments.ablation import AnyConfig, LeftOut, Row, Table, differing
 from experiments.equal_parameters import Depth, d_ff_for, depth_of, layer_weights
 
 
@@ -51,8 +51,7 @@ def _row(base: AnyConfig, name: str, encoder: int, decoder: int, factor: int) ->
         "model.num_self_attentions": depth.self_attentions,
         "model.d_ff": d_ff,
     }
-    present = {key: base.model[key.partition(".")[2]] for key in changes}
-    return Row(name, {key: value for key, value in changes.items() if value != present[key]})
+    return Row(name, differing(changes, base))
 
 
 TABLE = Table("depth", "Encoder against decoder depth at equal parameters", _rows)

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from experiments.ablation import AnyConfig, LeftOut, Row, Table, flat
+from experiments.ablation import AnyConfig, LeftOut, Row, Table, differing
 
 _Changes = Mapping[str, Any]
 
@@ -370,8 +370,7 @@ def _row(base: AnyConfig, name: str, answers: list[Answer], note: str) -> Row | 
         if isinstance(answer.changes, str):
             return LeftOut(name, answer.changes)
         changes |= answer.changes
-    present = flat(base)
-    return Row(name, {k: v for k, v in changes.items() if present.get(k) != v}, note=note)
+    return Row(name, differing(changes, base), note=note)
 
 
 TABLE = Table("discrepancies", "Where reproductions of the paper differ", _rows)

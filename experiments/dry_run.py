@@ -102,7 +102,8 @@ def text(
         "\n".join(_notes(lines, basis)),
     ]
     if rows.left_out:
-        blocks.append("\n".join(["Left out at this base:", *map(_left_out_text, rows.left_out)]))
+        left_out = (f"  {name}: {reason}" for name, reason in rows.left_out)
+        blocks.append("\n".join(["Left out at this base:", *left_out]))
     return "\n\n".join(blocks)
 
 
@@ -141,6 +142,7 @@ def _table(lines: Sequence[_Line], num_seeds: int, has_paper_base: bool) -> Iter
     has_hours = lines[0].hours is not None
     paper = [_paper_params(line.row) for line in lines] + [""]
     hours = [_hours_text(line.hours) for line in lines]
+    all_hours = _hours_text(sum(line.hours or 0.0 for line in lines))
     columns = [
         ["row", *(line.row.name for line in lines), "all"],
         ["runs", *[str(num_seeds)] * len(lines), str(num_seeds * len(lines))],
@@ -151,7 +153,7 @@ def _table(lines: Sequence[_Line], num_seeds: int, has_paper_base: bool) -> Iter
             *(_millions(line.target_tokens) for line in lines),
             _millions(sum(line.target_tokens for line in lines)),
         ],
-        *([["hours", *hours, _hours_text(_total_hours(lines))]] if has_hours else []),
+        *([["hours", *hours, all_hours]] if has_hours else []),
     ]
     changes = ["changes", *(_changes(line.row) for line in lines), ""]
     widths = [max(map(len, column)) for column in columns]
@@ -176,10 +178,6 @@ def _notes(lines: Sequence[_Line], basis: Basis | None) -> list[str]:
     return [*notes, *textwrap.wrap(hours, _WIDTH)]
 
 
-def _total_hours(lines: Sequence[_Line]) -> float:
-    return sum(line.hours or 0.0 for line in lines)
-
-
 def _changes(row: Row) -> str:
     note = f"  ({row.note})" if row.note else ""
     return changes_text(row.changes) + note
@@ -199,11 +197,6 @@ def _hours_text(hours: float | None) -> str:
     if hours is None:
         return ""
     return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}" if hours >= 0.01 else "<0.01"
-
-
-def _left_out_text(left_out: tuple[str, str]) -> str:
-    name, reason = left_out
-    return f"  {name}: {reason}"
 
 
 def _with_some_directory(base: ConfigDict) -> ConfigDict:

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
+from flax.traverse_util import flatten_dict
 from jaxtyping import Array, Float, PyTree
 
 from t2t_jax.cli import workdir as run_directory
@@ -77,18 +78,13 @@ def without(params: PyTree, heads: Sequence[Head]) -> PyTree:
 
 def _kernels(params: PyTree) -> dict[_Keys, Float[Array, "H V D"]]:
     """The output kernel of every attention, by the path of the attention."""
-    found: dict[_Keys, Any] = {}
-
-    def walk(tree: Any, path: _Keys) -> None:
-        if not isinstance(tree, dict):
-            return
-        if "query" in tree and "output" in tree:
-            found[path] = tree["output"]["kernel"]
-        for key in sorted(tree):  # as JAX does: the order is the same within a compiled function
-            walk(tree[key], (*path, key))
-
-    walk(params, ())
-    return found
+    leaves: Any = flatten_dict(params)
+    output = ("output", "kernel")
+    return {
+        path[:-2]: leaves[path]
+        for path in sorted(leaves)  # as JAX does: the order is the same within a compiled function
+        if path[-2:] == output and (*path[:-2], "query", "kernel") in leaves
+    }
 
 
 def table(directory: Path, shares: Sequence[float], split: str) -> str:

@@ -9,7 +9,7 @@ for the same tokens, and by the second command how far a gradient reaches. Each 
 (Bahdanau et al. 2015) and without (Sutskever et al. 2014), as deep as the base.
 """
 
-from experiments.ablation import AnyConfig, LeftOut, Row, Table
+from experiments.ablation import AnyConfig, LeftOut, Row, Table, differing
 from experiments.equal_parameters import recurrent_d_model
 
 _CELLS = ("tanh", "gru", "lstm")
@@ -32,8 +32,7 @@ def _row(base: AnyConfig, cell: str, attends: bool) -> Row | LeftOut:
         "model.recurrent_attention": attends,
         "model.d_model": recurrent_d_model(base, cell, attends),
     }
-    present = {key: base.model[key.partition(".")[2]] for key in changes}
-    return Row(name, {key: value for key, value in changes.items() if value != present[key]})
+    return Row(name, differing(changes, base))
 
 
 TABLE = Table("recurrent", "Recurrent models with the Transformer's parameters", _rows)

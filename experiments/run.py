@@ -36,8 +36,14 @@ from experiments.record import Run
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.locks import IsTakenError
 
-_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "numpy")
-_SCORING_PACKAGES = ("sentencepiece", "sacrebleu")
+_PACKAGES = (
+    *("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "numpy"),
+    *("sentencepiece", "sacrebleu"),
+)
+_OF_TRAINING = (
+    *("direction", "data_fingerprint", "vocabulary_fingerprint", "params", "steps"),
+    *("target_tokens", "seeds_together", "hardware"),
+)
 
 
 def run(directory: Path) -> dict[str, Any]:
@@ -133,32 +139,10 @@ def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
         splits["long"] = True
     scores = score.score_splits(directory, splits)
     seconds = {"train": training["seconds"], "score": time.monotonic() - start}
-    return _record(this_run, training, scores, seconds)
-
-
-def _record(
-    this_run: Run,
-    training: dict[str, Any],
-    scores: dict[str, dict[str, Any]],
-    seconds: dict[str, float],
-) -> dict[str, Any]:
-    facts = {
-        key: training[key]
-        for key in ("data_fingerprint", "vocabulary_fingerprint", "params", "steps")
-    }
     return (
-        {"format": record.FORMAT}
-        | this_run._asdict()
-        | {"commit": commit(), "direction": training["direction"]}
-        | facts
-        | {
-            "target_tokens": training["target_tokens"],
-            "scores": scores,
-            "seconds": seconds,
-            "seeds_together": training["seeds_together"],
-            "hardware": training["hardware"],
-            "versions": versions(),
-        }
+        {"format": record.FORMAT, **this_run._asdict(), "commit": commit()}
+        | {key: training[key] for key in _OF_TRAINING}
+        | {"scores": scores, "seconds": seconds, "versions": versions()}
     )
 
 
@@ -186,7 +170,7 @@ def _git(*arguments: str) -> str:
 def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
     found = {"python": platform.python_version()}
-    for package in (*_PACKAGES, *_SCORING_PACKAGES):
+    for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -42,13 +42,9 @@ def draw(drawn: Sequence[Panel]) -> Figure:
             if index > 0:
                 axis.tick_params(labelleft=False)
         row_of_axes[0].set_title(panel.title, loc="left")
-    _legend(figure, has_paper=any(_papers(panel) for panel in drawn))
+    points = [point for panel in drawn for forest in panel.forests for point in forest.points]
+    _legend(figure, has_paper=any(point.paper is not None for point in points))
     return figure
-
-
-def _papers(panel: Panel) -> list[Point]:
-    points = [point for forest in panel.forests for point in forest.points]
-    return [point for point in points if point.paper is not None]
 
 
 def _legend(figure: Figure, *, has_paper: bool) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.figures import style
+from experiments.leaves import records_of
 from experiments.measures import LONG_BLEU, TEST_BLEU
 from experiments.summary import RowSummary, TableSummary
 
@@ -48,7 +49,7 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
     """A panel for each table with translations of more than one length."""
     made = []
     for table in found:
-        rows = [row for row in table.rows if any(map(_by_bin, _records(row)))]
+        rows = [row for row in table.rows if any(map(_by_bin, records_of(row.leaves)))]
         sentences = _sentences(rows)
         if len(sentences) > 1:
             chosen = _chosen(rows)
@@ -57,10 +58,6 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
             left_out = [row.name for row in rows if row.name not in drawn]
             made.append(Panel(table.title, sentences, lines, left_out))
     return made
-
-
-def _records(row: RowSummary) -> list[dict[str, Any]]:
-    return [leaf.record for leaf in row.leaves if leaf.record is not None]
 
 
 def _by_bin(record: dict[str, Any]) -> dict[tuple[Bin, str], tuple[int, float]]:
@@ -76,7 +73,7 @@ def _sentences(rows: Sequence[RowSummary]) -> dict[Bin, tuple[int, str]]:
     """Of each bin with enough sentences the split that has more, and how many; shortest first."""
     most: dict[Bin, tuple[int, str]] = {}
     for row in rows:
-        for record in _records(row):
+        for record in records_of(row.leaves):
             for (words, split), (number, _) in _by_bin(record).items():
                 most[words] = max(most.get(words, (0, "")), (number, split))
     return {words: of for words, of in sorted(most.items()) if of[0] >= _FEWEST_SENTENCES}
@@ -93,7 +90,7 @@ def _chosen(rows: Sequence[RowSummary]) -> list[RowSummary]:
 
 
 def _line(row: RowSummary, sentences: dict[Bin, tuple[int, str]]) -> Line:
-    by_seed = [_by_bin(record) for record in _records(row)]
+    by_seed = [_by_bin(record) for record in records_of(row.leaves)]
     values = {}
     for words, (_, split) in sentences.items():
         scores = [seed[words, split][1] for seed in by_seed if (words, split) in seed]
