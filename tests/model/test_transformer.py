@@ -67,6 +67,19 @@ def test_cached_decoding_equals_the_full_forward_pass(changes):
     np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("changes", [*VARIANTS, {"family": "recurrent"}], ids=str)
+def test_to_encode_and_then_decode_is_the_forward_pass(changes):
+    model, params = model_and_variables(**changes)
+    source = some_ids(B, S).at[1, 4:].set(masks.PAD_ID)
+    target = some_ids(B, T, seed=1)
+    is_token = source != masks.PAD_ID
+    memory = model.apply(params, source, deterministic=True, method=model.encode)
+    logits = model.apply(params, target, memory, is_token, deterministic=True, method=model.decode)
+    np.testing.assert_allclose(logits, run(model, params, source, target), atol=1e-5)
+    blind = model.apply(params, target, memory, ~is_token, deterministic=True, method=model.decode)
+    assert not np.allclose(blind[1], logits[1])
+
+
 def test_without_positions_the_encoder_is_permutation_equivariant():
     order = jnp.asarray([3, 0, 6, 1, 5, 2, 4])
     source = some_ids(B, S)
