@@ -35,19 +35,8 @@ class Runs:
         optimizer: optax.GradientTransformation,
         seeds: Sequence[int],
     ) -> None:
-        patience = sections.training.patience
-        if len(seeds) > 1 and patience > 0:
-            raise ValueError(f"training.patience={patience}: seeds that may stop train alone")
-        if len(seeds) > 1 and devices.compile_with == "pmap":
-            raise ValueError("devices.compile='pmap' trains one seed at a time: use 'jit'")
-        sizes = sections.devices
-        if len(seeds) > 1 and sizes.fsdp * sizes.tensor > 1:
-            raise ValueError(
-                f"devices.fsdp={sizes.fsdp}, tensor={sizes.tensor}: a model that is cut over "
-                "devices trains one seed at a time"
-            )
-        if len(seeds) > 1 and devices.num_hosts > 1:
-            raise ValueError("several hosts train one seed at a time: leave out --seeds_together")
+        if len(seeds) > 1:
+            _check_together(sections, devices)
         self._prepared = prepared
         self._sections = sections
         self._devices = devices
@@ -124,3 +113,18 @@ class _Stacked:
 
     def __getitem__(self, i: int) -> Batch:
         return jax.tree.map(lambda *sides: np.stack(sides), *(each[i] for each in self._of_seeds))
+
+
+def _check_together(sections: Sections, devices: Devices) -> None:
+    sizes, patience = sections.devices, sections.training.patience
+    if patience > 0:
+        raise ValueError(f"training.patience={patience}: seeds that may stop train alone")
+    if devices.compile_with == "pmap":
+        raise ValueError("devices.compile='pmap' trains one seed at a time: use 'jit'")
+    if sizes.fsdp * sizes.tensor > 1:
+        raise ValueError(
+            f"devices.fsdp={sizes.fsdp}, tensor={sizes.tensor}: a model that is cut over devices "
+            "trains one seed at a time"
+        )
+    if devices.num_hosts > 1:
+        raise ValueError("several hosts train one seed at a time: leave out --seeds_together")
