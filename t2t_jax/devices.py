@@ -372,9 +372,8 @@ def _laid_out(tree: PyTree, layout: PyTree[NamedSharding]) -> PyTree[jax.ShapeDt
 
 def _put(array: Any, sharding: NamedSharding) -> jax.Array:
     """An array that every host has, each device given what it is to hold of it."""
-    if isinstance(array, jax.Array) and not array.is_fully_addressable:
-        return jax.device_put(array, sharding)
-    if jax.process_count() == 1:
+    is_spread = isinstance(array, jax.Array) and not array.is_fully_addressable
+    if is_spread or jax.process_count() == 1:
         return jax.device_put(array, sharding)
     if isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
         data = _put(jax.random.key_data(array), sharding)  # numpy knows no keys

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flax import linen as nn
+from flax.traverse_util import flatten_dict, unflatten_dict
 from jaxtyping import PyTree
 from ml_collections import ConfigDict
 
@@ -172,12 +173,9 @@ def _check_smoothing(pretrained: Pretrained, training: dict[str, Any]) -> None:
 
 def with_pretrained(drawn: PyTree, pretrained: PyTree) -> PyTree:
     """The parameters that were read, and those that were drawn where none were read."""
-    if not isinstance(drawn, dict):
-        return pretrained
-    return {
-        name: with_pretrained(drawn[name], pretrained[name]) if name in pretrained else drawn[name]
-        for name in drawn
-    }
+    read = flatten_dict(pretrained)
+    leaves = flatten_dict(drawn)
+    return unflatten_dict({path: read.get(path, leaf) for path, leaf in leaves.items()})
 
 
 def load_vocabulary(path: Path) -> Vocabulary:

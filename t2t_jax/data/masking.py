@@ -11,7 +11,7 @@ from jaxtyping import Int, Integer, UInt
 
 from t2t_jax.data.vocabulary import END_ID, MASK_ID, PAD_ID, START_ID
 
-# Tells this use of the seed from others.
+# Tells this use of the seed from the order of pairs.
 _PURPOSE = 2
 # Of ten hidden tokens eight become the mask, one another token, and one stays as it is: a token
 # that is no mask may be to guess, too, so that the model has to represent every one.

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 TRAINER_MODEL_TYPE = (2, 3)
 TRAINER_INPUT_FORMAT = (2, 7)
-NORMALIZER_NAME = (3, 1)
 
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 

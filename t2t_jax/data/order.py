@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int, Integer
 
-# Tell these uses of the seed from others.
+# Tell the two orders apart.
 _PAIRS, _SHAPES = 1, 2
 
 

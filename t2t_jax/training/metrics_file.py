@@ -1,13 +1,13 @@
 """What a run measures as it goes: JSON lines for tables and figures, and TensorBoard files."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import tensorboardX
 
 from t2t_jax import hosts
+from t2t_jax.json_files import write_bytes
 
 Entry = Mapping[str, float | str]
 
@@ -26,10 +26,8 @@ class MetricsFile:
         self._writes = hosts.is_first()
         if not self._writes:
             return
-        temporary = path.with_suffix(".part")
         lines = "".join(json.dumps(entry) + "\n" for entry in self.entries)
-        temporary.write_text(lines, encoding="utf-8")
-        os.replace(temporary, path)
+        write_bytes(path, lines.encode())
         self._file = path.open("a", encoding="utf-8")
         self._tensorboard = tensorboardX.SummaryWriter(
             str(workdir / "tensorboard"), purge_step=step + 1, flush_secs=10
