@@ -7,9 +7,9 @@
 
 For every token: what was chosen (>), and the top_n likeliest next tokens with their logits and
 probabilities, as the model says them before temperature, top_k and top_p. The text comes last.
-Without --prompt every line of standard input is one. Temperature 0, which is the default, always
-chooses the likeliest token. With --top_n=0 there are only the texts, with --json a JSON object a
-line.
+--prompt may be given several times; without it every line of standard input is one. Temperature 0,
+which is the default, always chooses the likeliest token. With --top_n=0 there are only the texts,
+with --json a JSON object a line.
 """
 
 import json
@@ -111,7 +111,9 @@ def _json_values(prompt: str, sample: int, generation: Generation) -> dict[str, 
 def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     define_model_flags(arguments, __name__)
-    flags.DEFINE_string("prompt", None, "what to go on from; without it, lines of standard input")
+    flags.DEFINE_multi_string(
+        "prompt", None, "what to go on from, one or more; without it, the lines of standard input"
+    )
     flags.DEFINE_integer("max_new_tokens", 50, "most tokens after the prompt, the end counted")
     flags.DEFINE_integer(
         "top_n", 3, "likeliest next tokens shown for every token; 0: only the text"
@@ -136,7 +138,7 @@ def main() -> None:
                 "chooses the likeliest token: set a temperature above 0, such as 1"
             )
     sampling = Sampling(temperature=values.temperature, top_k=values.top_k, top_p=values.top_p)
-    prompts = read_lines() if values.prompt is None else [values.prompt]
+    prompts = read_lines() if values.prompt is None else values.prompt
     found = generate_with(
         model_of_flags(),
         prompts,

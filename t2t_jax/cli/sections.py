@@ -151,5 +151,8 @@ def _section(values: dict[str, Any], name: str, section_class: Callable[..., Sec
     if unknown := sorted(set(values) - known):
         raise ValueError(f"config.{name} has no key {', '.join(unknown)}")
     if missing := sorted(known - set(values)):
-        raise ValueError(f"config.{name} lacks {', '.join(missing)}")
+        raise ValueError(
+            f"config.{name} lacks {', '.join(missing)}, which configs/base.py has: add them to a "
+            "config; a run that lacks them was made by an earlier version"
+        )
     return section_class(**values)

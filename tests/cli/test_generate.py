@@ -110,6 +110,14 @@ def test_samples_are_told_apart():
     assert printed.startswith("tea  (sample 1)\n") and "\n\ntea  (sample 2)\n" in printed
 
 
+def test_each_prompt_is_gone_on_from_in_their_order(monkeypatch, tmp_path):
+    monkeypatch.setattr(generate, "model_of_flags", lambda: _trained(language_model))
+    options = ("--model=hf:nowhere", "--json", "--max_new_tokens=1")
+    done = command("generate", "--prompt=tea", *options, "--prompt=so")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["prompt"] for each in found] == ["tea", "so"], done.stderr
+
+
 def test_json_has_everything_in_one_line():
     generations = _generated()
     (line,) = _printed(generations, as_json=True).splitlines()

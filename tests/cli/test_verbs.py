@@ -138,6 +138,16 @@ def test_averaging_more_checkpoints_than_a_run_leaves_is_told(cache):
         read_sections(config)
 
 
+def test_a_config_of_an_earlier_version_is_told_by_what_it_lacks(cache):
+    config = smallest_config(cache)
+    with config.unlocked():
+        del config.data.batching, config.data.mixture
+    with pytest.raises(
+        ValueError, match=r"config\.data lacks batching, mixture, .* earlier version"
+    ):
+        read_sections(config)
+
+
 def test_a_stored_config_reads_back_as_it_was(trained, cache):
     assert read_config(trained).to_dict() == smallest_config(cache).to_dict()
 
