@@ -31,6 +31,10 @@ from t2t_jax.evaluation.significance import holm, welch_t_test
 _KEPT = (record.RUN_FILE, record.RECORD_FILE, record.FAILURE_FILE, "metrics.jsonl")
 
 
+# What is said of a mean that does not differ.
+_PLACES = {True: "within", False: "outside", None: "no interval"}
+
+
 class Agreement(NamedTuple):
     """One number of one row, as it was kept and as it is now."""
 
@@ -38,7 +42,7 @@ class Agreement(NamedTuple):
     measure: Measure
     kept: Mean
     now: Mean
-    is_inside: bool  # whether the mean now lies within the interval kept
+    is_inside: bool | None  # whether the mean now lies within the interval kept, if there is one
     corrected_p: float | None  # Welch's test of the seeds kept against those now, by Holm
 
     @property
@@ -98,8 +102,9 @@ def compare(workdir: Path, kept: Path) -> list[Agreement]:
     for (row, measure, then, now), p_value in zip(pairs, holm(tests), strict=True):
         before_mean: Any = mean(then)
         now_mean: Any = mean(now)
-        margin = max(before_mean.half_width or 0.0, _unseen(measure))
-        is_inside = abs(now_mean.mean - before_mean.mean) <= margin
+        width = before_mean.half_width
+        distance = abs(now_mean.mean - before_mean.mean)
+        is_inside = None if width is None else distance <= max(width, _unseen(measure))
         found.append(Agreement(row, measure, before_mean, now_mean, is_inside, p_value))
     return found
 
@@ -168,14 +173,17 @@ def agreement_text(found: list[Agreement]) -> str:
     lines = [f"{'row':<16} {'':<12} {'kept':>16} {'now':>16}"]
     for each in found:
         kept, now = (text(mean, each.measure.digits) for mean in (each.kept, each.now))
-        verdict = "DIFFERS" if each.differs else "within" if each.is_inside else "outside"
+        verdict = "DIFFERS" if each.differs else _PLACES[each.is_inside]
         lines.append(f"{each.row:<16} {each.measure.title:<12} {kept:>16} {now:>16}  {verdict}")
-    num_inside = sum(each.is_inside for each in found)
-    num_different = sum(each.differs for each in found)
+    places = [each.is_inside for each in found]
+    num_intervals = len(found) - places.count(None)
     summary = (
-        f"{num_inside} of {len(found)} means lie within the intervals kept; {num_different} differ "
-        "at the 5 % level (Welch over seeds, corrected by Holm)"
+        f"{places.count(True)} of {num_intervals} means lie within the intervals kept; "
+        f"{sum(each.differs for each in found)} differ at the 5 % level (Welch over seeds, "
+        "corrected by Holm)"
     )
+    if None in places:
+        summary += f"; {places.count(None)} were kept of one seed, which has no interval"
     return "\n".join([*lines, "", summary])
 
 

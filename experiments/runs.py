@@ -42,6 +42,19 @@ def prepare_runs(
     return [workdir / run.directory for run in runs]
 
 
+def check_same_data(directories: Sequence[Path], base: ConfigDict, fingerprint: str) -> None:
+    """Raises ValueError if a finished run that reads what `base` reads was made of other data."""
+    here = record.settings({"data": as_dict(base)["data"]})
+    for directory in filter(is_finished, directories):
+        values = record.read_json(directory / record.RECORD_FILE)
+        before = values.get("data_fingerprint", fingerprint)
+        if before != fingerprint and record.settings({"data": values["config"]["data"]}) == here:
+            raise ValueError(
+                f"{directory} was made of the data {before}, but the corpus is now {fingerprint}: "
+                "use another --workdir, or the corpus as it was"
+            )
+
+
 def do_runs(
     directories: Sequence[Path],
     launch: Launch,

@@ -154,7 +154,7 @@ def run_table(
     directories = runs.prepare_runs(table, rows, base, num_seeds, workdir)
     if launcher.shares_files:
         # Once, before any run: they share what it makes, and a wrong corpus is told here.
-        prepare(base)
+        runs.check_same_data(directories, base, prepare(base).fingerprint)
     try:
         with _terminated_like_interrupted():
             num_failed = runs.do_runs(directories, launcher.launch, num_retries=num_retries)

@@ -13,6 +13,8 @@ from t2t_jax.evaluation.bleu_by_length import bleu_by_length, num_words
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
 
+DATA = "d0"
+
 _SOURCES = [
     f"the {one} sees {' '.join(['the small'] * words)} {other}"
     for words in (1, 2, 4, 6)
@@ -41,7 +43,7 @@ def write_record(
         **run._asdict(),
         "commit": "0123abc",
         "direction": "en-de",
-        "data_fingerprint": "d0",
+        "data_fingerprint": DATA,
         "vocabulary_fingerprint": "v0",
         "params": 1_250_000,
         "scores": {

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 
 import pytest
 
@@ -21,7 +22,8 @@ ROWS = TABLE.rows(CONFIG)
 
 @pytest.fixture(autouse=True)
 def no_corpus(monkeypatch):
-    monkeypatch.setattr("t2t_jax.cli.prepare.prepare", lambda config: None)
+    prepared = types.SimpleNamespace(fingerprint=fakes.DATA)
+    monkeypatch.setattr("t2t_jax.cli.prepare.prepare", lambda config: prepared)
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
@@ -62,6 +64,15 @@ def test_the_table_is_printed_and_written_without_anything_left_to_train(tmp_pat
     assert "5 runs, 5 of them finished before" in said
     assert "| no_positions" in said
     assert "report.md" in said and "learning_curves.png" in said
+
+
+def test_a_corpus_that_has_changed_since_a_run_is_told(tmp_path, monkeypatch):
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.5, bleu=90.0)
+    assert sweep.run_table(TABLE, CONFIG, tmp_path, patterns="base") == 0
+    prepared = types.SimpleNamespace(fingerprint="another")
+    monkeypatch.setattr("t2t_jax.cli.prepare.prepare", lambda config: prepared)
+    with pytest.raises(ValueError, match=f"made of the data {fakes.DATA}, .* is now another"):
+        sweep.run_table(TABLE, CONFIG, tmp_path, patterns="base")
 
 
 def test_sample_translations_stand_between_source_and_reference(tmp_path):
