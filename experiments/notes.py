@@ -13,7 +13,7 @@ from experiments.measures import ACCURACY
 # Keys on which the scores of a translation model do not depend.
 _OF_NO_MATTER = (
     *("seed", "data.directory", "data.cache", "devices.*"),
-    *("data.corpus_seed", "data.train_pairs", "data.mask_rate"),
+    "data.mask_rate",
     *("model.pool*", "model.num_classes", "model.re[lc]*", "model.rematerialise"),
     *("training.log_every_steps", "training.keep_checkpoints"),
     *("training.microbatches", "training.loss_chunk_tokens"),
@@ -27,6 +27,12 @@ _OF_NO_MATTER_WITH = {
     "training.peak_learning_rate": ("training.schedule", "paper"),
     "training.evaluate_every_steps": ("training.patience", 0),
     "training.checkpoint_every_steps": ("decoding.average_checkpoints", 1),
+}
+
+# Keys on which they do depend if another key has this value.
+_MATTERS_WITH = {
+    "data.corpus_seed": ("data.source", "embedded"),
+    "data.train_pairs": ("data.source", "embedded"),
 }
 
 # Beside a difference that is taken as real.
@@ -46,7 +52,8 @@ def notes(
         "PPL: perplexity per token of the dev split; BLEU and probes: percent. Differences (Δ) are "
         "to the base row. ±: half of the 95 % confidence interval of the mean over n seeds "
         "(Student's t), not the standard deviation; one seed has none. Seconds and tokens/s "
-        "include compilation, which is short where an earlier run has left what it compiled.",
+        "include evaluations of dev, and compilation, which is short where an earlier run has left "
+        "what it compiled.",
         *_tests([effect for by_row in effects.values() for effect in by_row.values()]),
         *_bootstrapped(effects),
         *([_ACCURACY] if any(ACCURACY.value(values) is not None for values in records) else []),
@@ -77,8 +84,8 @@ def _tests(effects: Sequence[Effect]) -> list[str]:
     if used == {""}:
         return [
             "No difference was tested: that takes two seeds or more of a row and of the base, or "
-            "of BLEU the sentences of the translations on record, and finite numbers that are not "
-            "all the same on each side."
+            "of BLEU a seed that both have, with the sentences of the translations on record, and "
+            "finite numbers that are not all the same on each side."
         ]
     ways = []
     if WELCH in used:
@@ -113,7 +120,8 @@ _ACCURACY = (
 )
 _PROBES = (
     "order, pronoun, sense: probes, how often the right translation is likelier than one that is "
-    "wrong in this alone; guessing gives 50 %."
+    "wrong in this alone; guessing gives 50 %. Where a statement is to be told from a question of "
+    "the same words, the mark at the end tells them too: who sees no order gets 66 % of order."
 )
 
 
@@ -162,6 +170,9 @@ def _matters(key: str, base: Mapping[str, Any]) -> bool:
     if key in _OF_NO_MATTER_WITH:
         other, value = _OF_NO_MATTER_WITH[key]
         return base.get(other, value) != value
+    if key in _MATTERS_WITH:
+        other, value = _MATTERS_WITH[key]
+        return base.get(other) == value
     return not any(fnmatch(key, pattern) for pattern in _OF_NO_MATTER)
 
 
@@ -174,7 +185,7 @@ def _paper_note(table_name: str, base: dict[str, Any]) -> str:
         for key, value in config_file("base").items()
         if here.get(key, value) != value and _matters(key, here)
     ]
-    where = f"The paper's PPL and BLEU are of {table.paper_test}, BLEU by its own script"
+    where = f"The paper's numbers are of {table.paper_test}, BLEU by its own script"
     if not differences:
         return f"{where}."
     return f"{where}; this base has the paper's model, but {', '.join(differences)}."

@@ -120,6 +120,7 @@ def _summary(all_leaves: Sequence[Leaf], own_settings: str) -> TableSummary:
             row,
             by_row[row.name],
             {name: found[row.name] for name, found in by_measure.items() if row.name in found},
+            num_base_seeds=len(records_of(by_row.get("base", ()))),
         )
         for row in rows
         if by_row[row.name]
@@ -163,7 +164,9 @@ def _repeated(all_leaves: Sequence[Leaf], counted: Sequence[Leaf]) -> list[str]:
     return [f"Each seed of a row counts once; left out: {', '.join(others[:2])}{more}."]
 
 
-def _row_summary(row: Row, leaves: list[Leaf], its_effects: Mapping[str, Effect]) -> RowSummary:
+def _row_summary(
+    row: Row, leaves: list[Leaf], its_effects: Mapping[str, Effect], num_base_seeds: int
+) -> RowSummary:
     records = records_of(leaves)
     means = {measure.name: mean(values_of(measure, leaves)) for measure in MEASURES}
     return RowSummary(
@@ -173,7 +176,7 @@ def _row_summary(row: Row, leaves: list[Leaf], its_effects: Mapping[str, Effect]
         params=_mean(records, lambda values: values["params"] / 1e6),
         means={name: found for name, found in means.items() if found is not None},
         effects=its_effects,
-        verdict=_verdict(its_effects, len(records)),
+        verdict=_verdict(its_effects, _seeds_text(len(records), num_base_seeds)),
         seconds=_mean(records, lambda values: sum(values["seconds"].values())),
         target_tokens=_mean(records, lambda values: values["target_tokens"] / 1e6),
         tokens_per_second=_mean(
@@ -184,13 +187,18 @@ def _row_summary(row: Row, leaves: list[Leaf], its_effects: Mapping[str, Effect]
     )
 
 
-def _verdict(found: Mapping[str, Effect], num_seeds: int) -> str:
+def _seeds_text(here: int, of_base: int) -> str:
+    text = f"{here} seed{'' if here == 1 else 's'}"
+    return text if here == of_base else f"{text} against {of_base} of base"
+
+
+def _verdict(found: Mapping[str, Effect], seeds: str) -> str:
     """What the tests say of perplexity and score: "PPL worse; BLEU within noise at 3 seeds"."""
     bleu = TEST_BLEU if TEST_BLEU.name in found else DEV_BLEU
     measures_by_verdict: dict[str, list[str]] = {}
     for measure in (PERPLEXITY, bleu, ACCURACY):
         if measure.name in found:
-            verdict = _outcome(found[measure.name], measure, num_seeds)
+            verdict = _outcome(found[measure.name], measure, seeds)
             measures_by_verdict.setdefault(verdict, []).append(measure.short)
     if len(measures_by_verdict) == 1:
         [(verdict, measures)] = measures_by_verdict.items()
@@ -201,14 +209,14 @@ def _verdict(found: Mapping[str, Effect], num_seeds: int) -> str:
     )
 
 
-def _outcome(effect: Effect, measure: Measure, num_seeds: int) -> str:
+def _outcome(effect: Effect, measure: Measure, seeds: str) -> str:
     if effect.comparison is None:
         return "not tested"
     if effect.is_significant:
         return _BETTER if effect.comparison.difference * measure.is_better > 0 else _WORSE
     if effect.test == BOOTSTRAP:
         return "within the noise of the sentences"
-    return f"within noise at {num_seeds} seed{'' if num_seeds == 1 else 's'}"
+    return f"within noise at {seeds}"
 
 
 def _mean(records: Iterable[dict], value: Callable[[dict], float]) -> float | None:

@@ -115,9 +115,9 @@ def _of_the_paper(
 
 
 def signed(value: float, digits: int) -> str:
-    """The number with its sign, also of zero."""
-    # Adding 0.0 after rounding makes -0.00 a plain 0.00.
-    return f"{round(value, digits) + 0.0:+.{digits}f}"
+    """The number with its sign; what is rounded to zero has none."""
+    text = f"{value:+.{digits}f}"
+    return text if float(text) != 0 else text[1:]
 
 
 def _plain(value: float | None, digits: int) -> str:

@@ -374,6 +374,16 @@ def test_order_probes_have_wrong_targets_that_are_right_elsewhere():
         )
 
 
+def test_who_sees_no_order_gets_two_thirds_of_the_order_probes():
+    """As notes below tables say: the source's mark at the end tells a question's translation."""
+    told = by_chance = 0
+    for probe in probes("order", MOST_PROBES, 0):
+        marks = probe.right[-1], probe.wrong[-1]
+        assert probe.source[-1] == probe.right[-1]
+        told, by_chance = told + (marks[0] != marks[1]), by_chance + (marks[0] == marks[1])
+    assert round(100 * (told + by_chance / 2) / MOST_PROBES) == 66
+
+
 def test_pronoun_probes_differ_in_the_pronoun_only():
     pronouns = {it.german[0] for it in IT.values()}
     seen = set()

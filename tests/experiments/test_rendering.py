@@ -10,6 +10,7 @@ import pytest
 
 from configs import base
 from experiments import report, table3
+from experiments.rendering.columns import signed
 from experiments.rendering.latex import latex_escaped
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
@@ -54,7 +55,7 @@ def test_markdown_rounds_and_one_seed_has_no_interval(workdir):
     assert rows["one_head"]["ΔPPL"] == "+0.30"
     assert rows["one_head"]["BLEU (test)"] == "89.0 ± 12.7"
     assert rows["one_head"]["ΔBLEU"] == "-3.0"
-    assert rows["one_head"]["against base"] == "within noise at 2 seeds"
+    assert rows["one_head"]["against base"] == "within noise at 2 seeds against 3 of base"
     assert rows["no_positions"]["PPL (dev)"] == "4.00"
     assert rows["base"]["ΔBLEU"] == ""
     assert "Direction: en-de." in text
@@ -150,6 +151,13 @@ def test_latex_has_the_groups_and_columns_of_the_paper(tmp_path):
     assert by_row["A.h=1"] == ["", "1", "128", "128", ""]
     assert by_row["C.N=3"] == ["3", "", "", "", ""]
     assert by_row["E.learned"] == ["", "", "", "", "positions=learned"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0049, "0.00"), (-0.0049, "0.00"), (0.0051, "+0.01"), (-3.0, "-3.00")]
+)
+def test_a_difference_has_a_sign_unless_it_is_rounded_to_zero(value, text):
+    assert signed(value, 2) == text
 
 
 def test_the_papers_scores_and_differences_stand_beside_ours_at_its_base_alone(tmp_path, workdir):

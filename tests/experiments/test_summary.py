@@ -87,7 +87,7 @@ def _write_seeds(workdir, row, values):
         ([(1.30, 92.0), (1.31, 92.1), (1.29, 91.9)], "within noise at 3 seeds"),
         ([(2.30, 82.0), (2.31, 82.1), (2.29, 81.9)], "PPL and BLEU worse"),
         ([(1.10, 95.0), (1.11, 95.1), (1.09, 94.9)], "PPL and BLEU better"),
-        ([(2.30, 92.0), (2.31, 92.1)], "PPL worse; BLEU within noise at 2 seeds"),
+        ([(2.30, 92.0), (2.31, 92.1)], "PPL worse; BLEU within noise at 2 seeds against 3 of base"),
         ([(2.30, 95.0), (2.31, 95.1), (2.29, 94.9)], "PPL worse; BLEU better"),
         ([(1.3, 92.0)], "not tested"),
     ],
@@ -184,9 +184,12 @@ def test_a_key_that_another_one_puts_to_use_is_said(tmp_path):
     other = base.get_config()
     other.training.schedule = "linear"
     other.training.peak_learning_rate = 0.002
+    other.data.source = "embedded"
+    other.data.train_pairs = 999
     fakes.write_record(tmp_path, table3.TABLE, other, "base", 0, perplexity=5.0, bleu=25.0)
     [table] = summaries(tmp_path)
     assert "peak_learning_rate=0.002" in table.notes[-1]
+    assert "train_pairs=999" in table.notes[-1]
 
 
 def test_a_classifier_is_told_by_its_accuracy(tmp_path):
