@@ -23,6 +23,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
+from t2t_jax import hosts
+
 _REPLICA, _DATA, _FSDP, _TENSOR = "replica", "data", "fsdp", "tensor"
 _AXES = (_REPLICA, _DATA, _FSDP, _TENSOR)
 _ROWS = PartitionSpec((_REPLICA, _DATA, _FSDP))  # how the first axis of a batch is cut
@@ -305,6 +307,8 @@ def make_devices(
     for name, value in (("fsdp", fsdp), ("tensor", tensor)):
         if value < 1:
             raise ValueError(f"devices.{name}={value} must be at least 1")
+    if devices is None:
+        hosts.check_joined()
     # Hosts one after another, so that each feeds rows that lie together; slices outermost.
     devices = sorted(
         devices or jax.devices(),

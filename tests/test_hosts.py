@@ -1,12 +1,15 @@
 """Two processes of two devices each do what one process of one device does."""
 
 import contextlib
+import http.server
 import io
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +25,7 @@ from t2t_jax import hosts
 from t2t_jax.cli.lines import read_lines
 from t2t_jax.cli.score import score
 from t2t_jax.cli.train import train
+from t2t_jax.devices import make_devices
 from t2t_jax.training.metrics_file import read_metrics
 from tests.cli.configs import smallest_config
 from tests.data.text_corpus import sentence_pairs, write_pairs
@@ -226,6 +230,125 @@ def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, tmp_pa
 def test_a_wrong_job_is_told(given, message):
     with pytest.raises(ValueError, match=message):
         hosts.join(*given)
+
+
+@pytest.fixture
+def joins(monkeypatch):
+    """What JAX is asked to join, in an environment that speaks of nothing."""
+    asked = []
+    monkeypatch.setattr(jax.distributed, "initialize", lambda *given, **_: asked.append(given))
+    for name in ("_keep_output_clean", "_have_a_witness"):
+        monkeypatch.setattr(hosts, name, lambda: None)
+    monkeypatch.setattr(jax.config, "update", lambda *_: None)
+    for name in os.environ:
+        if name.startswith(("SLURM_", "TPU_", "MEGASCALE_", "CUDA_VISIBLE", "JAX_PLATFORMS")):
+            monkeypatch.delenv(name)
+    return asked
+
+
+@pytest.fixture
+def metadata(monkeypatch):
+    """Serves attributes of a virtual machine with a TPU, as Google Cloud does."""
+    attributes = {}
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            place, _, name = self.path.rpartition("/")
+            known = place == "/computeMetadata/v1/instance/attributes" and name in attributes
+            is_asked_rightly = self.headers["Metadata-Flavor"] == "Google"
+            self.send_response(200 if known and is_asked_rightly else 404)
+            self.end_headers()
+            self.wfile.write(attributes.get(name, "").encode())
+
+        def log_message(self, *_):
+            pass
+
+    monkeypatch.setenv("TPU_ML_PLATFORM", "JAX")
+    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
+        monkeypatch.setenv("GCE_METADATA_IP", f"127.0.0.1:{server.server_port}")
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield attributes
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "has_others"),
+    [
+        ({"worker-network-endpoints": "unknown:unknown:10.0.0.2,unknown:unknown:10.0.0.3"}, True),
+        ({"worker-network-endpoints": "unknown:unknown:10.0.0.2"}, False),
+        (
+            {
+                "worker-network-endpoints": "a",
+                "tpu-env": "ZONE: 'us'\nMEGASCALE_NUM_SLICES: '2'\n",
+            },
+            True,
+        ),
+        ({"worker-network-endpoints": "a", "tpu-env": "MEGASCALE_NUM_SLICES: '1'"}, False),
+        ({}, False),
+    ],
+)
+def test_a_machine_with_a_tpu_is_asked_for_others(joins, metadata, attributes, has_others):
+    metadata.update(attributes)
+    hosts.join()
+    assert bool(joins) == has_others
+
+
+@pytest.mark.parametrize(
+    "environment", [{"TPU_SKIP_MDS_QUERY": "1"}, {"JAX_PLATFORMS": "cpu"}, {"TPU_ML_PLATFORM": ""}]
+)
+def test_a_machine_without_a_tpu_asks_nobody(joins, metadata, monkeypatch, environment):
+    metadata["worker-network-endpoints"] = "a,b"
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    hosts.join()
+    assert joins == []
+
+
+@pytest.mark.parametrize("name", ["TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES"])
+def test_the_environment_of_a_pod_tells_of_others(joins, monkeypatch, name):
+    monkeypatch.setenv(name, "a:8476,b:8476")
+    hosts.join()
+    assert joins
+
+
+@pytest.mark.parametrize(
+    ("environment", "ids"),
+    [
+        ({"SLURM_STEP_TASKS_PER_NODE": "1(x2)"}, []),  # one task has all GPUs of its node
+        ({"SLURM_STEP_TASKS_PER_NODE": "8(x2)", "CUDA_VISIBLE_DEVICES": "3"}, []),
+        ({"SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_GPUS_PER_TASK": "4"}, []),
+        ({"SLURM_STEP_TASKS_PER_NODE": "8(x2)", "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}, None),
+        ({"SLURM_STEP_TASKS_PER_NODE": "1(x2)", "JAX_LOCAL_DEVICE_IDS": "1"}, None),
+        ({}, None),
+    ],
+)
+def test_which_gpus_a_task_of_slurm_has(joins, monkeypatch, environment, ids):
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    hosts.join()
+    assert joins == [(None, None, None, ids)]
+
+
+def test_devices_of_processes_that_have_not_joined_are_refused(monkeypatch):
+    monkeypatch.setattr(jax, "process_count", lambda: 4)
+    with pytest.raises(
+        ValueError, match="belong to 4 processes, .* give all of them --distributed"
+    ):
+        make_devices()
+
+
+def test_what_hosts_must_agree_on_is_compared(config_of, tmp_path, monkeypatch):
+    train(config_of(2), tmp_path)
+    compared = {}
+    monkeypatch.setattr(hosts, "check_same", compared.__setitem__)
+    train(config_of(2), tmp_path)
+    checkpoints = tmp_path / "checkpoints"
+    assert compared[
+        f"the list of checkpoints in {checkpoints}, a disk that all hosts must share,"
+    ] == (b"[2]")
+    fingerprint = json.loads((tmp_path / "training.json").read_text())["data_fingerprint"]
+    assert compared["the prepared corpus"] == fingerprint.encode()
 
 
 def test_standard_input_is_compared_between_hosts(monkeypatch):

@@ -70,6 +70,7 @@ def score_splits(
     trained = run_directory.load_trained(workdir, config)
     given = given_vocabulary(workdir / "vocabulary.model")
     prepared = hosts.first_then_others(lambda: prepare(config, given))
+    hosts.check_same("the prepared corpus", prepared.fingerprint.encode())
     _check_same_corpus(workdir, trained, prepared)
     for split in splits:
         if split not in prepared.splits:

@@ -85,6 +85,7 @@ def _train(
         for seed, workdir in workdirs.items()
     }
     prepared = hosts.first_then_others(lambda: prepare(config, vocabulary))
+    hosts.check_same("the prepared corpus", prepared.fingerprint.encode())
     # Before a device is asked for, which another process may hold.
     with run_directory.only_training(list(configs)):
         for workdir, of_seed in configs.items():
@@ -129,7 +130,7 @@ def _train_alone(
         for workdir, config in configs.items():  # not before: what is refused changes nothing
             run_directory.write_run(workdir, config, prepared)
         is_recorded = all((each / "training.json").exists() for each in workdirs)
-        if step == steps and is_recorded:
+        if step == steps and not hosts.any_of(not is_recorded):
             return
         summaries = loop.train(
             state,

@@ -10,6 +10,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jaxtyping import PyTree
 
+from t2t_jax import hosts
 from t2t_jax.training.step import TrainState
 
 
@@ -86,11 +87,13 @@ class Checkpoints:
         """The last checkpoint, laid out over devices as `template` is; None if there is none.
 
         Raises:
-          ValueError: it is of another vocabulary, or of a model of another shape.
+          ValueError: it is of another vocabulary, or of a model of another shape, or hosts see
+            different ones.
         """
-        if not self.steps:
+        steps = self._steps_of_all_hosts()
+        if not steps:
             return None
-        step = self.steps[-1]
+        step = steps[-1]
         self._check_identity(step)
         restored = self._restore(
             step, params=_abstract(template.params), progress=_abstract(_progress(template))
@@ -101,21 +104,30 @@ class Checkpoints:
         """The mean of the parameters of the last `average` checkpoints.
 
         Raises:
-          ValueError: there are fewer, or they are of another vocabulary or shape.
+          ValueError: there are fewer, they are of another vocabulary or shape, or hosts see
+            different ones.
         """
-        if len(self.steps) < average:
+        steps = self._steps_of_all_hosts()
+        if len(steps) < average:
             raise ValueError(
-                f"{self._directory} holds {len(self.steps)} checkpoints, "
+                f"{self._directory} holds {len(steps)} checkpoints, "
                 f"decoding.average_checkpoints={average} needs {average}"
             )
         total = None
-        for step in self.steps[-average:]:
+        for step in steps[-average:]:
             self._check_identity(step)
             params = self._restore(step, params=_abstract(template))["params"]
             # Summed in float64, so that the mean does not depend on how many there are.
             addend = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
             total = addend if total is None else jax.tree.map(np.add, total, addend)
         return jax.tree.map(lambda leaf: (leaf / average).astype(np.float32), total)
+
+    def _steps_of_all_hosts(self) -> list[int]:
+        """The steps, once it is sure that all hosts will take the same one."""
+        steps = self.steps
+        what = f"the list of checkpoints in {self._directory}, a disk that all hosts must share,"
+        hosts.check_same(what, repr(steps).encode())
+        return steps
 
     def _restore(self, step: int, **templates: PyTree) -> Mapping[str, PyTree]:
         arguments = {name: ocp.args.StandardRestore(tree) for name, tree in templates.items()}
