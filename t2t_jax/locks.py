@@ -1,7 +1,6 @@
 """Locks on files, which the system gives back when their process ends, however it ends."""
 
 import contextlib
-import errno
 import fcntl
 import sys
 import time
@@ -9,8 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-# How long the lock of a killed process may outlive it, on a disk that machines share.
-SECONDS_FOR_THE_LOCK = 60.0
+# How long the lock of a killed process may outlive it, on a disk that machines share: NFS 4 gives
+# those of a machine that is gone back after 90 s.
+SECONDS_FOR_THE_LOCK = 100.0
 
 
 class IsTakenError(BlockingIOError):
@@ -30,13 +30,16 @@ def locked(
 
     Raises:
       IsTakenError: that process still holds it then.
+      OSError: the file cannot be made or locked.
     """
     with open(file, "ab") as lock:
         deadline = time.monotonic() + patience
         has_told = False
         while not try_lock(lock):
             if time.monotonic() >= deadline:
-                raise IsTakenError(f"{who()} {does}")
+                raise IsTakenError(
+                    f"{who()} {does}; if that was on a machine that is gone, remove {file}"
+                )
             if not has_told:
                 print(f"{who()} {does}: waiting for it", file=sys.stderr, flush=True)
                 has_told = True
@@ -45,12 +48,18 @@ def locked(
 
 
 def try_lock(file: IO[bytes]) -> bool:
-    """Takes the lock for this process, unless another has it."""
+    """Takes the lock for this process, unless another has it.
+
+    Raises:
+      OSError: it cannot be locked; nor could checkpoints be written there, which need locks too.
+    """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # POSIX allows either
+        return False
     except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            return False
-        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-            raise
-    return True  # also on a file system without locks
+        raise OSError(
+            f"{file.name} cannot be locked ({error.strerror}): the directory must be on a file "
+            "system with locks (Lustre: mounted with flock)"
+        ) from error
+    return True

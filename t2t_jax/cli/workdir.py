@@ -83,18 +83,19 @@ def only_training(
 
     Raises:
       IsTakenError: another process trains there and stays.
+      OSError: a directory cannot be made or locked.
     """
-    refusal: IsTakenError | None = None
+    refusal: OSError | None = None
     with contextlib.ExitStack() as stack:
         try:
             for workdir in workdirs if hosts.is_first() else ():
                 workdir.mkdir(parents=True, exist_ok=True)
                 file, does = workdir / _LOCK_FILE, f"trains in {workdir}"
                 stack.enter_context(locked(file, does, patience=patience))
-        except IsTakenError as error:
+        except OSError as error:
             refusal = error
         if hosts.any_of(refusal is not None):
-            raise refusal or IsTakenError(f"another process trains in {workdirs[0]}")
+            raise refusal or IsTakenError(f"the first host may not train in {workdirs[0]}")
         yield
 
 

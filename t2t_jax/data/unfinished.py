@@ -87,12 +87,19 @@ class Unfinished:
         source = self._ids_and_offsets(chunk.source, self._num_bytes[:2])
         parts = source + self._ids_and_offsets(chunk.target, self._num_bytes[2:])
         crc32 = 0
-        for name, stream, part in zip(ARRAYS, self._streams, parts, strict=True):
-            with writing(array_file(self._directory, split, name)):
-                _write_all(stream, part)
-            crc32 = zlib.crc32(part, crc32)
         sizes = zip(self._num_bytes, map(len, parts), strict=True)
         self._num_bytes = tuple(before + added for before, added in sizes)
+        ends = zip(ARRAYS, self._streams, parts, self._num_bytes, strict=True)
+        for name, stream, part, num_bytes in ends:
+            file = array_file(self._directory, split, name)
+            with writing(file):
+                _write_all(stream, part)
+            if part and stream.tell() != num_bytes:
+                raise OSError(
+                    f"another process writes to {file}: the locks of this disk do not reach "
+                    "beyond a machine; name another directory as data.cache, or prepare once first"
+                )
+            crc32 = zlib.crc32(part, crc32)
         entry = Entry(
             split=split,
             corpus=corpus,

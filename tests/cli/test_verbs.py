@@ -1,5 +1,7 @@
 """The verbs as a person uses them: from the embedded corpus, or files, to scores."""
 
+import errno
+import fcntl
 import functools
 import json
 
@@ -72,6 +74,16 @@ def test_one_directory_is_trained_in_by_one_process(trained, cache, monkeypatch)
         with pytest.raises(BlockingIOError, match="another process trains in .*/w"):
             train.train(smallest_config(cache), trained)
     train.train(smallest_config(cache), trained)
+
+
+def test_a_directory_without_locks_is_told(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(OSError, match=r"train\.lock cannot be locked \(Function not implemented\)"):
+        with workdir.only_training([tmp_path]):
+            pass
 
 
 def test_another_config_in_the_same_directory_is_refused(trained, cache):

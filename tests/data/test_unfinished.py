@@ -59,6 +59,17 @@ def test_arrays_are_the_chunks_one_after_the_other(tmp_path):
     assert ids.tolist() == [*range(5), *range(5)]
 
 
+def test_another_process_that_writes_there_too_is_told(tmp_path):
+    with Unfinished(tmp_path, IDENTITY, 2) as one, Unfinished(tmp_path, IDENTITY, 2) as other:
+        one.add("train", 0, chunk(2, 3))
+        other.add("train", 0, chunk())  # its files are open
+        one.add("train", 0, chunk(2))
+        with pytest.raises(
+            OSError, match="another process writes to .*bin: the locks of this disk"
+        ):
+            other.add("train", 0, chunk(2))
+
+
 @pytest.mark.parametrize("num_chunks", [0, 1, 2, 3])
 def test_who_comes_later_goes_on_after_the_chunks_that_are_there(tmp_path, num_chunks):
     written(tmp_path / "a")
