@@ -9,6 +9,7 @@ several hosts that do one run together on one disk, only the first is to be pres
 """
 
 import contextlib
+import errno
 import os
 import socket
 import threading
@@ -116,7 +117,10 @@ def read(directory: Path) -> Sign | None:
     """The last sign, None if there is none."""
     try:
         values = read_json(directory / RUNNING_FILE)
-    except FileNotFoundError:
+    except OSError as error:
+        # On NFS a file that another machine replaces meanwhile is stale.
+        if error.errno not in (errno.ENOENT, errno.ESTALE):
+            raise
         return None
     return Sign(**{field: values[field] for field in Sign._fields})
 

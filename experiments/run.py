@@ -83,7 +83,7 @@ def run_together(directories: Sequence[Path]) -> list[dict[str, Any]]:
             raise
         except Exception as error:
             sentence = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-            for directory in unfinished:
+            for directory in unfinished if hosts.is_first() else ():
                 if not (directory / record.RECORD_FILE).exists():
                     record.write_json(directory / record.FAILURE_FILE, {"error": sentence})
             raise

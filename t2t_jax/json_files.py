@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ def write_json(path: Path, values: dict[str, Any], *, indent: int | None = 2) ->
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Writes the whole file or nothing: a killed process leaves no half of it."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
     partial.write_bytes(content)
     os.replace(partial, path)
 

@@ -23,7 +23,8 @@ def main() -> None:
         if os.getppid() != parent:
             sys.exit("tethered: whoever started this has ended")
     # SLURM's warning goes to all processes of a job, and would kill those that do not expect it.
-    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
     os.execvp(sys.argv[1], sys.argv[1:])
 
 

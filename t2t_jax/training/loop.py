@@ -63,7 +63,7 @@ def train(
     axis of seeds.
 
     Raises:
-      Stopped: on SIGTERM or SIGINT, after a checkpoint was written.
+      Stopped: on SIGTERM, SIGINT or SIGUSR1, after a checkpoint was written.
       FloatingPointError: the loss is not a number any more.
       ValueError: see `common_step`.
     """
@@ -108,6 +108,8 @@ def train(
                 progress.log(f"step {step}: dev perplexity {perplexities}")
                 window.restart()
             if saves:
+                for file in files:
+                    file.flush()  # so that it is never behind a checkpoint
                 checkpoints.save(state)
                 window.restart()
                 if first % config.checkpoint_every_steps != 0:
@@ -259,15 +261,17 @@ def _stops(requested: threading.Event, step: int) -> bool:
 
 
 class _stop_requests:
-    """Turns SIGTERM and SIGINT into an event while the loop runs."""
+    """Turns SIGTERM, SIGINT and SIGUSR1 into an event while the loop runs."""
 
-    _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+    _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)  # the last is usual in SLURM
 
     def __enter__(self) -> threading.Event:
         event = threading.Event()
         self._handlers = {}
         if threading.current_thread() is threading.main_thread():
             for number in self._SIGNALS:
+                if number == signal.SIGUSR1 and signal.getsignal(number) == signal.SIG_IGN:
+                    continue  # whoever started this has it sent, and deals with it
                 self._handlers[number] = signal.signal(
                     number, lambda number, _: self._request(event, number)
                 )

@@ -1,6 +1,7 @@
 """What a run measures as it goes: JSON lines for tables and figures, and TensorBoard files."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +24,7 @@ class MetricsFile:
     def __init__(self, workdir: Path, step: int) -> None:
         path = workdir / "metrics.jsonl"
         self.entries = [entry for entry in read_metrics(path) if entry["step"] <= step]
+        hosts.wait("the metrics are read")
         self._writes = hosts.is_first()
         if not self._writes:
             return
@@ -42,6 +44,11 @@ class MetricsFile:
         for name, value in entry.items():
             if name not in ("split", "step"):
                 self._tensorboard.add_scalar(f"{entry['split']}/{name}", value, int(entry["step"]))
+
+    def flush(self) -> None:
+        """Brings all entries to the disk, where a machine that is lost leaves them."""
+        if self._writes:
+            os.fsync(self._file.fileno())
 
     def __enter__(self) -> "MetricsFile":
         return self

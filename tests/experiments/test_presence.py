@@ -1,5 +1,6 @@
 """The lock and the sign of life of a run."""
 
+import errno
 import json
 import os
 import subprocess
@@ -71,6 +72,14 @@ def test_a_run_is_not_done_twice_at_once(tmp_path):
     assert not presence.read(tmp_path).is_alive
     with presence.present(tmp_path, patience=0.0):
         assert presence.read(tmp_path).pid == os.getpid()
+
+
+def test_a_sign_that_is_replaced_elsewhere_while_it_is_read_is_none(tmp_path, monkeypatch):
+    def stale(path):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(presence, "read_json", stale)
+    assert presence.read(tmp_path) is None
 
 
 def test_silence_on_another_machine_is_death_after_a_while(tmp_path):

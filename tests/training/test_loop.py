@@ -101,6 +101,35 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_never_was(run, tmp_p
     assert summary.target_tokens == expected_summary.target_tokens == 6 * 20
 
 
+def test_the_warning_of_a_cluster_stops_a_run_unless_its_launcher_has_it_ignored(run, tmp_path):
+    def warned(start, stop):
+        for i in range(start, stop):
+            if i == 1:
+                os.kill(os.getpid(), signal.SIGUSR1)
+            yield batch(i)
+
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    try:
+        summary, _ = run.train(tmp_path / "ignored", feed=warned)
+        assert summary.steps == 6
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        with pytest.raises(Stopped, match="stopped after step 2"):
+            run.train(tmp_path / "alone", feed=warned)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_metrics_are_on_the_disk_before_a_checkpoint_is(run, tmp_path, monkeypatch):
+    done = []
+    flush, save = MetricsFile.flush, Checkpoints.save
+    monkeypatch.setattr(MetricsFile, "flush", lambda file: done.append("flush") or flush(file))
+    monkeypatch.setattr(Checkpoints, "save", lambda *both: done.append("save") or save(*both))
+    monkeypatch.setattr(os, "fsync", lambda _: done.append("fsync"))
+    run.train(tmp_path)
+    first = done.index("save")
+    assert done[first - 2 : first] == ["flush", "fsync"]
+
+
 def test_a_signal_at_the_last_step_is_not_lost(run, tmp_path):
     with pytest.raises(Stopped, match="stopped after step 6"):
         run.train(tmp_path, feed=interrupting(5))
