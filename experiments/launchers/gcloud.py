@@ -7,6 +7,7 @@ Runtimes: https://cloud.google.com/tpu/docs/runtimes
 """
 
 import json
+import re
 import subprocess
 import threading
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ _POLL_SECONDS = 0.2
 # What Cloud TPU runs under a type, by the beginning of its name.
 _RUNTIMES = {"v6e": "v2-alpha-tpuv6e", "v5p": "v2-alpha-tpuv5", "v5lite": "v2-alpha-tpuv5-lite"}
 _OLDER_RUNTIME = "tpu-ubuntu2204-base"
+# The number at the end of a type: chips, or the two cores of each.
+_MOST_OF_ONE_HOST = 8
 _NEEDED = ("project", "zone", "type", "bucket")
 _ALLOWED = (*_NEEDED, "version", "spot")
 
@@ -58,6 +61,10 @@ def request_of(pairs: Mapping[str, str]) -> Request:
     if spot not in ("true", "false"):
         raise ValueError(f"--tpu: spot={spot}; it is true or false")
     family = pairs["type"]
+    if (size := re.search(r"-(\d+)$", family)) and int(size[1]) > _MOST_OF_ONE_HOST:
+        raise ValueError(
+            f"--tpu: type={family} has several hosts; a run takes one, -{_MOST_OF_ONE_HOST} at most"
+        )
     runtimes = [runtime for start, runtime in _RUNTIMES.items() if family.startswith(start)]
     return Request(
         project=pairs["project"],

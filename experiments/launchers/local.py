@@ -18,10 +18,6 @@ from t2t_jax.data.workers import own_cores
 _GPU_FILES = "/dev/nvidia[0-9]*"
 _OTHER_ACCELERATOR_FILES = ("/dev/kfd", "/dev/accel*", "/dev/vfio/[0-9]*")
 
-# Of a GPU's memory JAX takes so much at once; several runs on one GPU share it.
-_GPU_MEMORY_SHARE = 0.75
-_MEMORY_VARIABLE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
-
 
 class _Running(NamedTuple):
     directory: Path
@@ -120,8 +116,8 @@ def _gpus() -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
-    numbers = [path.removeprefix(_GPU_FILES.partition("[")[0]) for path in glob.glob(_GPU_FILES)]
-    return sorted((number for number in numbers if number.isdecimal()), key=int)
+    # CUDA counts those that are here from 0, also in a container that has only the last of them.
+    return [str(number) for number in range(len(glob.glob(_GPU_FILES)))]
 
 
 def _shares(num_slots: int) -> list[_Share]:
@@ -133,11 +129,8 @@ def _shares(num_slots: int) -> list[_Share]:
 def _gpu_environment(gpus: list[list[str]], slot: int) -> dict[str, str]:
     if not gpus[slot]:
         return {}
-    environment = {"CUDA_VISIBLE_DEVICES": ",".join(gpus[slot])}
     num_sharing = sum(other == gpus[slot] for other in gpus)
-    if num_sharing > 1 and _MEMORY_VARIABLE not in os.environ:
-        environment[_MEMORY_VARIABLE] = f"{_GPU_MEMORY_SHARE / num_sharing:.2f}"
-    return environment
+    return {"CUDA_VISIBLE_DEVICES": ",".join(gpus[slot])} | process.gpu_memory(1 / num_sharing)
 
 
 def _parts(things: list, num_parts: int) -> list[list]:

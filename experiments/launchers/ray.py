@@ -75,18 +75,20 @@ def launch(
     with _cluster(address or os.environ.get("RAY_ADDRESS")) as (ray, is_own):
         amounts = _amounts(ray, resources, is_own)
         task = ray.remote(**_task_options(amounts))(_run)
-        yield from _watch(ray, task, directories, parallel or len(directories), command)
+        work = (command, os.getcwd(), amounts.get("GPU", 0.0))
+        yield from _watch(ray, task, directories, parallel or len(directories), work)
 
 
-def _run(directory: Path, command: Sequence[str], code: str) -> int:
+def _run(directory: Path, command: Sequence[str], code: str, num_gpus: float) -> int:
     """The task: the exit code of the run."""
     # Ray cancels by an interrupt, which a cluster that was started in the background ignores.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    return process.wait(process.start(directory, command, code=code))
+    environment = process.gpu_memory(num_gpus) if num_gpus else {}
+    return process.wait(process.start(directory, command, environment, code))
 
 
 def _watch(
-    ray: Any, task: Any, directories: Sequence[Path], parallel: int, command: Sequence[str]
+    ray: Any, task: Any, directories: Sequence[Path], parallel: int, work: Sequence[Any]
 ) -> Generator[Event, None, None]:
     waiting = [directory.absolute() for directory in directories]
     names = dict(zip(waiting, directories, strict=True))
@@ -97,7 +99,7 @@ def _watch(
             while waiting and len(running) < parallel:
                 directory = waiting.pop(0)
                 clear(directory)
-                result = task.remote(directory, command, os.getcwd())
+                result = task.remote(directory, *work)
                 running[result] = _Running(names[directory], time.monotonic())
             done, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
             for result, one in running.items():

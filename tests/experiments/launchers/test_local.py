@@ -123,6 +123,12 @@ def test_only_the_gpus_that_are_visible_are_used(gpus, monkeypatch):
     assert local._shares(1)[0].environment == {}
 
 
+def test_a_container_counts_its_gpus_from_zero(gpus, tmp_path):
+    for name in ("nvidia6", "nvidia7"):
+        (tmp_path / name).touch()
+    assert [share.environment["CUDA_VISIBLE_DEVICES"] for share in local._shares(2)] == ["0", "1"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills the children of the dead")
 def test_a_run_does_not_outlive_a_launcher_that_is_killed(tmp_path, launch):
     [directory] = _prepared(tmp_path, "no_positions")

@@ -22,6 +22,19 @@ TABLE = quickstart.TABLE
 CONFIG = tiny.get_config()
 
 
+@pytest.mark.parametrize(("num_gpus", "memory"), [(0.5, "0.38"), (1, None), (0, None)])
+def test_runs_that_share_a_gpu_share_its_memory(tmp_path, monkeypatch, num_gpus, memory):
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_MEM_FRACTION", raising=False)
+    name = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+    program = f"import os, pathlib; pathlib.Path('memory').write_text(os.environ.get({name!r}, ''))"
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert ray._run(tmp_path, [sys.executable, "-c", program], str(tmp_path), num_gpus) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (tmp_path / "memory").read_text() == (memory or "")
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """A cluster whose nodes have one core each, and a head that has none."""

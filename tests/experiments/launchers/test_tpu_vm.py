@@ -234,6 +234,10 @@ def test_names_of_slices_are_such_as_the_cloud_allows():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
+        (
+            {"type": "v5litepod-16"},
+            "type=v5litepod-16 has several hosts; a run takes one, -8 at most",
+        ),
         ({"bucket": "b"}, "bucket=b; a bucket's address begins with gs://"),
         ({"spot": "yes"}, "spot=yes; it is true or false"),
         ({"tpye": "v4-8"}, "--tpu knows no tpye; it knows project, zone, type"),
