@@ -26,6 +26,8 @@ from t2t_jax.cli import workdir as run_directory
 from t2t_jax.cli.batches import evaluation_batches
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.cli.prepare import prepare
+from t2t_jax.cli.pretrained import given_vocabulary
+from t2t_jax.cli.score import check_same_corpus
 from t2t_jax.cli.steps import make_evaluate
 from t2t_jax.cli.translate import translate_with
 from t2t_jax.data.corpus import read_pairs
@@ -91,7 +93,8 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
     """Perplexity and BLEU of a trained run without so large shares of its heads.
 
     Raises:
-      ValueError: the directory holds no trained Transformer, or a share is no share.
+      ValueError: the directory holds no trained Transformer, a share is no share, or the corpus
+        does not give the vocabulary that the model was trained with.
     """
     for share in shares:
         if not 0 <= share <= 1:
@@ -100,7 +103,8 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
     trained = run_directory.load_trained(directory, config)
     if not _kernels(trained.params):
         raise ValueError(f"{directory} holds a {trained.sections.model.family} model without heads")
-    prepared = prepare(config)
+    prepared = prepare(config, given_vocabulary(directory / "vocabulary.model"))
+    check_same_corpus(directory, trained, prepared)
     batches = evaluation_batches(prepared, "dev", trained.sections, trained.devices)
     # Evenly spaced: the shortest sentences come first.
     count = min(_BATCHES, batches.batches_per_epoch)

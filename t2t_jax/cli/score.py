@@ -71,7 +71,7 @@ def score_splits(
     given = given_vocabulary(workdir / "vocabulary.model")
     prepared = hosts.first_then_others(lambda: prepare(config, given))
     hosts.check_same("the prepared corpus", prepared.fingerprint.encode())
-    _check_same_corpus(workdir, trained, prepared)
+    check_same_corpus(workdir, trained, prepared)
     for split in splits:
         if split not in prepared.splits:
             raise ValueError(f"split {split!r} is none of {', '.join(prepared.splits)}")
@@ -81,7 +81,7 @@ def score_splits(
     }
 
 
-def _check_same_corpus(workdir: Path, trained: run_directory.Trained, prepared: Prepared) -> None:
+def check_same_corpus(workdir: Path, trained: run_directory.Trained, prepared: Prepared) -> None:
     if prepared.vocabulary.fingerprint != trained.vocabulary.fingerprint:
         raise ValueError(
             f"the corpus now gives the vocabulary {prepared.vocabulary.fingerprint}, but {workdir} "

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from experiments.gradient_reach import gradient_norms
-from experiments.pruning import importances, without
+from experiments.pruning import importances, table, without
+from t2t_jax.cli.train import train
 from t2t_jax.data.batches import Batch
 from t2t_jax.model.families import make_model
 from t2t_jax.training.loss import make_loss_fn
+from tests.cli.configs import smallest_config
 from tests.model.configs import small
 
 IDS = jnp.ones((1, 1), jnp.int32)
@@ -82,3 +84,28 @@ def test_a_head_that_is_taken_away_says_nothing_and_the_others_stay():
         before, after = before[key], after[key]
     assert np.asarray(before["output"]["kernel"][head.number]).any()
     assert not after["output"]["kernel"][head.number].any()
+
+
+def test_heads_are_taken_away_on_the_corpus_of_training_alone(tmp_path):
+    def write(text):
+        for stem in ("train", "dev", "test"):
+            for language in ("en", "de"):
+                (tmp_path / f"{stem}.{language}").write_text(text * 8)
+
+    write("the dog sees a cat\na cat sleeps\n")
+    changes = {
+        "data.source": "text",
+        "data.directory": str(tmp_path),
+        "data.vocabulary_size": 26,
+        "data.num_buckets": 1,
+        "training.steps": 2,
+        "training.warmup_steps": 1,
+        "training.checkpoint_every_steps": 2,
+    }
+    train(smallest_config(tmp_path / "cache", **changes), tmp_path / "w")
+    heading, whole, none = table(tmp_path / "w", [0, 1], "dev").splitlines()
+    assert heading.endswith("of dev, 6 heads")
+    assert (whole.split()[:2], none.split()[:2]) == (["0%", "0"], ["100%", "6"])
+    write("the cat sees a dog\na dog walks quickly\n")
+    with pytest.raises(ValueError, match=r"now gives the vocabulary \w+, but .* was trained"):
+        table(tmp_path / "w", [0, 1], "dev")
