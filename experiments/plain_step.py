@@ -155,7 +155,7 @@ def _rate(runs: list[Callable]) -> list[float]:
     times: list[list[float]] = [[] for _ in runs]
     for _ in range(_ROUNDS + 1):
         for run, taken in zip(runs, times, strict=True):
-            started = time.perf_counter()
+            started, result = time.perf_counter(), None
             for _ in range(_STEPS_A_ROUND):
                 result = run()
             jax.block_until_ready(result)

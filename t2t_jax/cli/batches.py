@@ -34,11 +34,12 @@ def train_batches(
     options: dict[str, Any] = _options(prepared, sections, devices, sections.seed)
     options["weights"] = weights
     options["padded_to"] *= microbatches
-    if data.batching == "packed":
-        return PackedBatches(
-            prepared.splits["train"], packed_length=data.packed_length, row_multiple=1, **options
-        )
-    return _bucketed(prepared.splits["train"], sections, options)
+    train = prepared.splits["train"]
+    match data.batching:
+        case "bucketed":
+            return _bucketed(train, sections, options)
+        case "packed":
+            return PackedBatches(train, packed_length=data.packed_length, row_multiple=1, **options)
 
 
 def evaluation_batches(

@@ -27,4 +27,8 @@ def length_penalty(
     hypothesis has n - 1 tokens there.
     """
     n = jnp.asarray(num_tokens, jnp.float32)
-    return (n if formula == "power" else (5 + n) / 6) ** alpha
+    match formula:
+        case "gnmt":
+            return ((5 + n) / 6) ** alpha
+        case "power":
+            return n**alpha

@@ -76,7 +76,11 @@ class MultiHeadAttention(nn.Module):
 
         glorot = nn.initializers.xavier_uniform()
         fan_out = self.num_heads * (2 * self.d_k + self.d_v)
-        into_heads = _glorot(self.d_model, fan_out) if self.kernel_init == "fused" else glorot
+        match self.kernel_init:
+            case "fused":
+                into_heads = _glorot(self.d_model, fan_out)
+            case "separate":
+                into_heads = glorot
         self.query = projection((self.num_heads, self.d_k), into_heads)
         self.key = projection((self.num_heads, self.d_k), into_heads)
         self.value = projection((self.num_heads, self.d_v), into_heads)

@@ -27,8 +27,12 @@ class Embedding(nn.Module):
     row_groups: int = 1  # G
 
     def setup(self) -> None:
-        # N(0, 1/d): logits start near N(0, 1), and so do the scaled vectors.
-        deviation = 1.0 if self.table_init == "unit" else self.d_model**-0.5
+        match self.table_init:
+            case "inverse_sqrt_d_model":
+                # N(0, 1/d): logits start near N(0, 1), and so do the scaled vectors.
+                deviation = self.d_model**-0.5
+            case "unit":
+                deviation = 1.0
         shape = (self.num_rows, self.d_model)
         table = self.param("table", nn.initializers.normal(deviation), shape)
         self.tables = jnp.broadcast_to(table, (self.row_groups, *shape))

@@ -74,7 +74,11 @@ class AddAndNorm(nn.Module):
     ) -> Float[Array, "B T D"]:
         """`x` with the sub-layer's `update` added."""
         total = x + self.dropout(update, deterministic=deterministic)
-        return self.norm(total) if self.config.norm == "post" else total
+        match self.config.norm:
+            case "post":
+                return self.norm(total)
+            case "pre":
+                return total
 
 
 class Layer(nn.Module):

@@ -6,8 +6,6 @@ sees (rotary, relative, alibi) are in relative_positions.py.
 Axes: B batch, T positions, D d_model.
 """
 
-from collections.abc import Callable
-
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
@@ -47,13 +45,6 @@ def _angles(positions: Int[Array, "*T"], exponents: np.ndarray) -> Float[Array, 
     return jnp.multiply.outer(positions.astype(jnp.float32), frequencies)
 
 
-_SINUSOIDS: dict[str, Callable] = {
-    "sinusoidal": sinusoids,
-    "sinusoidal_concatenated": concatenated_sinusoids,
-    "sinusoidal_tensor2tensor": tensor2tensor_sinusoids,
-}
-
-
 class PositionalEncoding(nn.Module):
     """The vector that is added to the embedding of a token at each position.
 
@@ -65,19 +56,25 @@ class PositionalEncoding(nn.Module):
     @nn.compact
     def __call__(self, positions: Int[Array, "B T"]) -> Float[Array, "B T D"]:
         config = self.config
-        if config.positions == "learned":
-            table = Embedding(
-                config.max_positions,
-                config.d_model,
-                config.scale_embeddings,
-                config.embedding_init,
-                name="learned",
-            )
-            return table(positions)
-        if config.positions in _SINUSOIDS:
-            make = _SINUSOIDS[config.positions]
-            return make(positions + config.first_position, config.d_model)
-        return jnp.zeros((*positions.shape, config.d_model))
+        shifted = positions + config.first_position
+        match config.positions:
+            case "sinusoidal":
+                return sinusoids(shifted, config.d_model)
+            case "sinusoidal_concatenated":
+                return concatenated_sinusoids(shifted, config.d_model)
+            case "sinusoidal_tensor2tensor":
+                return tensor2tensor_sinusoids(shifted, config.d_model)
+            case "learned":
+                table = Embedding(
+                    config.max_positions,
+                    config.d_model,
+                    config.scale_embeddings,
+                    config.embedding_init,
+                    name="learned",
+                )
+                return table(positions)
+            case "rotary" | "relative" | "alibi" | "none":
+                return jnp.zeros((*positions.shape, config.d_model))
 
 
 def check_length(length: int, config: TransformerConfig) -> None:

@@ -93,17 +93,18 @@ def cross_entropy(
     # A sum over a comparison, not a gather: its gradient needs no scatter.
     right_logit = jnp.where(rows == target_ids[..., None], logits, 0).sum(-1)
     negative_log_likelihood = log_normaliser - right_logit
-    if mass == "all":
-        num_sharing = num_rows
-        of_sharing = num_rows * log_normaliser - logits.sum(-1)
-    elif mass == "others":
-        num_sharing = num_rows - 1
-        of_sharing = num_sharing * log_normaliser - (logits.sum(-1) - right_logit)
-    else:
-        num_sharing = num_rows - 2
-        # Left out of the sum, not subtracted: a classifier's row of padding is near -infinity.
-        pieces = jnp.where(rows == PAD_ID, 0, logits)
-        of_sharing = num_sharing * log_normaliser - (pieces.sum(-1) - right_logit)
+    match mass:
+        case "others":
+            num_sharing = num_rows - 1
+            of_sharing = num_sharing * log_normaliser - (logits.sum(-1) - right_logit)
+        case "all":
+            num_sharing = num_rows
+            of_sharing = num_rows * log_normaliser - logits.sum(-1)
+        case "others_but_padding":
+            num_sharing = num_rows - 2
+            # Left out of the sum, not subtracted: a classifier's row of padding is near -infinity.
+            pieces = jnp.where(rows == PAD_ID, 0, logits)
+            of_sharing = num_sharing * log_normaliser - (pieces.sum(-1) - right_logit)
     share = label_smoothing / max(num_sharing, 1)  # a vocabulary of one piece has no others
     loss = (1 - label_smoothing) * negative_log_likelihood + share * of_sharing
 

@@ -35,9 +35,11 @@ def linear_decay(
 
 def learning_rate(step: Int[Array, ""], config: TrainingConfig, d_model: int) -> Float[Array, ""]:
     """The rate at `step` under the schedule that `config` names."""
-    if config.schedule == "linear":
-        return linear_decay(step, config.peak_learning_rate, config.warmup_steps, config.steps)
-    if config.schedule == "peak":
-        return inverse_square_root(step, config.peak_learning_rate, config.warmup_steps)
-    peak = paper_peak(d_model, config.warmup_steps, config.learning_rate_scale)
-    return inverse_square_root(step, peak, config.warmup_steps)
+    match config.schedule:
+        case "paper":
+            peak = paper_peak(d_model, config.warmup_steps, config.learning_rate_scale)
+            return inverse_square_root(step, peak, config.warmup_steps)
+        case "peak":
+            return inverse_square_root(step, config.peak_learning_rate, config.warmup_steps)
+        case "linear":
+            return linear_decay(step, config.peak_learning_rate, config.warmup_steps, config.steps)
