@@ -26,6 +26,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from experiments.ablation import AnyConfig, LeftOut, Row, Table, differing
+from t2t_jax.training.config import SCHEDULES_WITH_AN_END
 
 _Changes = Mapping[str, Any]
 
@@ -290,7 +291,7 @@ def _schedule(base: AnyConfig, warmup_share: Fraction, peak_share: float, who: s
     """Another warm-up, and another learning rate at its end, as shares of the base's."""
     training = base.training
     warmup_steps = max(1, int(warmup_share * training.warmup_steps))
-    if training.schedule == "linear" and warmup_steps >= training.steps:
+    if training.schedule in SCHEDULES_WITH_AN_END and warmup_steps >= training.steps:
         return Answer(f"warm-up would be {warmup_steps} of {training.steps} steps", who)
     if training.schedule == "paper":
         # The longer the warm-up, the lower equation 3's peak: as its square root.

@@ -7,6 +7,7 @@ from t2t_jax.config_checks import check_above_zero, check_at_least, check_rates,
 
 LabelSmoothingMass = Literal["others", "all", "others_but_padding"]
 Schedule = Literal["paper", "peak", "linear"]
+SCHEDULES_WITH_AN_END: tuple[Schedule, ...] = ("linear",)  # every rate depends on the last step
 
 
 @no_type_check  # of its own: tests would have the arguments checked before it can
@@ -46,8 +47,8 @@ class TrainingConfig:
         check_rates("training", self, ("label_smoothing", "adam_beta1", "adam_beta2"))
         rates = ("learning_rate_scale", "peak_learning_rate", "adam_epsilon")
         check_above_zero("training", self, rates)
-        if self.schedule == "linear" and self.warmup_steps >= self.steps:
+        if self.schedule in SCHEDULES_WITH_AN_END and self.warmup_steps >= self.steps:
             raise ValueError(
                 f"training.warmup_steps={self.warmup_steps} must be below steps={self.steps} "
-                "with schedule='linear', which falls to 0 at the last step"
+                f"with schedule={self.schedule!r}, which falls to 0 at the last step"
             )
