@@ -8,31 +8,30 @@ they are exactly the paper's; at a smaller base a share that is not a whole numb
 left out, as each function below says.
 """
 
+from fnmatch import fnmatch
 from fractions import Fraction
 from typing import Any
 
 from experiments.ablation import AnyConfig, LeftOut, Row, Score, Table
+from experiments.commands import config_file
 
+# Keys that the paper's model does not read.
+OF_OTHER_MODELS = ("model.pool*", "model.num_classes", "model.re[lc]*")
+# Keys that do not change what the model is.
+_NOT_THE_MODEL = (
+    *OF_OTHER_MODELS,
+    *("model.vocabulary_rows", "model.max_positions", "model.dtype", "model.rematerialise"),
+)
+_BESIDE_THE_MODEL = (
+    *("data.task", "data.source_language", "data.target_language"),
+    "training.label_smoothing",
+)
 # What a base must share with the paper's for its columns to stand beside ours.
 PAPER_BASE = {
-    "data.task": "translation",
-    "data.source_language": "en",
-    "data.target_language": "de",
-    "model.family": "encoder_decoder",
-    "model.num_self_attentions": 1,
-    "model.activation": "relu",
-    "model.num_encoder_layers": 6,
-    "model.num_decoder_layers": 6,
-    "model.d_model": 512,
-    "model.d_ff": 2048,
-    "model.num_heads": 8,
-    "model.d_k": 64,
-    "model.d_v": 64,
-    "model.positions": "sinusoidal",
-    "model.norm": "post",
-    "model.tied_embeddings": "all",
-    "model.dropout_rate": 0.1,
-    "training.label_smoothing": 0.1,
+    key: value
+    for key, value in config_file("base").items()
+    if key in _BESIDE_THE_MODEL
+    or (key.startswith("model.") and not any(fnmatch(key, each) for each in _NOT_THE_MODEL))
 }
 
 # Above this the network is mostly switched off and the row says nothing about the model.

@@ -169,6 +169,9 @@ def test_departures_from_the_papers_recipe_are_said(tmp_path):
         ("decoding.average_checkpoints", 3, "average_checkpoints=3 (configs/base.py: 1)"),
         ("model.family", "recurrent", None),  # nothing of the paper's
         ("model.num_self_attentions", 2, None),
+        ("model.scale_embeddings", False, None),
+        ("model.attention_dropout_rate", 0.1, None),
+        ("model.dtype", "bfloat16", "dtype=bfloat16 (configs/base.py: float32)"),
     ],
 )
 def test_whatever_sets_a_base_apart_from_the_papers_is_said(tmp_path, key, value, note):
