@@ -79,8 +79,9 @@ class PositionalEncoding(nn.Module):
 
 def check_length(length: int, config: TransformerConfig) -> None:
     """Raises ValueError where a sequence is longer than a learned table has rows."""
-    if config.positions == "learned" and length > config.max_positions:
+    longest = config.longest_sequence
+    if longest is not None and length > longest:
         raise ValueError(
             f"a sequence of {length} tokens is longer than the table of learned positions, "
-            f"model.max_positions={config.max_positions}"
+            f"model.max_positions={longest}"
         )
