@@ -2,13 +2,14 @@
 
 import dataclasses
 from functools import cache, partial
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.config import Positions, TransformerConfig
 from t2t_jax.model.families import make_model, parameter_shapes
 
 SMALL = TransformerConfig(
@@ -52,16 +53,8 @@ SMALL = TransformerConfig(
 )
 
 # Every kind of positions, each with what it asks of the other keys.
-POSITIONS = {
-    "sinusoidal": {},
-    "sinusoidal_concatenated": {"first_position": 1},
-    "sinusoidal_tensor2tensor": {},
-    "learned": {},
-    "rotary": {"d_k": 6},
-    "relative": {},
-    "alibi": {},
-    "none": {},
-}
+_ASKED = {"sinusoidal_concatenated": {"first_position": 1}, "rotary": {"d_k": 6}}
+POSITIONS = {kind: _ASKED.get(kind, {}) for kind in get_args(Positions)}
 POSITION_CHANGES = [{"positions": kind, **changes} for kind, changes in POSITIONS.items()]
 
 
