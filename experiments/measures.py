@@ -19,7 +19,7 @@ class Measure(NamedTuple):
     split: str
     keys: tuple[str, ...]  # where it lies in the scores of the split
     digits: int  # after the decimal point
-    is_better: int = 1  # 1: more is better, -1: less is
+    more_is_better: bool = True
     factor: float = 1.0  # from the record's unit to that of the table
     is_logarithmic: bool = False  # whether its logarithm is what is compared
     is_bleu: bool = False  # and so can be made anew from the counts of any sentences
@@ -42,7 +42,7 @@ class Measure(NamedTuple):
 
 
 PERPLEXITY = Measure(
-    "dev_perplexity", "PPL (dev)", "PPL", "dev", ("perplexity",), 2, -1, is_logarithmic=True
+    "dev_perplexity", "PPL (dev)", "PPL", "dev", ("perplexity",), 2, False, is_logarithmic=True
 )
 DEV_BLEU = Measure("dev_bleu", "BLEU (dev)", "dev BLEU", "dev", ("bleu",), 1, is_bleu=True)
 TEST_BLEU = Measure("test_bleu", "BLEU (test)", "BLEU", "test", ("bleu",), 1, is_bleu=True)
@@ -58,7 +58,9 @@ ACCURACY = Measure(
     unless="bleu",
 )
 PROBES = tuple(
-    Measure(f"probe_{kind}", f"{kind} (%)", f"{kind} probes", "test", ("probes", kind), 1, 1, 100.0)
+    Measure(
+        f"probe_{kind}", f"{kind} (%)", f"{kind} probes", "test", ("probes", kind), 1, factor=100.0
+    )
     for kind in ("order", "pronoun", "sense")
 )
 MEASURES = (PERPLEXITY, DEV_BLEU, TEST_BLEU, LONG_BLEU, ACCURACY, *PROBES)

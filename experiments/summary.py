@@ -213,7 +213,8 @@ def _outcome(effect: Effect, measure: Measure, seeds: str) -> str:
     if effect.comparison is None:
         return "not tested"
     if effect.is_significant:
-        return _BETTER if effect.comparison.difference * measure.is_better > 0 else _WORSE
+        is_more = effect.comparison.difference > 0
+        return _BETTER if is_more == measure.more_is_better else _WORSE
     if effect.test == BOOTSTRAP:
         return "within the noise of the sentences"
     return f"within noise at {seeds}"

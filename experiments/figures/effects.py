@@ -124,7 +124,7 @@ def _label(measure: Measure) -> str:
     unit = "nats per token" if measure.is_logarithmic else "points"
     what = f"{'ln ' if measure.is_logarithmic else ''}{measure.title}"
     label = f"Δ {what}, {unit}"
-    return f"{label}\n{'better →' if measure.is_better > 0 else '← better'}"
+    return f"{label}\n{'better →' if measure.more_is_better else '← better'}"
 
 
 def _separate(rows: Sequence[tuple[str, str]], axis: Any) -> None:
