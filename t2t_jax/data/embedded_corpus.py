@@ -33,7 +33,7 @@ def num_examples(config: DataConfig, split: str) -> int:
 def hashes(config: DataConfig) -> dict[str, str]:
     """sha256 of the code that makes the sentences, by file name."""
     here = Path(__file__).parent
-    files = [here / "grammar.py", *sorted((here / "embedded").glob("*.py"))]
+    files = [Path(__file__), here / "grammar.py", *sorted((here / "embedded").glob("*.py"))]
     if config.task == "classification":
         files.append(here / "word_order.py")
     return {file.name: file_sha256(file) for file in files}
