@@ -19,6 +19,7 @@ from t2t_jax.data import embedded_corpus, text_files, tfds
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.text_files import LineChunk, file_sha256
 from t2t_jax.data.tfds import TfdsCorpus
+from t2t_jax.data.vocabulary import SPACE_PIECE
 
 # Ending of the files with a class name a line.
 _LABELS = "labels"
@@ -26,8 +27,6 @@ _LABELS = "labels"
 _EXAMPLES_PER_CHUNK = 1_000
 # Category Cc without white space, all of which the vocabulary makes spaces of.
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
-# SentencePiece's own sign for a space; it cannot tell the two apart.
-_SPACE_PIECE = "\u2581"
 
 
 class TfdsChunk(NamedTuple):
@@ -130,7 +129,7 @@ def decode_chunk(chunk: Chunk) -> list[tuple[str, ...]]:
 def drop_reason(example: tuple[str, ...]) -> str | None:
     """Why an example must not be used: a side is "blank" or has "control characters"."""
     for text in example:
-        if not text.replace(_SPACE_PIECE, " ").strip():
+        if not text.replace(SPACE_PIECE, " ").strip():
             return "blank"
         # Most text is printable, which is sooner known.
         if not text.isprintable() and _CONTROL_CHARACTER.search(text):

@@ -17,13 +17,12 @@ from jaxtyping import Int
 
 from t2t_jax.data.config import Task
 from t2t_jax.data.corpus import Chunk, decode_chunk, drop_reason
-from t2t_jax.data.vocabulary import END_ID, START_ID, Vocabulary
+from t2t_jax.data.vocabulary import END_ID, SPACE_PIECE, START_ID, Vocabulary
 
 TOO_LONG = "too_long"
 # About 80 MB of memory. Words come in the order in which they are met, hence the frequent first.
 _MAX_WORDS_REMEMBERED = 500_000
 _MAX_LETTERS_REMEMBERED = 100
-_SPACE = "\u2581"
 
 
 class Side(NamedTuple):
@@ -144,7 +143,7 @@ class _IdsOfWords(dict[str, bytes]):
         self._code = np.dtype(dtype).char
 
     def __missing__(self, word: str) -> bytes:
-        if _SPACE in word:
+        if SPACE_PIECE in word:
             raise _LiteralSpace
         ids = array.array(self._code, self._vocabulary.encode_word(word)).tobytes()
         if len(self) < _MAX_WORDS_REMEMBERED and len(word) <= _MAX_LETTERS_REMEMBERED:

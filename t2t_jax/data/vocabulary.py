@@ -26,6 +26,7 @@ from t2t_jax.json_files import write_bytes
 PAD_ID, START_ID, END_ID, UNKNOWN_ID = 0, 1, 2, 3
 MASK_ID = 4  # only in a vocabulary of masked language modelling; elsewhere 4 is a piece of text
 _MASK = "<mask>"
+SPACE_PIECE = "\u2581"  # SentencePiece's own sign for a space; it cannot tell the two apart
 
 # Part of the model's bytes, and for unigram of the order of its sums: the number of cores of
 # the machine at hand would make another fingerprint.
@@ -37,7 +38,6 @@ _MAX_WORD_CHARACTERS = 1_000
 # SentencePiece needs some 70 bytes for each character of a word that teaches byte pairs.
 _MAX_BPE_CHARACTERS = 12_000_000
 _ERRORS_ONLY = 2
-_SPACE = "\u2581"  # how SentencePiece writes a space
 # Their pieces are found word by word. Unigram's are not: of two segmentations with the same
 # score rounding chooses one, which depends on the words before. Nor are whole words: unknown
 # ones in a row are one token.
@@ -94,11 +94,12 @@ class Vocabulary:
         if model_proto.value(self.model, model_proto.TRAINER_MODEL_TYPE) not in _BPE_AND_CHAR:
             return False
         processor = self._processor
-        has_space = not processor.is_unknown(processor.piece_to_id(_SPACE))
+        has_space = not processor.is_unknown(processor.piece_to_id(SPACE_PIECE))
         # Letters and signs that every other rule of SentencePiece changes.
-        changes_nothing = processor.normalize("ﬁ Ａ½") == f"{_SPACE}ﬁ{_SPACE}Ａ½"
+        changes_nothing = processor.normalize("ﬁ Ａ½") == f"{SPACE_PIECE}ﬁ{SPACE_PIECE}Ａ½"
         pieces = map(processor.id_to_piece, range(self.size))
-        return has_space and changes_nothing and not any(_SPACE in piece[1:] for piece in pieces)
+        space_is_first = not any(SPACE_PIECE in piece[1:] for piece in pieces)
+        return has_space and changes_nothing and space_is_first
 
     def encode_word(self, word: str) -> list[int]:
         """Token ids of a word, which has no white space."""
