@@ -105,6 +105,8 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
         raise ValueError(f"{directory} holds a {trained.sections.model.family} model without heads")
     prepared = prepare(config, given_vocabulary(directory / "vocabulary.model"))
     check_same_corpus(directory, trained, prepared)
+    if split not in prepared.splits:
+        raise ValueError(f"--split={split} is none of {', '.join(prepared.splits)}")
     batches = evaluation_batches(prepared, "dev", trained.sections, trained.devices)
     # Evenly spaced: the shortest sentences come first.
     count = min(_BATCHES, batches.batches_per_epoch)

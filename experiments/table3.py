@@ -17,10 +17,11 @@ from experiments.commands import config_file
 
 # Keys that the paper's model does not read.
 OF_OTHER_MODELS = ("model.pool*", "model.num_classes", "model.re[lc]*")
-# Keys that do not change what the model is.
+# Keys that do not change what the model is, or of which the paper is silent.
 _NOT_THE_MODEL = (
     *OF_OTHER_MODELS,
     *("model.vocabulary_rows", "model.max_positions", "model.dtype", "model.rematerialise"),
+    *("model.attention_init", "model.embedding_init", "model.norm_epsilon"),
 )
 _BESIDE_THE_MODEL = (
     *("data.task", "data.source_language", "data.target_language"),

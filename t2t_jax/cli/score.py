@@ -82,6 +82,7 @@ def score_splits(
 
 
 def check_same_corpus(workdir: Path, trained: run_directory.Trained, prepared: Prepared) -> None:
+    """Raises ValueError if the corpus has another vocabulary or classes than in training."""
     if prepared.vocabulary.fingerprint != trained.vocabulary.fingerprint:
         raise ValueError(
             f"the corpus now gives the vocabulary {prepared.vocabulary.fingerprint}, but {workdir} "

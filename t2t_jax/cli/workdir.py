@@ -28,6 +28,7 @@ from t2t_jax.json_files import flat_dict, read_json, write_bytes, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, IsTakenError, locked
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.training.checkpoint import Checkpoints
+from t2t_jax.training.config import SCHEDULES_WITH_AN_END
 
 _LOCK_FILE = ".train.lock"
 
@@ -140,7 +141,7 @@ def check_config(workdir: Path, config: ConfigDict) -> None:
     values = json.loads(config.to_json())
     before, now = flat_dict(read_json(path)), flat_dict(values)
     may_change = _MAY_CHANGE
-    if values["training"]["schedule"] != "linear":  # whose every rate depends on the last step
+    if values["training"]["schedule"] not in SCHEDULES_WITH_AN_END:
         may_change += ("training.steps",)
     changed = [
         f"{key} was {before.get(key)!r}, now it is {now.get(key)!r}"

@@ -19,6 +19,7 @@ from t2t_jax.data.corpus import (
     read_pairs,
     split_names,
 )
+from t2t_jax.data.grammar import embedded_pairs
 from tests.data.text_corpus import (
     labelled_sentences,
     sentence_pairs,
@@ -67,7 +68,6 @@ def test_content_hashes_change_with_the_content_alone(directory):
 
 
 def test_the_embedded_corpus_has_four_splits_and_both_directions(tmp_path):
-    grammar = pytest.importorskip("t2t_jax.data.grammar", reason="the grammar is not written yet")
     forth = text_config(tmp_path, source="embedded", train_pairs=50, corpus_seed=3)
     back = text_config(
         tmp_path,
@@ -79,7 +79,7 @@ def test_the_embedded_corpus_has_four_splits_and_both_directions(tmp_path):
     )
     assert split_names(forth) == ("train", "dev", "test", "long")
     pairs = list(read_pairs(forth, "train"))
-    assert pairs == list(grammar.embedded_pairs("train", 50, 3))
+    assert pairs == list(embedded_pairs("train", 50, 3))
     assert [(english, german) for german, english in read_pairs(back, "train")] == pairs
     assert sum(1 for _ in read_pairs(forth, "long")) == 1_000
     assert [num_examples(forth, split) for split in ("train", "long")] == [50, 1_000]

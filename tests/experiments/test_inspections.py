@@ -106,6 +106,8 @@ def test_heads_are_taken_away_on_the_corpus_of_training_alone(tmp_path):
     heading, whole, none = table(tmp_path / "w", [0, 1], "dev").splitlines()
     assert heading.endswith("of dev, 6 heads")
     assert (whole.split()[:2], none.split()[:2]) == (["0%", "0"], ["100%", "6"])
+    with pytest.raises(ValueError, match="--split=valid is none of train, dev, test"):
+        table(tmp_path / "w", [0], "valid")
     write("the cat sees a dog\na dog walks quickly\n")
     with pytest.raises(ValueError, match=r"now gives the vocabulary \w+, but .* was trained"):
         table(tmp_path / "w", [0, 1], "dev")

@@ -171,6 +171,7 @@ def test_departures_from_the_papers_recipe_are_said(tmp_path):
         ("model.num_self_attentions", 2, None),
         ("model.scale_embeddings", False, None),
         ("model.attention_dropout_rate", 0.1, None),
+        ("model.norm_epsilon", 1e-5, "norm_epsilon=1e-05 (configs/base.py: 1e-06)"),
         ("model.dtype", "bfloat16", "dtype=bfloat16 (configs/base.py: float32)"),
     ],
 )
