@@ -47,9 +47,11 @@ def padding_mask(source_is_token: Bool[Array, "B S"]) -> Bool[Array, "B 1 S"]:
     return source_is_token[:, None, :]
 
 
-def causal_mask(length: int) -> Bool[Array, "1 T T"]:
-    """Position t may look at itself and what is before it (paper section 3.1)."""
-    return jnp.tril(jnp.ones((1, length, length), bool))
+def causal_mask(
+    positions: Int[Array, "#B T"], key_positions: Int[Array, "#B S"]
+) -> Bool[Array, "#B T S"]:
+    """A position may look at itself and what is before it (paper section 3.1)."""
+    return key_positions[:, None, :] <= positions[:, :, None]
 
 
 def segment_mask(

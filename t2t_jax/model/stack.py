@@ -61,11 +61,10 @@ class Stack(nn.Module):
         if packing is None:
             check_length(length, self.config)
             positions = jnp.arange(length)[None]
-            mask = causal_mask(length) if self.is_causal else padding_mask(is_token(ids))
+            mask = _everywhere() if self.is_causal else padding_mask(is_token(ids))
         else:
             positions = packing.positions
             mask = segment_mask(packing.segments, packing.segments)
-            mask = mask & causal_mask(length) if self.is_causal else mask
         relations = self._relations(mask, positions, positions)
         x = self._embed(ids, positions, deterministic=deterministic)
 
@@ -107,7 +106,7 @@ class Stack(nn.Module):
         """Hidden states of `last_ids`, which stand at `position`, and the cache with them."""
         positions = position[None, None]
         kept = jnp.arange(cache[0][0].key.shape[2] if cache else 1)[None]
-        relations = self._relations((kept <= position)[None], positions, kept)
+        relations = self._relations(_everywhere(), positions, kept)
         x = self._embed(last_ids[:, None], positions, deterministic=True)
         new_cache = []
         for number, layer in enumerate(self.layers):
@@ -128,11 +127,14 @@ class Stack(nn.Module):
 
     def _relations(
         self,
-        mask: Bool[Array, "#B #T L"],
+        mask: Bool[Array, "#B #T #L"],
         positions: Int[Array, "#B T"],
         key_positions: Int[Array, "#B L"],
     ) -> Relations:
+        """Who looks where, and how far away that is, in all self-attentions."""
         config = self.config
+        if self.is_causal:
+            mask = mask & causal_mask(positions, key_positions)
         distances = key_positions[:, None, :] - positions[:, :, None]
         if config.positions == "rotary":
             return Relations(mask, angles=paper_angles(positions, config.d_k))
@@ -146,3 +148,8 @@ class Stack(nn.Module):
         x = self.norm(x) if self.config.norm == "pre" else x
         self.sow("intermediates", "output", x)
         return x
+
+
+def _everywhere() -> Bool[Array, "1 1 1"]:
+    """A mask that hides nothing: what is causal hides the rest."""
+    return jnp.ones((1, 1, 1), bool)
