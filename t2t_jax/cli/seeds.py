@@ -17,7 +17,7 @@ from t2t_jax.cli.batches import describe_cut, largest_batch, train_batches
 from t2t_jax.cli.sections import Sections
 from t2t_jax.cli.steps import train_step_of
 from t2t_jax.data.batches import Batch, Batches
-from t2t_jax.data.feed import Batches as BatchSource
+from t2t_jax.data.feed import BatchSource
 from t2t_jax.data.prepared import Prepared
 from t2t_jax.devices import Devices
 from t2t_jax.training.step import TrainState, TrainStep, make_train_state

@@ -16,13 +16,13 @@ _BATCHES_PUT_AHEAD = 2
 
 
 @runtime_checkable
-class Batches(Protocol):
+class BatchSource(Protocol):
     """Anything that gives a batch for its number, from any thread."""
 
     def __getitem__(self, i: int, /) -> Batch: ...
 
 
-def feed(batches: Batches, start: int, stop: int, put: Callable[[Batch], T]) -> Iterator[T]:
+def feed(batches: BatchSource, start: int, stop: int, put: Callable[[Batch], T]) -> Iterator[T]:
     """`put(batches[i])` for i from `start` up to, not including, `stop`, in this order.
 
     Batches are assembled in a thread; `put` (which starts the copy to the devices and does not
@@ -37,7 +37,7 @@ def feed(batches: Batches, start: int, stop: int, put: Callable[[Batch], T]) -> 
     return _feed(batches, start, stop, put)
 
 
-def _feed(batches: Batches, start: int, stop: int, put: Callable[[Batch], T]) -> Iterator[T]:
+def _feed(batches: BatchSource, start: int, stop: int, put: Callable[[Batch], T]) -> Iterator[T]:
     # Here, because it takes most of a second that reading a config or a vocabulary need not pay.
     import grain
 

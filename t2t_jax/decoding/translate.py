@@ -12,7 +12,7 @@ import numpy as np
 from flax import linen as nn
 from jaxtyping import Array, Int, PyTree
 
-from t2t_jax.data.vocabulary import END_ID, PAD_ID, Vocabulary
+from t2t_jax.data.vocabulary import END_ID, Vocabulary
 from t2t_jax.decoding.beam_search import beam_search
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.decoding.greedy import greedy_search
@@ -24,6 +24,7 @@ from t2t_jax.decoding.length_batches import (
     worked_ahead,
 )
 from t2t_jax.decoding.step import Hypotheses
+from t2t_jax.model.masks import is_token
 
 _Decode = Callable[[PyTree, Int[Array, "B S"]], Hypotheses]
 
@@ -137,19 +138,19 @@ def make_decode(model: nn.Module, config: DecodingConfig, vocabulary_size: int) 
             return model.apply({"params": params}, *arguments, method=method, **options)
 
         num_sentences, source_length = source_ids.shape
-        source_mask = source_ids != PAD_ID
-        num_tokens = jnp.sum(source_mask, axis=1)
+        source_is_token = is_token(source_ids)
+        num_tokens = jnp.sum(source_is_token, axis=1)
         max_length = config.max_tokens or source_length + config.max_extra_tokens
         limits = config.max_tokens or num_tokens + config.max_extra_tokens
         if (longest := model.config.longest_sequence) is not None:
             max_length = min(max_length, longest)
 
         # Once per sentence: all its beams look at the same memory.
-        memory = apply("project_memory", apply("encode", source_ids, deterministic=True))
-        cache = apply("start_cache", memory, num_sentences * config.beam_size, max_length)
+        projected = apply("project_memory", apply("encode", source_ids, deterministic=True))
+        cache = apply("start_cache", projected, num_sentences * config.beam_size, max_length)
 
         def decode_step(cache, last_ids, position):
-            return apply("decode_step", cache, memory, source_mask, last_ids, position)
+            return apply("decode_step", cache, projected, source_is_token, last_ids, position)
 
         return search(
             decode_step,
