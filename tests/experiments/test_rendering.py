@@ -10,8 +10,10 @@ import pytest
 
 from configs import base
 from experiments import report, table3
-from experiments.rendering.columns import signed
+from experiments.measures import MEASURES, Mean
+from experiments.rendering.columns import columns, signed
 from experiments.rendering.latex import latex_escaped
+from experiments.summary import summaries
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
 
@@ -151,6 +153,13 @@ def test_latex_has_the_groups_and_columns_of_the_paper(tmp_path):
     assert by_row["A.h=1"] == ["", "1", "128", "128", ""]
     assert by_row["C.N=3"] == ["3", "", "", "", ""]
     assert by_row["E.learned"] == ["", "", "", "", "positions=learned"]
+
+
+def test_every_measure_has_a_column(workdir):
+    [table] = summaries(workdir)
+    found = {measure.name: Mean(1.0, None) for measure in MEASURES}
+    table = table._replace(rows=[row._replace(means=found) for row in table.rows])
+    assert {measure.title for measure in MEASURES} <= {each.title for each in columns(table)}
 
 
 @pytest.mark.parametrize(
