@@ -127,10 +127,13 @@ class Table(NamedTuple):
     paper_test: str = "newstest2013"  # of which the paper's numbers are
 
     def has_paper_base(self, base: ConfigDict) -> bool:
-        """Whether `base` is the paper's, so that the paper's column can stand beside ours."""
+        """Whether `base` is the paper's, so that the paper's column can stand beside ours.
+
+        A key that it lacks, as runs of an earlier version do, had the paper's value.
+        """
         present = flat(base)
         return bool(self.paper_base) and all(
-            present.get(key) == value for key, value in self.paper_base.items()
+            present.get(key, value) == value for key, value in self.paper_base.items()
         )
 
     def rows(self, base: ConfigDict) -> Rows:

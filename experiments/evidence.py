@@ -183,7 +183,7 @@ def agreement_text(found: list[Agreement]) -> str:
         "corrected by Holm)"
     )
     if None in places:
-        summary += f"; {places.count(None)} were kept of one seed, which has no interval"
+        summary += f"; {places.count(None)}, of one seed or of no finite numbers, have none"
     return "\n".join([*lines, "", summary])
 
 

@@ -9,13 +9,12 @@ from experiments.commands import config_file
 from experiments.effects import BOOTSTRAP, WELCH, Effect
 from experiments.leaves import Leaf, records_of
 from experiments.measures import ACCURACY
-from experiments.table3 import OF_OTHER_MODELS
 
 # Keys on which the scores of a translation model do not depend.
 _OF_NO_MATTER = (
     *("seed", "data.directory", "data.cache", "devices.*"),
     "data.mask_rate",
-    *(*OF_OTHER_MODELS, "model.rematerialise"),
+    *("model.pool*", "model.num_classes", "model.re[lc]*", "model.rematerialise"),
     *("training.log_every_steps", "training.keep_checkpoints"),
     *("training.microbatches", "training.loss_chunk_tokens"),
     *("decoding.n_best", "decoding.tokens_per_batch"),

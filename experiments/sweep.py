@@ -33,6 +33,9 @@ from experiments.ablation import Table
 from experiments.launchers import options
 from t2t_jax.cli.command import parse_flags
 
+# The second is how SLURM warns a job, where that is asked for.
+_STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+
 
 def define_flags() -> None:
     """The command's flags; not at import, since run has flags of the same names."""
@@ -188,12 +191,12 @@ def _use_no_accelerator() -> None:
 
 @contextlib.contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM and a closed terminal end the runs as Ctrl-C does: no orphans are left."""
+    """SIGTERM, SIGUSR1 and a closed terminal end the runs as Ctrl-C does: no orphans are left."""
 
     def interrupt(signum, frame):
         raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.getsignal(number) for number in _STOPS}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, interrupt)

@@ -10,13 +10,14 @@ import os
 import re
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable
 from typing import TypeVar
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
+
+from t2t_jax import clusters
 
 Result = TypeVar("Result")
 
@@ -38,12 +39,12 @@ def join(
     num_processes: int | None = None,
     process_id: int | None = None,
     *,
-    detect: bool = False,
+    detect: bool | None = None,
 ) -> None:
     """Joins the other processes of this job, if there are any; before anything is computed.
 
-    Given all three numbers, these hold. Without, SLURM or Cloud TPU is asked where it speaks of
-    several tasks, or where `detect` says that there are.
+    Given all three numbers, these hold. Without, SLURM or Cloud TPU is asked, if `detect` says that
+    there are others, or by default if the environment or the machine does.
 
     Args:
       coordinator: address and port of the first process, such as 10.0.0.1:1234.
@@ -67,7 +68,9 @@ def join(
                 f"--process_id={process_id} must be from 0 to {num_processes - 1}, as "
                 f"--num_processes={num_processes}"
             )
-    elif not (detect or _slurm_has_others() or _tpu_has_others()):
+    elif detect is False or not (
+        detect or clusters.slurm_has_others() or clusters.tpu_has_others()
+    ):
         return
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     _keep_output_clean()
@@ -76,12 +79,15 @@ def join(
             coordinator,
             num_processes,
             process_id,
-            _local_device_ids(),
+            clusters.local_device_ids(),
             heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
         )
     except (RuntimeError, ValueError) as error:
-        raise ValueError(f"the other processes of this job were not found: {error}") from error
+        raise ValueError(
+            f"the other processes of this job were not found: {error}; a process that is to work "
+            "alone is told by --nodistributed"
+        ) from error
     _have_a_witness()
 
 
@@ -95,7 +101,7 @@ def check_joined() -> None:
     if not jax.distributed.is_initialized() and jax.process_count() > 1:
         raise ValueError(
             f"the devices belong to {jax.process_count()} processes, which do not know each other: "
-            "give all of them --distributed"
+            "give t2t-jax --distributed on all hosts"
         )
 
 
@@ -163,54 +169,3 @@ def _have_a_witness() -> None:
     )
     assert witness.stdin is not None
     atexit.register(witness.communicate, b"goodbye")
-
-
-def _slurm_has_others() -> bool:
-    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
-    return tasks.isdecimal() and int(tasks) > 1
-
-
-def _tpu_has_others() -> bool:
-    """Whether this is one of several machines of a Cloud TPU: in GKE the environment says so."""
-    for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES"):
-        # Alone, libtpu may write a warning there.
-        if re.fullmatch(r"[^,\s]+(,[^,\s]+)+", os.environ.get(name, "")):
-            return True
-    if "MEGASCALE_COORDINATOR_ADDRESS" in os.environ:
-        return True
-    # JAX sets the first where it finds a TPU, and the second where it finds none.
-    is_machine = os.environ.get("TPU_ML_PLATFORM") == "JAX"
-    if not is_machine or "TPU_SKIP_MDS_QUERY" in os.environ:
-        return False
-    if "tpu" not in os.environ.get("JAX_PLATFORMS", "tpu"):
-        return False
-    slices = re.search(r"^MEGASCALE_NUM_SLICES: *'?(\d+)", _of_this_machine("tpu-env"), re.M)
-    num_slices = int(slices[1]) if slices else 1
-    return num_slices > 1 or "," in _of_this_machine("worker-network-endpoints")
-
-
-def _of_this_machine(attribute: str) -> str:
-    """What Google Cloud says of this virtual machine; nothing where it does not answer."""
-    server = os.environ.get("GCE_METADATA_IP", "metadata.google.internal")
-    url = f"http://{server}/computeMetadata/v1/instance/attributes/{attribute}"
-    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return answer.read().decode()
-    except OSError:
-        return ""
-
-
-def _local_device_ids() -> list[int] | None:
-    """The GPUs of this process: [] for all that it sees, None where JAX is to decide.
-
-    JAX takes one GPU for each task of SLURM, by its number on the node, which is right only where
-    every task sees the GPUs of all.
-    """
-    counts = re.sub(r"\(x\d+\)", "", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
-    if "JAX_LOCAL_DEVICE_IDS" in os.environ or not re.fullmatch(r"\d+(,\d+)*", counts):
-        return None
-    most_tasks = max(map(int, counts.split(",")))
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    has_its_own = visible is not None and len(visible.split(",")) < most_tasks
-    return [] if most_tasks == 1 or has_its_own or "SLURM_GPUS_PER_TASK" in os.environ else None

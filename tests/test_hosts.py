@@ -294,7 +294,13 @@ def test_a_machine_with_a_tpu_is_asked_for_others(joins, metadata, attributes, h
 
 
 @pytest.mark.parametrize(
-    "environment", [{"TPU_SKIP_MDS_QUERY": "1"}, {"JAX_PLATFORMS": "cpu"}, {"TPU_ML_PLATFORM": ""}]
+    "environment",
+    [
+        {"TPU_SKIP_MDS_QUERY": "1"},
+        {"TPU_PROCESS_BOUNDS": "1,1,1"},
+        {"JAX_PLATFORMS": "cpu"},
+        {"TPU_ML_PLATFORM": ""},
+    ],
 )
 def test_a_machine_without_a_tpu_asks_nobody(joins, metadata, monkeypatch, environment):
     metadata["worker-network-endpoints"] = "a,b"
@@ -305,8 +311,12 @@ def test_a_machine_without_a_tpu_asks_nobody(joins, metadata, monkeypatch, envir
 
 
 @pytest.mark.parametrize("name", ["TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES"])
-def test_the_environment_of_a_pod_tells_of_others(joins, monkeypatch, name):
+def test_the_environment_of_a_pod_tells_of_others_unless_a_host_is_to_work_alone(
+    joins, monkeypatch, name
+):
     monkeypatch.setenv(name, "a:8476,b:8476")
+    hosts.join(detect=False)
+    assert joins == []
     hosts.join()
     assert joins
 
@@ -316,7 +326,22 @@ def test_the_environment_of_a_pod_tells_of_others(joins, monkeypatch, name):
     [
         ({"SLURM_STEP_TASKS_PER_NODE": "1(x2)"}, []),  # one task has all GPUs of its node
         ({"SLURM_STEP_TASKS_PER_NODE": "8(x2)", "CUDA_VISIBLE_DEVICES": "3"}, []),
-        ({"SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_GPUS_PER_TASK": "4"}, []),
+        (
+            {
+                "SLURM_STEP_TASKS_PER_NODE": "2",
+                "SLURM_GPUS_PER_TASK": "gpu:4",
+                "CUDA_VISIBLE_DEVICES": "0,1,2,3",
+            },
+            [],
+        ),
+        (  # with --gpu-bind=none
+            {
+                "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
+                "SLURM_GPUS_PER_TASK": "1",
+                "CUDA_VISIBLE_DEVICES": "0,1,2,3",
+            },
+            None,
+        ),
         ({"SLURM_STEP_TASKS_PER_NODE": "8(x2)", "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}, None),
         ({"SLURM_STEP_TASKS_PER_NODE": "1(x2)", "JAX_LOCAL_DEVICE_IDS": "1"}, None),
         ({}, None),
@@ -332,9 +357,7 @@ def test_which_gpus_a_task_of_slurm_has(joins, monkeypatch, environment, ids):
 
 def test_devices_of_processes_that_have_not_joined_are_refused(monkeypatch):
     monkeypatch.setattr(jax, "process_count", lambda: 4)
-    with pytest.raises(
-        ValueError, match="belong to 4 processes, .* give all of them --distributed"
-    ):
+    with pytest.raises(ValueError, match="belong to 4 processes, .* give t2t-jax --distributed"):
         make_devices()
 
 

@@ -71,8 +71,11 @@ def _define_common_flags(module_name: str) -> None:
         (flags.DEFINE_integer, "process_id", "of several hosts: which one this is, from 0"),
     ):
         define(flag, None, told, module_name=module_name)
-    told = "of several hosts: find the others by what the cloud or the cluster says of them"
-    flags.DEFINE_bool("distributed", False, told, module_name=module_name)
+    told = (
+        "of several hosts: find the others by what the cloud or the cluster says of them; by "
+        "default where it speaks of others, with --nodistributed never"
+    )
+    flags.DEFINE_bool("distributed", None, told, module_name=module_name)
 
 
 def _run(name: str, verb_main: Callable[[], None], argv: list[str]) -> None:

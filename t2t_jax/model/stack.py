@@ -136,13 +136,17 @@ class Stack(nn.Module):
         if self.is_causal:
             mask = mask & causal_mask(positions, key_positions)
         distances = key_positions[:, None, :] - positions[:, :, None]
-        if config.positions == "rotary":
-            return Relations(mask, angles=paper_angles(positions, config.d_k))
-        if config.positions == "relative":
-            return Relations(mask, bias=self.relative_bias(distances))
-        if config.positions == "alibi":
-            return Relations(mask, bias=alibi_bias(distances, config.num_heads))
-        return Relations(mask)
+        match config.positions:
+            case "rotary":
+                return Relations(mask, angles=paper_angles(positions, config.d_k))
+            case "relative":
+                return Relations(mask, bias=self.relative_bias(distances))
+            case "alibi":
+                return Relations(mask, bias=alibi_bias(distances, config.num_heads))
+            case "sinusoidal" | "sinusoidal_concatenated" | "sinusoidal_tensor2tensor":
+                return Relations(mask)
+            case "learned" | "none":
+                return Relations(mask)
 
     def _normalised(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
         x = self.norm(x) if self.config.norm == "pre" else x

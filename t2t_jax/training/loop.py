@@ -108,9 +108,7 @@ def train(
                 progress.log(f"step {step}: dev perplexity {perplexities}")
                 window.restart()
             if saves:
-                for file in files:
-                    file.flush()  # so that it is never behind a checkpoint
-                checkpoints.save(state)
+                _save(checkpoints, state, files)
                 window.restart()
                 if first % config.checkpoint_every_steps != 0:
                     # It was saved out of turn, when the run was stopped, and is no longer needed:
@@ -118,13 +116,22 @@ def train(
                     checkpoints.delete(first)
             if stops:
                 break
-        checkpoints.save(state)
+        _save(checkpoints, state, files)
         checkpoints.wait()  # while a request to stop still finds its handler
         if hosts.any_of(stop_requested.is_set()):
             raise Stopped(f"stopped after step {step}; the same command goes on from there")
     return [
         Summary(step, clock.target_tokens, clock.share, step < config.steps) for clock in clocks
     ]
+
+
+def _save(
+    checkpoints: Checkpoints | CheckpointsOfSeeds, state: TrainState, files: list[MetricsFile]
+) -> None:
+    """Saves a checkpoint, and first what was measured, which is never behind it on the disk."""
+    for file in files:
+        file.flush()
+    checkpoints.save(state)
 
 
 class _Clock:

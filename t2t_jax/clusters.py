@@ -1,0 +1,77 @@
+"""What SLURM and Cloud TPU say of this process: if it has others, and which GPUs are its own.
+
+Environment: https://slurm.schedmd.com/srun.html, and what JAX itself reads of Cloud TPU.
+"""
+
+import os
+import re
+import time
+import urllib.error
+import urllib.request
+
+# How often the server of a machine's attributes is asked before it is taken for absent.
+_QUESTIONS = 3
+
+
+def slurm_has_others() -> bool:
+    """Whether this is one of several tasks of a SLURM step."""
+    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
+    return tasks.isdecimal() and int(tasks) > 1
+
+
+def tpu_has_others() -> bool:
+    """Whether this is one of several machines of a Cloud TPU.
+
+    In GKE the environment says so; a virtual machine that holds chips is asked.
+    """
+    for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES"):
+        # Alone, libtpu may write a warning there.
+        if re.fullmatch(r"[^,\s]+(,[^,\s]+)+", os.environ.get(name, "")):
+            return True
+    if "MEGASCALE_COORDINATOR_ADDRESS" in os.environ:
+        return True
+    # JAX sets the first where it finds a TPU, and the second where it finds none.
+    is_machine = os.environ.get("TPU_ML_PLATFORM") == "JAX"
+    if not is_machine or "TPU_SKIP_MDS_QUERY" in os.environ:
+        return False
+    if "tpu" not in os.environ.get("JAX_PLATFORMS", "tpu"):
+        return False
+    if "1,1,1" in (os.environ.get("TPU_PROCESS_BOUNDS"), os.environ.get("TPU_HOST_BOUNDS")):
+        return False  # somebody has cut this host off from the others
+    slices = re.search(r"^MEGASCALE_NUM_SLICES: *'?(\d+)", _of_this_machine("tpu-env"), re.M)
+    num_slices = int(slices[1]) if slices else 1
+    return num_slices > 1 or "," in _of_this_machine("worker-network-endpoints")
+
+
+def _of_this_machine(attribute: str) -> str:
+    """What Google Cloud says of this virtual machine; nothing where it does not answer."""
+    server = os.environ.get("GCE_METADATA_IP", "metadata.google.internal")
+    url = f"http://{server}/computeMetadata/v1/instance/attributes/{attribute}"
+    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
+    for _ in range(_QUESTIONS):
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError:
+            break  # it has no such attribute
+        except OSError:
+            time.sleep(0.5)
+    return ""
+
+
+def local_device_ids() -> list[int] | None:
+    """The GPUs of this process: [] for all that it sees, None where JAX is to decide.
+
+    JAX takes one GPU for each task of SLURM, by its number on the node, which is right only where
+    every task sees the GPUs of all.
+    """
+    counts = re.sub(r"\(x\d+\)", "", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    is_told_by_others = {"JAX_LOCAL_DEVICE_IDS", "OMPI_COMM_WORLD_SIZE"} & os.environ.keys()
+    if is_told_by_others or not re.fullmatch(r"\d+(,\d+)*", counts):
+        return None
+    most_tasks = max(map(int, counts.split(",")))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    num_visible = 0 if visible is None else len(visible.split(","))
+    own = re.search(r"\d+$", os.environ.get("SLURM_GPUS_PER_TASK", ""))
+    has_its_own = num_visible < most_tasks if own is None else num_visible <= int(own[0])
+    return [] if most_tasks == 1 or (visible is not None and has_its_own) else None
