@@ -3,6 +3,7 @@
 Axes: B sentences, T positions.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -91,7 +92,8 @@ class SentenceClassifier:
           progress: called with (sentences done, sentences) now and then.
 
         Raises:
-          ValueError: a sentence is longer than the model has learned positions for.
+          ValueError: a sentence is longer than the model has learned positions for, or the model
+            diverged in training.
         """
         ids = self._vocabulary.encode(list(sentences))
         rows = [[START_ID, *tokens, END_ID] if tokens else [] for tokens in ids]
@@ -110,6 +112,11 @@ class SentenceClassifier:
         num_done = sum(not row for row in rows)
         for batch, probabilities in worked_ahead(batches, start):
             for place, row in zip(batch.places, np.asarray(probabilities).tolist(), strict=False):
+                if not all(map(math.isfinite, row)):
+                    raise ValueError(
+                        "the model's probabilities are no numbers: it diverged in training, so it "
+                        "can tell no class"
+                    )
                 best = max(range(len(row)), key=row.__getitem__)
                 classes[place] = Classification(self._class_names[best], row[best], tuple(row))
             num_done += len(batch.places)

@@ -91,3 +91,11 @@ def test_each_class_needs_a_name():
     model, params = _model_and_params()
     with pytest.raises(ValueError, match="2 class names for model.num_classes=3"):
         SentenceClassifier(model, params, _vocabulary(), NAMES[:2], compile=jax.jit)
+
+
+def test_a_model_that_diverged_is_told():
+    model, params = _model_and_params()
+    nothing = jax.tree.map(lambda leaf: leaf * np.nan, params)
+    classifier = SentenceClassifier(model, nothing, _vocabulary(), NAMES, compile=jax.jit)
+    with pytest.raises(ValueError, match="it diverged"):
+        classifier(["cat"])
