@@ -142,10 +142,11 @@ def _expected_rows(name: str, leaves: Sequence[Leaf]) -> tuple[list[Row], str, b
     base = ConfigDict(leaves[0].run.base)
     try:
         table = tables.find_table(name)
-        known, title, has_paper_base = table.rows(base), table.title, table.has_paper_base(base)
+        known, title = table.rows(base), table.title
     except (AttributeError, KeyError, TypeError, ValueError):
         # The runs are older or newer than this code; what they say of themselves is enough.
-        known, title, has_paper_base = Rows([], list[LeftOut]()), name, False
+        known, title = Rows([], list[LeftOut]()), name
+    has_paper_base = any(row.paper is not None for row in known.rows)
     rows = {row.name: row for row in known.rows}
     for leaf in leaves:
         row = rows.get(leaf.run.row)

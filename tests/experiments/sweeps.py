@@ -21,3 +21,11 @@ def write_sweep(workdir: Path) -> Path:
         for seed, (perplexity, bleu) in enumerate(seeds):
             fakes.write_record(workdir, TABLE, CONFIG, row, seed, perplexity=perplexity, bleu=bleu)
     return workdir
+
+
+def write_a_difference_that_holm_takes_back(workdir: Path) -> None:
+    """Four rows, three seeds each; one head differs from base, but not after the correction."""
+    for row, worse in (("base", 0.0), ("one_head", 1.4), ("one_layer", 0), ("no_positions", 0)):
+        for seed in range(3):
+            bleu = 90.0 + 0.5 * seed - worse
+            fakes.write_record(workdir, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=bleu)

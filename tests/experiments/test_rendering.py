@@ -9,13 +9,18 @@ from html.parser import HTMLParser
 import pytest
 
 from configs import base
-from experiments import report, table3
+from experiments import report, table2, table3
 from experiments.measures import MEASURES, Mean
 from experiments.rendering.columns import columns, signed
 from experiments.rendering.latex import latex_escaped
 from experiments.summary import summaries
 from tests.experiments import fakes
-from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
+from tests.experiments.sweeps import (
+    CONFIG,
+    TABLE,
+    write_a_difference_that_holm_takes_back,
+    write_sweep,
+)
 
 
 @pytest.fixture
@@ -259,3 +264,47 @@ def test_words_of_a_run_are_no_tags(tmp_path):
         tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0, hardware=hardware
     )
     assert "script" not in _page(report.text(tmp_path, "html")).tags
+
+
+def test_the_papers_bleu_of_a_split_stands_beside_ours_of_that_split_alone(tmp_path):
+    for table in (table2.TABLE, table3.TABLE):
+        fakes.write_record(
+            tmp_path / table.name, table, base.get_config(), "base", 0, perplexity=5.0, bleu=25.0
+        )
+    texts = [report.text(tmp_path / name, "markdown") for name in ("table2", "table3")]
+    assert _markdown_rows(texts[0])["base"]["paper BLEU (test)"] == "27.3"
+    assert "paper BLEU (test)" not in texts[1]
+    assert "The paper's numbers are of newstest2014" in texts[0]
+    numbers = _csv_rows(tmp_path / "table2")["base"]
+    assert (numbers["paper_bleu"], numbers["paper_test_bleu"]) == ("", "27.3")
+
+
+def test_csv_tells_the_raw_p_value_from_the_corrected_and_low_from_high(tmp_path):
+    write_a_difference_that_holm_takes_back(tmp_path)
+    row = _csv_rows(tmp_path)["one_head"]
+    low, difference, high, p, p_holm = (
+        float(row[f"test_bleu_{name}"]) for name in ("low", "difference", "high", "p", "p_holm")
+    )
+    assert low < difference < high and p < 0.05 < p_holm
+
+
+def test_speed_and_cost_are_in_their_columns(tmp_path):
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0)
+    # 2 million tokens in 60 s of training, and 4 s of scoring.
+    shown = _markdown_rows(report.text(tmp_path, "markdown"))["base"]
+    names = ("seconds", "tokens (10^6)", "tokens/s")
+    assert [shown[name] for name in names] == ["64", "2.00", "33333"]
+    row = _csv_rows(tmp_path)["base"]
+    assert (float(row["seconds"]), float(row["target_tokens_millions"])) == (64, 2)
+    assert float(row["target_tokens_per_second"]) == pytest.approx(2e6 / 60)
+
+
+def test_probes_that_differ_are_marked(tmp_path):
+    for row, share in (("base", 0.9), ("one_head", 0.5)):
+        for seed in range(3):
+            scores = {"test": {"probes": {"order": share + seed / 100}}}
+            fakes.write_record(
+                tmp_path, TABLE, CONFIG, row, seed, perplexity=1, bleu=1, scores=scores
+            )
+    rows = _markdown_rows(report.text(tmp_path, "markdown"))
+    assert rows["one_head"]["order (%)"] == "51.0 ± 2.5 *"

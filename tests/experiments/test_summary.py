@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from configs import base, tiny
-from experiments import record, table3
-from experiments.measures import PERPLEXITY, Mean, mean
+from experiments import record, table2, table3
+from experiments.measures import ACCURACY, PERPLEXITY, Mean, mean
 from experiments.rendering.markdown import markdown
 from experiments.summary import RowSummary, summaries
 from tests.experiments import fakes
@@ -268,3 +268,39 @@ def test_runs_of_an_older_version_are_reported_all_the_same(workdir):
         del run["base"]["model"]["num_heads"]
         record.write_json(path, run)
     assert _rows(workdir)["one_head"].num_seeds == 2
+
+
+def test_a_model_that_translates_is_not_told_by_its_accuracy(tmp_path):
+    scores = {"dev": {"perplexity": 2.0}, "test": {"bleu": 90.0, "accuracy": 0.9}}
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1, bleu=1, scores=scores)
+    assert ACCURACY.name not in _rows(tmp_path)["base"].means
+
+
+def test_a_row_made_with_other_changes_than_the_papers_has_none_of_its_numbers(tmp_path):
+    run_ = fakes.write_record(
+        tmp_path, table3.TABLE, base.get_config(), "A.h=1", 0, perplexity=5.0, bleu=25.0
+    )
+    assert _rows(tmp_path)["A.h=1"].paper is not None
+    values = record.read_json(run_ / "run.json")
+    record.write_json(run_ / "run.json", values | {"changes": {"model.num_heads": 2}})
+    assert _rows(tmp_path)["A.h=1"].paper is None
+
+
+def test_seeds_that_are_not_finished_are_not_counted(tmp_path):
+    write_sweep(tmp_path)
+    for row in ("base", "one_head"):
+        prepared = record.make_run(TABLE, TABLE.rows(CONFIG).named(row), CONFIG, 7)
+        record.write_run(tmp_path / prepared.directory, prepared)
+    rows = _rows(tmp_path)
+    assert (rows["base"].num_seeds, rows["one_head"].num_seeds) == (3, 2)
+    assert rows["one_head"].verdict == "within noise at 2 seeds against 3 of base"
+
+
+def test_a_language_the_paper_has_no_bleu_of_has_no_note_of_the_paper(tmp_path):
+    config = base.get_config()
+    for language, number in (("fr", 1), ("cs", 0)):
+        config.data.target_language = language
+        workdir = tmp_path / language
+        fakes.write_record(workdir, table2.TABLE, config, "base", 0, perplexity=5.0, bleu=25.0)
+        [table] = summaries(workdir)
+        assert sum("The paper's numbers" in note for note in table.notes) == number
