@@ -12,7 +12,9 @@ or that a run that was kept has not come out in W.
 """
 
 import functools
+import itertools
 import math
+import os
 import shutil
 import sys
 from collections import Counter
@@ -204,7 +206,9 @@ def main(argv: list[str]) -> None:
     print(agreement_text(found))
     for what, names in (("not finished", unfinished), ("not asked for", not_asked_for)):
         if names:
-            print(f"{what} in {workdir}: {', '.join(names)}")
+            print(f"{what} in {workdir}:")
+            for row, of_row in itertools.groupby(names, os.path.dirname):
+                print(f"  {row}: {', '.join(map(os.path.basename, of_row))}")
     sys.exit(1 if unfinished or any(each.differs for each in found) else 0)
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from experiments import evidence, record
-from experiments.measures import TEST_BLEU
+from experiments.measures import TEST_BLEU, Mean
 from tests.experiments import fakes, sweeps
 
 
@@ -129,7 +129,7 @@ def test_what_no_test_can_compare_is_compared_all_the_same(then, now, differs):
     assert (p_value is not None and p_value < 0.05) == differs
 
 
-def test_runs_that_did_not_come_out_are_kept_and_told(tmp_path, kept):
+def test_runs_that_did_not_come_out_are_kept_and_told(tmp_path, kept, capsys):
     sweep = tmp_path / "sweep"
     for row in ("base", "one_head"):
         [directory] = sweep.glob(f"*/{row}/seed-1")
@@ -145,6 +145,17 @@ def test_runs_that_did_not_come_out_are_kept_and_told(tmp_path, kept):
         ["quickstart/base/seed-1"],
         ["quickstart/one_head/seed-1"],
     )
+    with pytest.raises(SystemExit, match="^1$"):
+        evidence.main(["evidence", "compare", str(sweep), str(kept)])
+    assert capsys.readouterr().out.endswith(
+        f"not finished in {sweep}:\n  quickstart/base: seed-1\n"
+        f"not asked for in {sweep}:\n  quickstart/one_head: seed-1\n"
+    )
+
+
+def test_a_sweep_that_agrees_ends_with_0(tmp_path, kept):
+    with pytest.raises(SystemExit, match="^0$"):
+        evidence.main(["evidence", "compare", str(tmp_path / "sweep"), str(kept)])
 
 
 def test_sweeps_without_a_common_row_are_told(tmp_path, kept):
@@ -153,3 +164,30 @@ def test_sweeps_without_a_common_row_are_told(tmp_path, kept):
     )
     with pytest.raises(ValueError, match="no finished row in common"):
         evidence.compare(tmp_path / "other", kept)
+
+
+def test_a_copy_of_a_run_is_no_second_seed_of_a_comparison(tmp_path, kept):
+    for name in "ab":
+        fakes.write_record(
+            tmp_path / "w" / name, sweeps.TABLE, sweeps.CONFIG, "base", 0, perplexity=1.3, bleu=96.0
+        )
+    assert [each.now for each in evidence.compare(tmp_path / "w", kept)] == [
+        Mean(1.3, None),
+        Mean(96.0, None),
+    ]
+
+
+def test_many_comparisons_are_corrected_for_their_number(tmp_path, kept):
+    for seed, (perplexity, bleu) in enumerate([(1.2, 94.6), (1.3, 93.6), (1.4, 95.6)]):
+        fakes.write_record(
+            tmp_path / "w",
+            sweeps.TABLE,
+            sweeps.CONFIG,
+            "base",
+            seed,
+            perplexity=perplexity,
+            bleu=bleu,
+        )
+    found = evidence.compare(tmp_path / "w", kept)
+    assert evidence._p_value(TEST_BLEU, [92.0, 91.0, 93.0], [94.6, 93.6, 95.6]) < 0.05
+    assert not any(each.differs for each in found)
