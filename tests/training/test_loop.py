@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import types
 
 import jax
 import jax.numpy as jnp
@@ -10,68 +11,12 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
-from t2t_jax.data.batches import Batch
-from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
-from t2t_jax.training.loop import Stopped, train
-from t2t_jax.training.loss import Metrics, make_loss_fn, sum_of
+from t2t_jax.training.loop import Stopped
+from t2t_jax.training.loss import Metrics, sum_of
 from t2t_jax.training.metrics_file import MetricsFile, read_metrics
-from t2t_jax.training.optimizer import make_optimizer
-from t2t_jax.training.step import make_eval_step, make_train_state, make_train_step
-from tests.model.configs import small
-from tests.training.configs import short
-
-IDENTITY = {"vocabulary_fingerprint": "0123"}
-
-
-def batch(i):
-    """Batch i, a function of its number."""
-    return Batch(*np.random.default_rng(i).integers(4, 11, (2, 4, 5)).astype(np.int32))
-
-
-class Run:
-    """A small model, compiled once, that can be trained again and again."""
-
-    def __init__(self):
-        # Of few arrays: each of them, and both of its moments, is a file's worth of checkpoint.
-        model = LanguageModel(
-            small(
-                family="decoder_only",
-                num_decoder_layers=1,
-                attention_biases=False,
-                feed_forward_biases=False,
-                dropout_rate=0.1,
-            )
-        )
-        optimizer = make_optimizer(short(), 12)
-        loss_fn = make_loss_fn(model, 0.1)
-        self.initial = jax.device_get(jax.jit(lambda: make_train_state(model, optimizer, 3))())
-        self.train_step = jax.jit(make_train_step(loss_fn, optimizer))
-        self.eval_step = jax.jit(make_eval_step(loss_fn))
-
-    def train(self, workdir, *, feed=None, evaluate=None, **changes):
-        config = short(**changes)
-        with Checkpoints(
-            workdir / "checkpoints", identity=IDENTITY, keep=config.keep_checkpoints + 1
-        ) as checkpoints:
-            state = checkpoints.restore_last(self.initial) or self.initial
-            [summary] = train(
-                jax.tree.map(jnp.asarray, state),
-                config,
-                train_step=self.train_step,
-                feed=feed or (lambda start, stop: map(batch, range(start, stop))),
-                evaluate=evaluate or (lambda params: sum_of([self.eval_step(params, batch(99))])),
-                learning_rate=lambda step: 0.001 * step,
-                checkpoints=checkpoints,
-                workdirs=[workdir],
-            )
-            return summary, checkpoints.restore_last(self.initial)
-
-
-@pytest.fixture(scope="module")
-def run():
-    return Run()
+from tests.training.runs import IDENTITY, batch
 
 
 def interrupting(after):
@@ -272,44 +217,6 @@ def test_log_entries_hold_sums_divided_last(run, tmp_path):
     assert list((tmp_path / "tensorboard").iterdir())
 
 
-def test_only_the_last_checkpoints_are_kept_and_their_mean_is_exact(run, tmp_path):
-    saved = []
-    with Checkpoints(tmp_path / "c", identity=IDENTITY, keep=2) as checkpoints:
-        state = jax.tree.map(jnp.asarray, run.initial)
-        for i in range(4):
-            state, _ = run.train_step(state, batch(i))
-            checkpoints.save(state)
-            saved.append(jax.device_get(state.params))
-    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
-        assert checkpoints.steps == [3, 4]
-        mean = checkpoints.restore_params(run.initial.params, average=2)
-        with pytest.raises(ValueError, match=r"holds 2 checkpoints, .* needs 3"):
-            checkpoints.restore_params(run.initial.params, average=3)
-    expected = jax.tree.map(lambda a, b: (a.astype(np.float64) + b) / 2, saved[2], saved[3])
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), mean, expected)
-
-
-def test_a_checkpoint_of_another_vocabulary_is_refused(run, tmp_path):
-    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
-        checkpoints.save(run.initial)
-    other = {"vocabulary_fingerprint": "4567"}
-    with Checkpoints(tmp_path / "c", identity=other) as checkpoints:
-        for restore in (
-            lambda: checkpoints.restore_last(run.initial),
-            lambda: checkpoints.restore_params(run.initial.params),
-        ):
-            with pytest.raises(ValueError, match="vocabulary_fingerprint 0123, here it is 4567"):
-                restore()
-
-
-def test_a_checkpoint_of_another_model_is_refused(run, tmp_path):
-    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
-        checkpoints.save(run.initial)
-        wider = jax.tree.map(lambda leaf: np.zeros((*leaf.shape, 2)), run.initial.params)
-        with pytest.raises(ValueError, match="does not fit this model"):
-            checkpoints.restore_params(wider)
-
-
 def test_a_seed_has_its_share_of_the_seconds_whoever_it_is_trained_with(monkeypatch):
     now = 100.0
     monkeypatch.setattr(loop.time, "monotonic", lambda: now)
@@ -335,3 +242,97 @@ def test_a_line_cut_by_a_kill_is_left_out(tmp_path):
     with MetricsFile(tmp_path, step=2) as metrics_file:
         metrics_file.write({"split": "train", "step": 3})
     assert [entry["step"] for entry in read_metrics(path)] == [2, 3]
+
+
+def test_neither_evaluation_nor_checkpoint_counts_as_time_of_training(run, tmp_path, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: now))
+
+    def takes(seconds, function):
+        def call(*arguments):
+            nonlocal now
+            now += seconds
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(run, "train_step", takes(1.0, run.train_step))
+    monkeypatch.setattr(Checkpoints, "save", takes(50.0, Checkpoints.save))
+    evaluate = takes(100.0, lambda params: sum_of([run.eval_step(params, batch(99))]))
+    run.train(tmp_path, evaluate=evaluate)
+    entries = read_metrics(tmp_path / "metrics.jsonl")
+    speeds = [e["target_tokens_per_second"] for e in entries if e["split"] == "train"]
+    assert speeds == [20.0] * 4
+
+
+def test_a_perplexity_that_is_as_good_is_no_better(run, tmp_path):
+    evaluate = dev_perplexities(5.0, 5.0, 5.0, 1.0)
+    summary, _ = run.train(tmp_path, evaluate=evaluate, evaluate_every_steps=1, patience=2)
+    assert summary.steps == 3
+
+
+def test_a_model_that_diverged_is_not_saved(run, tmp_path, monkeypatch):
+    nothing = jax.tree.map(lambda leaf: leaf * np.nan, run.initial.params)
+    monkeypatch.setattr(run, "initial", run.initial._replace(params=nothing))
+    with pytest.raises(FloatingPointError, match="the training loss is nan at step 2"):
+        run.train(tmp_path)
+    with Checkpoints(tmp_path / "checkpoints", identity=IDENTITY) as checkpoints:
+        assert checkpoints.steps == []
+
+
+def _asked_twice(number):
+    def feed(start, stop):
+        for i in range(start, stop):
+            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), number)
+            yield batch(i)
+
+    return feed
+
+
+def test_a_second_interrupt_does_not_wait(run, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run.train(tmp_path, feed=_asked_twice(signal.SIGINT))
+
+
+def test_a_second_request_to_end_still_saves(run, tmp_path):
+    with pytest.raises(Stopped, match="stopped after step 1"):
+        run.train(tmp_path, feed=_asked_twice(signal.SIGTERM))
+
+
+def test_signals_are_given_back(run, tmp_path):
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+    before = [signal.getsignal(number) for number in numbers]
+    run.train(tmp_path)
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_a_metric_can_be_read_at_once(tmp_path):
+    with MetricsFile(tmp_path, step=0) as metrics_file:
+        metrics_file.write({"split": "train", "step": 1})
+        assert read_metrics(tmp_path / "metrics.jsonl") == [{"split": "train", "step": 1}]
+
+
+def test_metrics_are_means_over_tokens(run, tmp_path):
+    totals = Metrics(*map(np.float64, (9.0, 2.0, 1.0, 2.0)))
+    run.train(tmp_path, evaluate=lambda params: totals)
+    entries = read_metrics(tmp_path / "metrics.jsonl")
+    of_dev = next(entry for entry in entries if entry["split"] == "dev")
+    assert (of_dev["loss"], of_dev["accuracy"]) == (4.5, 0.5)
+    assert of_dev["perplexity"] == pytest.approx(np.e)
+    first, state = entries[0], jax.tree.map(jnp.asarray, run.initial)
+    metrics = []
+    for i in range(2):
+        state, of_step = run.train_step(state, batch(i))
+        metrics.append(of_step)
+    total = sum_of(metrics)
+    assert first["loss"] == pytest.approx(total.loss / 40)
+    assert first["perplexity"] == pytest.approx(np.exp(total.negative_log_likelihood / 40))
+    assert first["accuracy"] == pytest.approx(total.correct / 40)
+
+
+def test_the_rate_told_of_a_step_is_that_of_the_step(run, tmp_path):
+    run.train(tmp_path)
+    entries = read_metrics(tmp_path / "metrics.jsonl")
+    rates = {e["step"]: e["learning_rate"] for e in entries if e["split"] == "train"}
+    assert rates == {step: 0.001 * step for step in (2, 3, 4, 6)}

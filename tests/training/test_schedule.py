@@ -73,3 +73,14 @@ def test_updates_equal_adam_written_out():
 def test_a_wrong_value_is_refused_in_words(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
         short(**changes)
+
+
+def test_the_papers_schedule_can_be_scaled():
+    config = short(warmup_steps=4000, learning_rate_scale=2.0)
+    assert rate(100, config) == pytest.approx(2 * 512**-0.5 * 100 * 4000**-1.5)
+
+
+@pytest.mark.parametrize("beta", ["adam_beta1", "adam_beta2"])
+def test_betas_are_below_one(beta):
+    with pytest.raises(ValueError, match=rf"training\.{beta}=1\.0 must be in \[0, 1\)"):
+        short(**{beta: 1.0})

@@ -6,6 +6,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from t2t_jax.data.batches import Batch
 from t2t_jax.devices import make_devices
@@ -15,6 +16,7 @@ from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.step import make_eval_step, make_train_state, make_train_step
 from tests.model.configs import small
 from tests.training.configs import short
+from tests.training.test_schedule import rate
 
 
 def unequal_batch(rows=8, length=6):
@@ -104,3 +106,38 @@ def test_initial_parameters_are_a_function_of_the_seed():
     first, again, other = (jax.tree.leaves(make(seed)) for seed in (0, 0, 1))
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_adams_epsilon_is_the_configs():
+    config = short(warmup_steps=3, adam_epsilon=0.5)
+    optimizer = make_optimizer(config, d_model=16)
+    params = {"w": jnp.ones(1)}
+    updates, _ = optimizer.update({"w": jnp.asarray([0.25])}, optimizer.init(params))
+    assert float(updates["w"][0]) == pytest.approx(-rate(1, config, 16) * 0.25 / (0.25 + 0.5))
+
+
+def _rows_alike(num_rows):
+    return jax.tree.map(lambda ids: np.repeat(ids[-1:], num_rows, axis=0), unequal_batch())
+
+
+def test_every_microbatch_drops_otherwise():
+    model = Transformer(dataclasses.replace(SMALLEST, dropout_rate=0.5))
+
+    def loss(num_parts):
+        step = make_train_step(make_loss_fn(model, 0.1), OPTIMIZER, microbatches=num_parts)
+        return float(jax.jit(step)(initial_state(), _rows_alike(num_parts))[1].loss)
+
+    assert loss(4) != pytest.approx(2 * loss(2), rel=1e-3)
+
+
+def test_every_device_of_pmap_drops_otherwise():
+    model = Transformer(dataclasses.replace(SMALLEST, dropout_rate=0.5))
+
+    def loss(num_devices):
+        devices = make_devices(num_devices, compile="pmap")
+        step = make_train_step(make_loss_fn(model, 0.1), OPTIMIZER, **devices.step_options)
+        state = devices.put(initial_state())
+        compiled = devices.compile_train_step(step, state)
+        return float(compiled(state, devices.put_batch(_rows_alike(num_devices)))[1].loss)
+
+    assert loss(4) != pytest.approx(2 * loss(2), rel=1e-3)
