@@ -105,3 +105,18 @@ def assert_packed_equals_alone(
                 row[start:stop], next(expected)[: len(sequence)], atol=tolerance
             )
             start = stop
+
+
+def dropped_shapes(model: nn.Module, variables: PyTree, *ids: Array) -> list[tuple[int, ...]]:
+    """The shapes of what a forward pass in training drops from, in its order."""
+    dropped = []
+
+    def record(next_function, arguments, keywords, context):
+        if isinstance(context.module, nn.Dropout) and context.module.rate > 0:
+            dropped.append(arguments[0].shape)
+        return next_function(*arguments, **keywords)
+
+    rngs = {"dropout": jax.random.key(0)}
+    with nn.intercept_methods(record):
+        jax.eval_shape(lambda: model.apply(variables, *ids, deterministic=False, rngs=rngs))
+    return dropped

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import erf
 
+from t2t_jax.model.capture import capture
 from t2t_jax.model.classifier import Pooling
 from t2t_jax.model.masks import Packing
+from t2t_jax.model.positions import sinusoids
 from tests.model.configs import (
     POSITION_CHANGES,
     model_and_variables,
@@ -15,7 +17,7 @@ from tests.model.configs import (
     small,
     some_ids,
 )
-from tests.model.probes import reached_positions
+from tests.model.probes import dropped_shapes, reached_positions
 
 B, T = 3, 6
 POOLINGS = ("cls", "mean", "query")
@@ -163,3 +165,21 @@ def test_both_models_have_the_same_encoder():
     )
     for part in ("embedding", "encoder"):
         assert jax.tree.structure(guesser[part]) == jax.tree.structure(teller[part])
+
+
+def test_a_classifier_drops_of_what_it_pooled():
+    model, variables = model_and_variables(family="encoder_only", pooling="mean", dropout_rate=0.5)
+    of_encoder, of_pooled = [(B, T, 12)] * (1 + 1 * 2), [(B, 1, 12)]
+    assert dropped_shapes(model, variables, some_ids(B, T)) == of_encoder + of_pooled
+
+
+def test_the_norm_of_an_embedding_is_of_vectors_and_positions():
+    model, variables = model_and_variables(family="encoder_only", embedding_norm=True)
+    ids = some_ids(B, T)
+    _, captured = capture(model, variables["params"], None, ids, deterministic=True)
+    params = variables["params"]
+    x = np.asarray(params["embedding"]["table"][ids] * 12**0.5 + sinusoids(jnp.arange(T), 12)[None])
+    x = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+    norm = params["encoder"]["embedding_norm"]
+    expected = x * np.asarray(norm["scale"]) + np.asarray(norm["bias"])
+    np.testing.assert_allclose(captured["encoder.embedded"], expected, atol=1e-4)

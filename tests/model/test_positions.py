@@ -91,3 +91,21 @@ def test_a_learned_table_is_learned_and_bounded():
     check_length(T, config)
     with pytest.raises(ValueError, match=r"a sequence of 8 tokens .* model\.max_positions=7"):
         check_length(T + 1, config)
+
+
+def test_learned_positions_start_at_the_scale_of_embeddings():
+    config = small(positions="learned", max_positions=500, d_model=64)
+    vectors, _ = PositionalEncoding(config).init_with_output(
+        jax.random.key(0), jnp.arange(500)[None]
+    )
+    assert np.std(vectors) == pytest.approx(1, rel=0.05)
+
+
+def test_learned_positions_begin_with_their_first_row_wherever_sinusoids_begin():
+    positions = jnp.arange(T)[None]
+    module = PositionalEncoding(small(positions="learned"))
+    variables = module.init(jax.random.key(0), positions)
+    from_2 = PositionalEncoding(small(positions="learned", first_position=2))
+    np.testing.assert_array_equal(
+        from_2.apply(variables, positions), module.apply(variables, positions)
+    )

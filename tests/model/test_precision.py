@@ -12,8 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from t2t_jax.model.attention import attention_weights
+from t2t_jax.model.capture import capture
+from t2t_jax.model.embedding import table_logits
 from t2t_jax.model.families import make_model, parameter_shapes
-from tests.model.configs import POSITION_CHANGES, model_and_variables, small, some_ids
+from t2t_jax.model.linear import affine
+from tests.model.configs import POSITION_CHANGES, model_and_variables, run, small, some_ids
+from tests.model.probes import step_by_step
+
+B, T, S = 2, 5, 7
 
 BOUND = 0.15  # nats
 
@@ -46,3 +53,49 @@ def test_a_classifiers_logits_are_float32():
         family="encoder_only", pooling="query", positions="rotary", d_k=6, dtype="bfloat16"
     )
     assert model.apply(variables, some_ids(2, 4), deterministic=True).dtype == jnp.float32
+
+
+def test_scores_of_bfloat16_are_summed_in_float32():
+    rng = np.random.default_rng(0)
+    query, key = (jnp.asarray(rng.normal(size=(B, 4, T, 6)), jnp.bfloat16) for _ in range(2))
+    mask = jnp.ones((1, T, T), bool)
+    expected = attention_weights(query.astype(jnp.float32), key.astype(jnp.float32), mask)
+    np.testing.assert_allclose(attention_weights(query, key, mask), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_whatever_lies_between_layers_is_of_the_computes_type(norm):
+    model, variables = model_and_variables(dtype="bfloat16", norm=norm)
+    ids = some_ids(B, T)
+    _, captured = capture(model, variables["params"], None, ids, ids, deterministic=True)
+    types = {array.dtype for path, array in captured.items() if not path.endswith("weights")}
+    assert types == {jnp.dtype("bfloat16")}
+
+
+def test_gradients_of_a_matrix_product_are_summed_in_float32():
+    rng = np.random.default_rng(0)
+    x, grad = (jnp.asarray(rng.normal(size=(300, n)), jnp.bfloat16) for n in (4, 3))
+    _, pulled_back = jax.vjp(affine, x, jnp.zeros((4, 3)), jnp.zeros(3))
+    _, kernel_grad, bias_grad = pulled_back(grad)
+    x, grad = np.asarray(x, np.float32), np.asarray(grad, np.float32)
+    np.testing.assert_allclose(kernel_grad, x.T @ grad, atol=1e-4)
+    np.testing.assert_allclose(bias_grad, grad.sum(0), atol=1e-4)
+
+
+def test_the_gradient_of_the_table_by_the_logits_is_summed_in_float32():
+    rng = np.random.default_rng(0)
+    x, grad = (jnp.asarray(rng.normal(size=(1, 300, n)), jnp.bfloat16) for n in (4, 3))
+    _, pulled_back = jax.vjp(table_logits, x, jnp.zeros((1, 3, 4)))
+    _, table_grad = pulled_back(grad.astype(jnp.float32))
+    x, grad = np.asarray(x, np.float32)[0], np.asarray(grad, np.float32)[0]
+    np.testing.assert_allclose(table_grad[0], grad.T @ x, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["encoder_decoder", "decoder_only", "recurrent"])
+def test_decoding_step_by_step_in_bfloat16_is_the_forward_pass(family):
+    model, variables = model_and_variables(family=family, dtype="bfloat16")
+    target = some_ids(B, T, seed=1)
+    source = [] if family == "decoder_only" else [some_ids(B, S)]
+    expected = run(model, variables, *source, target)
+    actual, _ = step_by_step(model, variables, target, *source)
+    np.testing.assert_allclose(actual, expected, atol=0.1)

@@ -12,8 +12,9 @@ from t2t_jax.data.batches import Batch
 from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
 from t2t_jax.decoding.translate import Translator, make_decode
 from t2t_jax.model.capture import capture
+from t2t_jax.model.families import make_model
 from t2t_jax.model.masks import Packing
-from t2t_jax.model.recurrent import RecurrentTranslator
+from t2t_jax.model.recurrent import EncoderLayer, RecurrentTranslator
 from t2t_jax.training.loss import make_loss_fn
 from tests.decoding.configs import beam_of_3
 from tests.model.configs import random_variables, small, some_ids
@@ -268,3 +269,29 @@ def test_packed_rows_are_refused_in_words():
         model.apply(
             variables, ids, ids, source_packing=packing, deterministic=True, method="features"
         )
+
+
+@pytest.mark.parametrize("cell", ["tanh", "gru", "lstm"])
+def test_the_last_state_of_either_direction_is_of_its_last_token(cell):
+    module = EncoderLayer(small(family="recurrent", recurrent_cell=cell))
+    x, lengths = jax.random.normal(jax.random.key(1), (2, S, 12)), jnp.asarray([S, 3])
+    (states, last), _ = module.init_with_output(jax.random.key(0), x, lengths)
+    for row, length in enumerate((S, 3)):
+        np.testing.assert_allclose(last[row, :6], states[row, length - 1, :6], atol=1e-6)
+        np.testing.assert_allclose(last[row, 6:], states[row, 0, 6:], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("cell", "dtype"), [("tanh", "bfloat16"), ("gru", "float32"), ("lstm", "float32")]
+)
+def test_states_of_gates_are_float32(cell, dtype):
+    model = make_model(small(family="recurrent", recurrent_cell=cell, dtype="bfloat16"))
+
+    def cache(ids):
+        memory = model.apply(variables, ids, deterministic=True, method="encode")
+        projected = model.apply(variables, memory, method="project_memory")
+        return model.apply(variables, projected, B, T, method="start_cache")
+
+    variables = random_variables(model)
+    types = {leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(cache, some_ids(B, S)))}
+    assert types == {jnp.dtype(dtype)}

@@ -15,7 +15,7 @@ from t2t_jax.model.relative_positions import (
     relative_bucket,
     rotate,
 )
-from tests.model.configs import small
+from tests.model.configs import model_and_variables, small, some_ids
 
 B, H, T, K = 2, 3, 5, 6
 
@@ -110,3 +110,20 @@ def test_a_bucket_has_a_number_for_each_head():
     bias = module.apply(variables, distances)
     assert table.shape == (config.relative_buckets, config.num_heads)
     np.testing.assert_array_equal(bias[0, :, 0], table[jnp.asarray([0, 5, 1, 7])].T)
+
+
+def test_a_decoders_buckets_are_all_for_what_lies_behind():
+    model, variables = model_and_variables(family="decoder_only", positions="relative")
+    ids = some_ids(1, 8)
+    gradient = jax.grad(lambda v: model.apply(v, ids, deterministic=True)[..., 5].sum())(variables)
+    of_bucket = np.abs(gradient["params"]["decoder"]["relative_bias"]["table"]).sum(-1)
+    # 0 to 7 tokens back: 0, 1, 2, 3, 4, 4, 5, 5 of the 8 buckets.
+    np.testing.assert_array_equal(of_bucket > 0, np.arange(8) <= 5)
+
+
+def test_relative_biases_start_small():
+    config = small(
+        positions="relative", d_model=64, relative_buckets=400, relative_max_distance=500
+    )
+    variables = RelativeBias(config, False).init(jax.random.key(0), jnp.zeros((1, 1, 1), int))
+    assert np.std(variables["params"]["table"]) == pytest.approx(64**-0.5, rel=0.05)

@@ -5,14 +5,18 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
-from flax import linen as nn
+from scipy.special import erf
 
 from t2t_jax.data import vocabulary
 from t2t_jax.model import masks
-from t2t_jax.model.families import num_parameters
+from t2t_jax.model.capture import capture
+from t2t_jax.model.families import make_model, num_parameters
+from t2t_jax.model.feed_forward import FeedForward
 from t2t_jax.model.layers import AddAndNorm
 from t2t_jax.model.transformer import Transformer
+from t2t_jax.training.step import make_train_state
 from tests.model.configs import (
     POSITION_CHANGES,
     model_and_variables,
@@ -20,7 +24,7 @@ from tests.model.configs import (
     small,
     some_ids,
 )
-from tests.model.probes import reached_positions, step_by_step
+from tests.model.probes import dropped_shapes, reached_positions, step_by_step
 
 B, W, T, S = 2, 3, 5, 7
 VARIANTS = [
@@ -119,7 +123,9 @@ def test_pre_norm_sub_layer_equals_its_formula():
     np.testing.assert_allclose(y, x + 2 * normalised, atol=1e-5)
 
 
-@pytest.mark.parametrize("rate", ["dropout_rate", "attention_dropout_rate"])
+@pytest.mark.parametrize(
+    "rate", ["dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate"]
+)
 def test_dropout_needs_a_key_and_changes_logits(rate):
     model, params = model_and_variables(**{rate: 0.5})
     source, target = some_ids(B, S), some_ids(B, T)
@@ -138,18 +144,9 @@ def test_dropout_needs_a_key_and_changes_logits(rate):
 def test_the_papers_dropout_is_on_sub_layer_outputs_and_embeddings_only():
     model, params = model_and_variables(dropout_rate=0.5)
     source, target = some_ids(B, S), some_ids(B, T)
-    dropped = []
-
-    def record(next_function, arguments, keywords, context):
-        if isinstance(context.module, nn.Dropout) and context.module.rate > 0:
-            dropped.append(arguments[0].shape)
-        return next_function(*arguments, **keywords)
-
-    rngs = {"dropout": jax.random.key(0)}
-    with nn.intercept_methods(record):
-        jax.eval_shape(lambda: model.apply(params, source, target, deterministic=False, rngs=rngs))
     # The sum of embeddings and positions, then 1 layer of 2 and 2 layers of 3 sub-layers.
-    assert dropped == [(B, S, 12)] * (1 + 1 * 2) + [(B, T, 12)] * (1 + 2 * 3)
+    of_encoder, of_decoder = [(B, S, 12)] * (1 + 1 * 2), [(B, T, 12)] * (1 + 2 * 3)
+    assert dropped_shapes(model, params, source, target) == of_encoder + of_decoder
 
 
 def test_tied_embeddings_save_whole_tables():
@@ -195,6 +192,20 @@ def test_a_source_longer_than_the_learned_positions_is_refused_in_words():
         ({"d_model": 13}, r"model\.d_model=13 is odd; sinusoidal positions need an even one"),
         ({"num_heads": 0}, r"model\.num_heads=0 must be at least 1"),
         ({"dropout_rate": 1.0}, r"model\.dropout_rate=1\.0 must be in \[0, 1\)"),
+        ({"attention_dropout_rate": 1.0}, r"model\.attention_dropout_rate=1\.0 must be in"),
+        ({"feed_forward_dropout_rate": -0.1}, r"model\.feed_forward_dropout_rate=-0\.1 must be in"),
+        (
+            {"positions": "learned", "max_positions": 0},
+            r"model\.max_positions=0 must be at least 1",
+        ),
+        (
+            {"positions": "sinusoidal_tensor2tensor", "d_model": 2},
+            r"model\.d_model=2: positions='sinusoidal_tensor2tensor' need at least 4",
+        ),
+        (
+            {"family": "recurrent", "positions": "none", "d_model": 13},
+            r"model\.d_model=13 is odd; family='recurrent' has half",
+        ),
         ({"positions": "sinusodial"}, r"model\.positions='sinusodial' is not one of 'sinusoidal'"),
         ({"norm": "Pre"}, r"model\.norm='Pre' is not one of 'post', 'pre'"),
         ({"norm_epsilon": 0.0}, r"model\.norm_epsilon=0\.0 must be above 0"),
@@ -232,3 +243,92 @@ def test_a_wrong_type_is_refused_in_words():
 
 def test_an_int_for_a_rate_is_taken_as_a_float():
     assert dataclasses.astuple(small(dropout_rate=0)) == dataclasses.astuple(small())
+
+
+FORMULAS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x * 0.5 * (1 + erf(x / 2**0.5)),
+    "gelu_tanh": lambda x: x * 0.5 * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))),
+    "swish": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+def test_feed_forward_kernels_start_as_glorot_has_them():
+    variables = FeedForward(64, 192).init(
+        jax.random.key(0), jnp.zeros((1, 2, 64)), deterministic=True
+    )
+    for layer in ("inner", "outer"):
+        kernel = variables["params"][layer]["kernel"]
+        assert np.var(kernel) == pytest.approx(2 / (64 + 192), rel=0.05)
+
+
+def test_a_pre_norm_stack_ends_with_a_norm():
+    model, variables = model_and_variables(norm="pre")
+    ids = some_ids(B, T)
+    _, captured = capture(model, variables["params"], None, ids, ids, deterministic=True)
+    for stack, last in (("encoder", 0), ("decoder", 1)):
+        x = np.asarray(captured[f"{stack}.layers_{last}.output"])
+        x = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+        norm = variables["params"][stack]["norm"]
+        expected = x * np.asarray(norm["scale"]) + np.asarray(norm["bias"])
+        np.testing.assert_allclose(captured[f"{stack}.output"], expected, atol=1e-4)
+
+
+def test_rematerialising_changes_the_program_and_no_gradient():
+    ids = some_ids(B, T)
+    model, variables = model_and_variables()
+    again = make_model(small(rematerialise=True))
+
+    def gradient(model):
+        return jax.grad(lambda v: model.apply(v, ids, ids, deterministic=True)[..., 5].sum())
+
+    programs = [str(jax.make_jaxpr(gradient(m))(variables)) for m in (model, again)]
+    assert [" remat" in program or "checkpoint" in program for program in programs] == [False, True]
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4),
+        jax.jit(gradient(again))(variables),
+        jax.jit(gradient(model))(variables),
+    )
+
+
+@pytest.mark.parametrize("activation", FORMULAS)
+def test_an_activation_is_its_formula(activation):
+    rng = np.random.default_rng(0)
+    x, w1, b1, w2, b2 = (
+        jnp.asarray(rng.normal(size=shape), jnp.float32)
+        for shape in ((B, T, 12), (12, 20), (20,), (20, 12), (12,))
+    )
+    params = {"inner": {"kernel": w1, "bias": b1}, "outer": {"kernel": w2, "bias": b2}}
+    module = FeedForward(12, 20, activation)
+    actual = module.apply({"params": params}, x, deterministic=True)
+    hidden = FORMULAS[activation](np.asarray(x @ w1 + b1[None, None]))
+    expected = hidden @ w2 + b2[None, None]
+    np.testing.assert_allclose(actual, expected, atol=1e-4)
+
+
+def test_fused_attention_starts_as_one_kernel_for_three_would():
+    config = small(attention_init="fused", d_model=64, num_heads=8, d_k=8, d_v=8)
+    make = jax.jit(lambda: make_train_state(make_model(config), optax.identity(), 0).params)
+    for name in ("query", "key", "value"):
+        kernel = make()["encoder"]["layers_0"]["self_attentions_0"][name]["kernel"]
+        assert np.var(kernel) == pytest.approx(2 / (64 + 3 * 64), rel=0.05)
+
+
+def test_biases_are_there_where_the_config_has_them():
+    with_all = num_parameters(small())
+    # 1 attention in an encoder layer, 2 in each decoder layer; 3 feed-forward layers.
+    of_attention, of_feed_forward = 5 * (2 * 4 * 5 + 4 * 3 + 12), 3 * (20 + 12)
+    assert num_parameters(small(attention_biases=False)) == with_all - of_attention
+    assert num_parameters(small(feed_forward_biases=False)) == with_all - of_feed_forward
+
+
+@pytest.mark.parametrize(
+    ("family", "tables_of_decoder", "tables_of_none"),
+    [("decoder_only", 1, 2), ("encoder_only", 1, 2), ("recurrent", 2, 3)],
+)
+def test_every_family_has_as_many_tables_as_are_not_tied(family, tables_of_decoder, tables_of_none):
+    rows = 11 * 12
+    tied = num_parameters(small(family=family)) - rows
+    for choice, num_tables in (("decoder", tables_of_decoder), ("none", tables_of_none)):
+        count = num_parameters(small(family=family, tied_embeddings=choice))
+        assert count == tied + num_tables * rows
