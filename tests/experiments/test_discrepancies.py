@@ -147,3 +147,66 @@ def test_answers_that_a_base_has_no_room_for_are_left_out_with_the_reason():
     assert "warm-up would be 6 of 4 steps" in left_out["schedule=t2t"]
     assert "4 steps leave no 5 checkpoints in their last tenth" in left_out["averaging=5"]
     assert left_out["t2t_head"] == left_out["schedule=t2t"]
+
+
+SINUSOIDS = {"model.positions": "sinusoidal_tensor2tensor"}
+INNER_DROPOUT = {"model.attention_dropout_rate": 0.1, "model.feed_forward_dropout_rate": 0.1}
+TODAY = {"model.norm": "pre", "model.attention_init": "separate", "model.attention_biases": False}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes"),
+    [
+        (
+            "t2t_head",
+            {
+                **SINUSOIDS,
+                **INNER_DROPOUT,
+                **TODAY,
+                "training.warmup_steps": 8_000,
+                "training.learning_rate_scale": 2.0,
+                "training.adam_beta2": 0.997,
+                "data.vocabulary_size": 32_768,
+                "model.vocabulary_rows": 32_768,
+                "data.source_tokens_per_batch": 32_768,
+                "data.target_tokens_per_batch": 32_768,
+                "decoding.max_extra_tokens": 100,
+            },
+        ),
+        (
+            "fairseq",
+            {
+                **SINUSOIDS,
+                "model.first_position": 2,
+                "training.adam_epsilon": 1e-8,
+                "data.vocabulary_size": 32_768,
+                "model.vocabulary_rows": 32_768,
+                "decoding.length_penalty_formula": "power",
+                "decoding.average_checkpoints": 10,
+                "training.keep_checkpoints": 10,
+                "decoding.max_tokens": 201,
+                "model.norm_epsilon": 1e-5,
+            },
+        ),
+        (
+            "flax_wmt",
+            {
+                **SINUSOIDS,
+                **INNER_DROPOUT,
+                **TODAY,
+                "training.warmup_steps": 1_000,
+                "training.learning_rate_scale": 1.431,
+                "data.vocabulary_size": 32_000,
+                "model.vocabulary_rows": 32_000,
+                "data.source_tokens_per_batch": 65_536,
+                "data.target_tokens_per_batch": 65_536,
+                "model.embedding_init": "unit",
+                "model.scale_embeddings": False,
+                "model.scale_logits": True,
+                "decoding.max_tokens": 256,
+            },
+        ),
+    ],
+)
+def test_a_recipe_at_the_papers_base_is_what_its_source_says(recipe, changes):
+    assert TABLE.rows(base.get_config()).named(recipe).changes == changes

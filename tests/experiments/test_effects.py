@@ -8,10 +8,15 @@ from scipy import stats
 from experiments import record
 from experiments.effects import BOOTSTRAP, WELCH, effects
 from experiments.leaves import read_leaves
-from experiments.measures import PERPLEXITY, TEST_BLEU
+from experiments.measures import ACCURACY, DEV_BLEU, LONG_BLEU, PERPLEXITY, TEST_BLEU
 from experiments.summary import summaries
 from tests.experiments import fakes
-from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
+from tests.experiments.sweeps import (
+    CONFIG,
+    TABLE,
+    write_a_difference_that_holm_takes_back,
+    write_sweep,
+)
 
 
 def _write(workdir, row, seeds, *, wrong_every=None):
@@ -110,3 +115,49 @@ def test_p_values_are_corrected_over_the_rows_of_the_table(tmp_path):
 def test_without_a_base_row_nothing_is_compared(tmp_path):
     _write(tmp_path, "one_head", [0, 1])
     assert _effects(tmp_path) == {}
+
+
+@pytest.mark.parametrize("measure", [DEV_BLEU, LONG_BLEU], ids=lambda measure: measure.name)
+def test_bleu_of_a_split_is_compared_on_the_sentences_of_that_split(tmp_path, measure):
+    for row, wrong_every in (("base", 20), ("one_head", 2)):
+        run_ = fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, perplexity=2.0, bleu=90.0)
+        fakes.write_translations(run_, wrong_every=3)  # of test all have the same
+        fakes.write_translations(run_, wrong_every=wrong_every, split=measure.split)
+    found = _effects(tmp_path, measure)["one_head"]
+    assert found.test == BOOTSTRAP and found.difference < -5
+
+
+@pytest.mark.parametrize(
+    ("measure", "facts"),
+    [
+        (TEST_BLEU, {"direction": "de-en"}),
+        (TEST_BLEU, {"scores": {"test": {"bleu": 3.0, "bleu_signature": "other"}}}),
+        (ACCURACY, {"vocabulary_fingerprint": "v1"}),
+    ],
+    ids=["direction", "signature", "accuracy"],
+)
+def test_numbers_that_cannot_be_compared_have_no_difference(tmp_path, measure, facts):
+    scores = {"scores": {"test": {"accuracy": 0.5}}} if measure is ACCURACY else {}
+    for seed in range(2):
+        for row, its in (("base", {}), ("one_head", facts)):
+            fakes.write_record(
+                tmp_path, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=90.0 + seed, **scores | its
+            )
+    assert _effects(tmp_path, measure) == {}
+
+
+def test_translations_of_other_sources_are_not_paired(tmp_path):
+    for row in ("base", "one_head"):
+        run_ = fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, perplexity=2.0, bleu=90.0)
+        fakes.write_translations(run_, wrong_every=3)
+    path = run_ / "scores" / "test.sentences.json"
+    values = record.read_json(path)
+    record.write_json(path, values | {"source_words": values["source_words"][::-1]})
+    assert _effects(tmp_path)["one_head"].test == ""
+
+
+def test_a_difference_that_the_correction_takes_back_is_noise(tmp_path):
+    write_a_difference_that_holm_takes_back(tmp_path)
+    found = _effects(tmp_path)["one_head"]
+    assert found.comparison.p_value < 0.05 < found.corrected_p
+    assert not found.is_significant

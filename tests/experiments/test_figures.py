@@ -1,5 +1,7 @@
 """What is drawn, and that it can be told apart without colour."""
 
+import json
+
 import pytest
 
 from configs import base
@@ -196,3 +198,21 @@ def test_of_many_rows_the_base_and_the_extremes_are_drawn(tmp_path):
 
 def test_runs_without_translations_have_no_figure_of_lengths(workdir):
     assert lengths.panels(summaries(workdir)) == []
+
+
+def test_a_curve_is_of_dev_and_of_finished_runs(tmp_path):
+    for seed in range(2):
+        run_ = fakes.write_record(tmp_path, TABLE, CONFIG, "base", seed, perplexity=2.0, bleu=1.0)
+        lines = [
+            json.dumps({"step": 1, "split": split, "perplexity": perplexity}) + "\n"
+            for split, perplexity in (("train", 9.0), ("dev", 5.0))
+        ]
+        (run_ / "metrics.jsonl").write_text("".join(lines))
+    (run_ / "record.json").unlink()
+    [panel] = learning_curves.panels(summaries(tmp_path))
+    assert panel.curves[0].mean == [5.0] and panel.curves[0].num_seeds == 1
+
+
+def test_the_arrow_of_an_axis_points_to_what_is_better():
+    assert effects._label(PERPLEXITY).endswith("\n← better")
+    assert effects._label(TEST_BLEU).endswith("\nbetter →")

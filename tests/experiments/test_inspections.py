@@ -1,10 +1,14 @@
 """What is measured of trained models: how far gradients reach, and how many heads are needed."""
 
+import types
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments import gradient_reach, pruning
 from experiments.gradient_reach import gradient_norms
 from experiments.pruning import importances, table, without
 from t2t_jax.cli.train import train
@@ -86,28 +90,63 @@ def test_a_head_that_is_taken_away_says_nothing_and_the_others_stay():
     assert not after["output"]["kernel"][head.number].any()
 
 
-def test_heads_are_taken_away_on_the_corpus_of_training_alone(tmp_path):
-    def write(text):
-        for stem in ("train", "dev", "test"):
-            for language in ("en", "de"):
-                (tmp_path / f"{stem}.{language}").write_text(text * 8)
+def _write_corpus(directory, text):
+    for stem in ("train", "dev", "test"):
+        for language in ("en", "de"):
+            (directory / f"{stem}.{language}").write_text(text * 8)
 
-    write("the dog sees a cat\na cat sleeps\n")
+
+def _train(directory):
+    """Two steps on a corpus in `directory`; the run is in its subdirectory w."""
+    _write_corpus(directory, "the dog sees a cat\na cat sleeps\n")
     changes = {
         "data.source": "text",
-        "data.directory": str(tmp_path),
+        "data.directory": str(directory),
         "data.vocabulary_size": 26,
         "data.num_buckets": 1,
         "training.steps": 2,
         "training.warmup_steps": 1,
         "training.checkpoint_every_steps": 2,
     }
-    train(smallest_config(tmp_path / "cache", **changes), tmp_path / "w")
+    train(smallest_config(directory / "cache", **changes), directory / "w")
+
+
+def test_heads_are_taken_away_on_the_corpus_of_training_alone(tmp_path):
+    _train(tmp_path)
     heading, whole, none = table(tmp_path / "w", [0, 1], "dev").splitlines()
     assert heading.endswith("of dev, 6 heads")
     assert (whole.split()[:2], none.split()[:2]) == (["0%", "0"], ["100%", "6"])
     with pytest.raises(ValueError, match="--split=valid is none of train, dev, test"):
         table(tmp_path / "w", [0], "valid")
-    write("the cat sees a dog\na dog walks quickly\n")
+    _write_corpus(tmp_path, "the cat sees a dog\na dog walks quickly\n")
     with pytest.raises(ValueError, match=r"now gives the vocabulary \w+, but .* was trained"):
         table(tmp_path / "w", [0, 1], "dev")
+
+
+def test_the_least_important_heads_go_first_and_the_rest_is_scored(tmp_path, monkeypatch):
+    _train(tmp_path)
+    taken, without = [], pruning.without
+
+    def noted(params, heads):
+        taken.append([head.importance for head in heads])
+        return without(params, heads)
+
+    monkeypatch.setattr(pruning, "without", noted)
+    _, whole, _, none = table(tmp_path / "w", [0, 0.5, 1], "dev").splitlines()
+    assert taken == [[], sorted(taken[2])[:3], taken[2]]
+    assert whole.split()[2] != none.split()[2]  # perplexity
+
+
+def test_gradients_are_told_as_shares_of_that_at_distance_0(monkeypatch):
+    trained = types.SimpleNamespace(
+        model=types.SimpleNamespace(encode=None),
+        params=None,
+        vocabulary=types.SimpleNamespace(size=100),
+    )
+    monkeypatch.setattr(gradient_reach.run_directory, "read_config", lambda path: None)
+    monkeypatch.setattr(gradient_reach.run_directory, "load_trained", lambda *_: trained)
+    monkeypatch.setattr(gradient_reach, "gradient_norms", lambda *_: np.arange(130, 0, -2.0))
+    heading, line = gradient_reach.table([Path("gru/seed-0")]).splitlines()
+    assert heading.split() == ["distance", *"0 1 2 4 8 16 32 64".split()]
+    shares = "1 0.98 0.97 0.94 0.88 0.75 0.51 0.015"
+    assert line.split() == ["gru/seed-0", *shares.split()]

@@ -1,15 +1,17 @@
 """One run, with stand-ins for the verbs that train and score."""
 
 import json
+import os
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import jax
 import pytest
 
 from configs import tiny
-from experiments import quickstart, record, run
+from experiments import presence, quickstart, record, run
 from experiments.ablation import flat
 from experiments.launchers import event
 from t2t_jax.locks import IsTakenError
@@ -174,6 +176,21 @@ def test_writing_json_replaces_the_whole_file_and_leaves_no_other(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_write_that_is_cut_short_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "record.json"
+    record.write_json(path, {"a": 1})
+
+    def cut_short(self, content):
+        with open(self, "wb") as file:
+            file.write(content[:3])
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", cut_short)
+    with pytest.raises(OSError, match="no space"):
+        record.write_json(path, {"b": 2})
+    assert record.read_json(path) == {"a": 1}
+
+
 def test_differences_name_changed_added_and_removed_keys():
     old = {"seed": 0, "model": {"d_k": 1, "gone": 2}}
     new = {"seed": 0, "model": {"d_k": 3, "fresh": 4}}
@@ -277,3 +294,29 @@ def test_a_seed_that_diverges_stops_no_other(verbs, tmp_path):
     assert called == [("together", [0, 1, 2]), ("alone", 0), ("alone", 1), ("alone", 2)]
     assert [(path / "record.json").exists() for path in directories] == [True, False, True]
     assert [(path / "failure.json").exists() for path in directories] == [False, True, False]
+
+
+def test_the_commit_is_what_the_environment_says_or_dirty(monkeypatch):
+    monkeypatch.setattr(run, "_git", lambda verb, *_: {"rev-parse": "abc", "status": "M x"}[verb])
+    monkeypatch.delenv("T2T_JAX_COMMIT", raising=False)
+    assert run.commit() == "abc-dirty"
+    monkeypatch.setenv("T2T_JAX_COMMIT", "def")
+    assert run.commit() == "def"
+
+
+def test_a_run_is_present_while_it_is_done(verbs, directory):
+    seen = []
+
+    def train(config, workdir):
+        seen.append(presence.read(workdir))
+        record.write_json(workdir / "training.json", TRAINING)
+
+    verbs.cli.train.train = train
+    run._run_all(directory, together=False)
+    assert [sign and sign.pid for sign in seen] == [os.getpid()]
+
+
+def test_only_seeds_of_the_same_config_train_together(tmp_path):
+    directories = _of_seeds(tmp_path, (0, 1))
+    _of_seeds(tmp_path, (2,), **{"training.microbatches": 2})
+    assert run.beside(directories[0]) == directories

@@ -9,7 +9,7 @@ import pytest
 from configs import tiny
 from experiments import quickstart, record, runs
 from experiments.launchers import local
-from tests.experiments import pretended_run
+from tests.experiments import fakes, pretended_run
 
 CONFIG = tiny.get_config()
 TABLE = quickstart.TABLE
@@ -137,3 +137,27 @@ def test_what_failed_is_tried_again_when_the_others_are_done(tmp_path, launch):
     assert runs.do_runs(directories, launch, num_retries=2, log=lines.append) == 1
     assert [(path / "times_run").read_text() for path in directories] == ["xxx", "x"]
     assert "1 failed; retry 2 of 2" in "\n".join(lines)
+
+
+def test_seeds_count_up_from_that_of_the_base(tmp_path):
+    config = tiny.get_config()
+    config.seed = 4
+    directories = runs.prepare_runs(TABLE, TABLE.rows(config).select("base"), config, 2, tmp_path)
+    assert [path.name for path in directories] == ["seed-4", "seed-5"]
+    assert record.read_run(directories[1]).config["seed"] == 5
+
+
+def test_a_row_with_data_of_its_own_may_be_finished(tmp_path):
+    run_ = fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0)
+    other = tiny.get_config()
+    other.data.vocabulary_size = 1_000
+    runs.check_same_data([run_], other, "d1")
+
+
+def test_another_beam_is_another_run(tmp_path):
+    rows = TABLE.rows(CONFIG).select("base")
+    runs.prepare_runs(TABLE, rows, CONFIG, 1, tmp_path)
+    config = tiny.get_config()
+    config.decoding.beam_size = 1
+    with pytest.raises(ValueError, match="decoding.beam_size is 4 there, 1 now"):
+        runs.prepare_runs(TABLE, rows, config, 1, tmp_path)

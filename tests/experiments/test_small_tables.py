@@ -111,3 +111,36 @@ def test_table_2_averages_and_knows_the_papers_bleu_by_language():
     assert "model.dropout_rate" not in table2.TABLE.rows(config).rows[1].changes
     assert [row.paper.test_bleu for row in table2.TABLE.rows(config).rows] == [38.1, 41.8]
     assert all(row.paper is None for row in table2.TABLE.rows(multi30k.get_config()).rows)
+
+
+def test_the_averaged_checkpoints_are_as_far_apart_as_a_rows_own_steps_allow():
+    big = table2.TABLE.rows(base.get_config()).named("big")
+    # A twentieth of the last tenth of 300,000 steps would be 1,500; the base has 1,000.
+    assert big.changes["training.checkpoint_every_steps"] == 1_000
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model.tied_embeddings": "decoder"},
+        {"model.tied_embeddings": "none"},
+        {"model.num_encoder_layers": 4, "model.num_decoder_layers": 1},
+    ],
+    ids=["decoder", "none", "4+1"],
+)
+def test_recurrent_models_have_the_parameters_of_any_base(changes):
+    other = tiny.get_config()
+    other.update_from_flattened_dict(changes)
+    for row in recurrent.TABLE.rows(other).rows[1:]:
+        ours = num_params(row.config(other))
+        assert ours == pytest.approx(num_params(other), rel=0.02), row.name
+
+
+def test_other_sizes_of_keys_and_values_are_kept_equal():
+    other = tiny.get_config()
+    other.model.d_v = 8
+    for row in heads.TABLE.rows(other).rows:
+        model = row.config(other).model
+        assert (model.num_heads * model.d_k, model.num_heads * model.d_v) == (128, 32)
+    for row in depth.TABLE.rows(other).rows:
+        assert num_params(row.config(other)) == pytest.approx(num_params(other), rel=0.012)

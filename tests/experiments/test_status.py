@@ -118,3 +118,12 @@ def test_the_command_prints_once_where_no_terminal_is(tmp_path):
     wrong = said(str(tmp_path / "absent"))
     assert wrong.returncode == 1
     assert wrong.stderr.startswith("sweep: there are no runs below ")
+
+
+def test_the_time_left_is_told_by_the_last_entries():
+    def entry(step, seconds):
+        return {"step": step, "seconds": seconds, "target_tokens_per_second": 1.0}
+
+    slow = [entry(step, 10.0 * step) for step in range(11)]
+    fast = [entry(10 + step, 100.0 + step) for step in range(1, 11)]
+    assert status._speed([*slow, *fast], 120)["seconds_left"] == pytest.approx(100)

@@ -130,3 +130,12 @@ def test_the_quickstart_command_is_the_sweep_of_its_table():
     said = _command("experiments.quickstart", "--dry_run", "--base.model.d_ff=64").stdout
     assert "one_head" in said and "no_positions" in said
     assert io.StringIO(said).readline() == TABLE.title + "\n"
+
+
+def test_a_sweep_with_a_failed_run_ends_with_1(monkeypatch):
+    monkeypatch.setattr(sweep.flags, "FLAGS", types.SimpleNamespace(once=False))
+    for num_failed, code in ((0, 0), (2, 1)):
+        monkeypatch.setattr(sweep, "_run_table", lambda *_, number=num_failed: number)
+        with pytest.raises(SystemExit) as end:
+            sweep.main(["sweep", "table3"])
+        assert end.value.code == code

@@ -227,3 +227,13 @@ def test_row_names_are_single_path_components():
 def test_an_unknown_table_is_an_error_with_all_names():
     with pytest.raises(ValueError, match="table4.*quickstart, table2, table3"):
         find_table("table4")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("training.label_smoothing", 0.0), ("data.source_language", "fr")],
+)
+def test_the_papers_scores_need_all_that_its_base_says(key, value):
+    other = base.get_config()
+    other.update_from_flattened_dict({key: value})
+    assert not table3.TABLE.has_paper_base(other)

@@ -128,3 +128,18 @@ def test_a_bucket_that_never_answers_changes_no_exit_code(tmp_path, there, monke
     _failing(monkeypatch, "copy", "ended.json", 100)
     assert _run(tmp_path / "here") == 3
     assert "ended.json" not in _names(there)
+
+
+def test_a_checkpoint_that_comes_while_others_are_copied_is_not_whole_there(
+    tmp_path, there, monkeypatch
+):
+    here, mirror = tmp_path / "here", gcloud.mirror
+    _write(here, "checkpoints/10/a")
+
+    def slow(source, destination, **options):
+        mirror(source, destination, **options)
+        _write(here, "checkpoints/20/a")
+
+    monkeypatch.setattr(gcloud, "mirror", slow)
+    assert bucket._upload(here, URL)
+    assert json.loads((there / "uploaded.json").read_text()) == {"checkpoints": ["10"]}

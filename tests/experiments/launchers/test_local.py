@@ -152,3 +152,37 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return "Z"
+
+
+def test_a_gpu_that_has_become_free_is_the_next_runs(tmp_path, gpus, launch):
+    gpus(2)
+    names = ("base", "no_positions", "learned_positions")
+    prepared = {path.parent.name: path for path in _prepared(tmp_path, ",".join(names))}
+    short, long, last = (prepared[name] for name in names)
+    with closing(launch([short, long, last])) as events:
+        next(event for event in events if event.directory == last and event.kind == "started")
+        environment = json.loads(_wait_for(last / "environment"))
+    assert environment["CUDA_VISIBLE_DEVICES"] == "0"  # the long one has the other
+
+
+def test_the_share_of_a_run_is_stronger_than_the_environment(tmp_path, gpus, launch, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    directories = _prepared(tmp_path, "base,learned_positions")
+    list(launch(directories))
+    environments = [json.loads((path / "environment").read_text()) for path in directories]
+    assert [values["CUDA_VISIBLE_DEVICES"] for values in environments] == ["2", "3"]
+
+
+def test_a_run_stays_on_its_cores(tmp_path, gpus, launch, monkeypatch):
+    core = min(os.sched_getaffinity(0))
+    monkeypatch.setattr(local, "own_cores", lambda: [core])
+    [directory] = _prepared(tmp_path, "no_positions")
+    with closing(launch([directory], parallel=1)) as events:
+        next(events)
+        pid = int(_wait_for(directory / "pid"))
+        assert os.sched_getaffinity(pid) == {core}
+
+
+def test_as_many_runs_at_a_time_as_cores_allow(gpus, monkeypatch):
+    monkeypatch.setattr(local, "own_cores", lambda: list(range(9)))
+    assert (local.default_parallel(), local.default_parallel(cores_per_run=1)) == (4, 9)

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+import types
 from contextlib import closing
 from pathlib import Path
 
@@ -148,3 +149,17 @@ def test_wrong_addresses_and_resources_are_told_in_a_sentence(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"pip install '\.\[ray\]'"):
         ray.check_installed()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "amounts"),
+    [
+        ([(True, {"CPU": 8.0, "GPU": 2.0})], {"GPU": 1.0}),
+        ([(True, {"CPU": 8.0}), (False, {"CPU": 8.0, "GPU": 2.0})], {"CPU": 2.0}),
+        ([(True, {"CPU": 1.0})], {"CPU": 1.0}),
+    ],
+)
+def test_a_run_gets_a_gpu_where_there_is_one_or_two_cores(nodes, amounts):
+    nodes = [{"Alive": alive, "Resources": resources} for alive, resources in nodes]
+    cluster = types.SimpleNamespace(nodes=lambda: nodes)
+    assert ray._amounts(cluster, None, is_own=True) == amounts
