@@ -1,12 +1,17 @@
 """Meshes: what lies where, and what is refused."""
 
+import sys
+
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from t2t_jax.devices import make_devices
+from t2t_jax.devices import Devices, make_devices
 from t2t_jax.model.families import parameter_shapes
 from t2t_jax.model.transformer import Transformer
+from t2t_jax.training.step import make_train_state
 from tests.model.configs import small
 
 
@@ -88,3 +93,75 @@ def test_rows_that_need_no_other_come_back_in_their_order():
     for wanted in ({}, dict(fsdp=2), dict(tensor=2, fsdp=2), dict(compile="pmap")):
         double = make_devices(**wanted).compile_by_row(lambda factor, batch: batch * factor)
         np.testing.assert_array_equal(double(2, rows), rows * 2)
+
+
+def _step_on(state, batch):
+    return jax.tree.map(lambda leaf: leaf + batch.sum(), state), batch.sum()
+
+
+def test_the_state_is_given_away():
+    devices = make_devices(data=2)
+    state = devices.put({"inner": {"kernel": np.ones((8, 10))}})
+    compiled = devices.compile_train_step(_step_on, state)
+    compiled(state, devices.put_batch(np.ones((4, 3))))
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state))
+
+
+def test_a_state_that_is_given_away_is_counted_once():
+    devices = make_devices(data=1)
+    state, batch = {"w": np.zeros(2**20, np.float32)}, np.zeros((4, 3), np.float32)
+    needed = devices.memory_needed(_step_on, state, batch)
+    assert 4 * 2**20 <= needed < 6 * 2**20  # once, not before and after
+
+
+def test_only_too_little_memory_is_told_by_a_number(monkeypatch):
+    class Lowered:
+        def __init__(self, message):
+            self.message = message
+
+        def compile(self):
+            raise jax.errors.JaxRuntimeError(self.message)
+
+    messages = ["RESOURCE_EXHAUSTED: Out of memory"]
+    monkeypatch.setattr(Devices, "lower_train_step", lambda *_: Lowered(messages[-1]))
+    assert make_devices(1).memory_needed(_step_on, {}, np.zeros(1)) == sys.maxsize
+    messages.append("INTERNAL: a bug")
+    with pytest.raises(jax.errors.JaxRuntimeError, match="a bug"):
+        make_devices(1).memory_needed(_step_on, {}, np.zeros(1))
+
+
+def test_a_state_is_made_where_it_lies():
+    devices = make_devices(data=2, fsdp=2, tensor=2)
+    model = Transformer(small(d_k=4, d_v=4, vocabulary_rows=12))
+    state = devices.compile_init(lambda seed: make_train_state(model, optax.adam(1.0), seed), 7)
+    for leaf, shape in zip(*map(jax.tree.leaves, (state, devices.shapes(state))), strict=True):
+        assert leaf.sharding.is_equivalent_to(shape.sharding, leaf.ndim)
+
+
+def test_a_state_stays_where_it_lies():
+    devices = make_devices(data=2, fsdp=2, tensor=2)
+    inner = np.ones((8, 10))
+    state = devices.put({"inner": {"kernel": inner}, "outer": {"kernel": inner.T}})
+
+    def step(state, batch):
+        inner = jnp.ones((8, 10)) * batch.sum()
+        return {"inner": {"kernel": inner}, "outer": {"kernel": inner.T}}, batch.sum()
+
+    new, _ = devices.compile_train_step(step, state)(state, devices.put_batch(np.ones((4, 3))))
+    for name in ("inner", "outer"):
+        assert new[name]["kernel"].sharding == devices.shapes(new)[name]["kernel"].sharding
+
+
+def test_slices_are_replicas(monkeypatch):
+    monkeypatch.setattr("t2t_jax.devices._slice", lambda device: device.id // 2 % 2)
+    mesh = make_devices(data=4, fsdp=2).mesh
+    assert dict(mesh.shape) == {"replica": 2, "data": 2, "fsdp": 2, "tensor": 1}
+    assert [device.id for device in mesh.devices.flat] == [0, 1, 4, 5, 2, 3, 6, 7]
+    with pytest.raises(ValueError, match=r"devices\.data=1 must be a multiple of the 2 slices"):
+        make_devices(data=1, fsdp=8)
+
+
+def test_every_host_must_take_part(monkeypatch):
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    with pytest.raises(ValueError, match="on 2 hosts, all of which must take part"):
+        make_devices(data=4, devices=jax.devices())

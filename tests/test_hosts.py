@@ -1,6 +1,7 @@
 """Two processes of two devices each do what one process of one device does."""
 
 import contextlib
+import functools
 import http.server
 import io
 import json
@@ -387,3 +388,20 @@ def test_one_host_alone_is_the_first_and_waits_for_nobody(monkeypatch):
     hosts.join()
     assert hosts.is_first() and hosts.any_of(True) and not hosts.any_of(False)
     assert hosts.first_then_others(lambda: 3) == 3
+
+
+@pytest.mark.parametrize(("first", "order"), [(True, "work wait"), (False, "wait work")])
+def test_the_first_host_works_before_the_others(monkeypatch, first, order):
+    done = []
+    monkeypatch.setattr(hosts, "is_first", lambda: first)
+    monkeypatch.setattr(hosts, "wait", lambda what: done.append("wait"))
+    hosts.first_then_others(lambda: done.append("work"))
+    assert done == order.split()
+
+
+@pytest.mark.parametrize(("flags", "expected"), [([False, True], True), ([False, False], False)])
+def test_one_host_is_enough(monkeypatch, flags, expected):
+    monkeypatch.setattr(hosts, "are_several", lambda: True)
+    gather = functools.partial(lambda found, flag: found, np.array(flags))
+    monkeypatch.setattr(hosts.multihost_utils, "process_allgather", gather)
+    assert hosts.any_of(False) == expected

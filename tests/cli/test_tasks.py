@@ -2,12 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from configs import classifier, language_model, masked_language_model, tiny
 from t2t_jax.cli import score, train
+from t2t_jax.cli.batches import evaluation_batches
+from t2t_jax.cli.prepare import prepare
 from t2t_jax.cli.sections import read_sections
 from t2t_jax.cli.workdir import load_trained, read_config
+from t2t_jax.devices import make_devices
 from tests.cli.command import command
 from tests.cli.configs import smallest_config
 
@@ -151,3 +155,27 @@ def test_the_classify_command_uses_what_was_trained(run_of):
     lines = done.stdout.splitlines()
     assert len(lines) == 3 and lines[1] == ""
     assert {line.split("\t")[0] for line in (lines[0], lines[2])} <= {"statement", "question"}
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        (language_model, "bigram_perplexity"),
+        (language_model, "unigram_perplexity"),
+        (masked_language_model, "most_frequent_accuracy"),
+    ],
+    ids=["bigram", "unigram", "frequent"],
+)
+def test_simple_models_are_scored_on_the_split_itself(run_of, module, name):
+    found = {split: score.score(run_of(module), split)[name] for split in ("train", "test")}
+    assert found["train"] != found["test"]
+
+
+def test_every_seed_is_scored_on_the_same_masks(cache):
+    config = config_of(masked_language_model, cache)
+    prepared, devices = prepare(config), make_devices(1)
+    first, second = (
+        evaluation_batches(prepared, "dev", read_sections(config)._replace(seed=seed), devices)[0]
+        for seed in (0, 1)
+    )
+    np.testing.assert_array_equal(first.target_ids, second.target_ids)

@@ -5,12 +5,14 @@ import fcntl
 import functools
 import json
 
+import jax
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from t2t_jax.cli import score, train, translate, workdir
 from t2t_jax.cli.sections import read_sections
-from t2t_jax.cli.workdir import read_config
+from t2t_jax.cli.workdir import load_trained, read_config
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length
 from t2t_jax.training.metrics_file import read_metrics
@@ -240,3 +242,43 @@ def test_translations_and_their_order_are_the_same_on_any_devices(trained, layou
     assert [best[0].text for best in actual] == [best[0].text for best in expected]
     for ours, theirs in zip(actual, expected, strict=True):
         assert ours[0].score == pytest.approx(theirs[0].score, rel=1e-5)
+
+
+def test_bleu_is_counted_as_the_config_says(trained):
+    config = read_config(trained)
+    config.evaluation.bleu_tokenizer = "char"
+    scores = score.score(trained, "dev", config)
+    assert "tok:char" in scores["bleu_signature"]
+    sentences = json.loads((trained / "scores" / "dev.sentences.json").read_text())
+    assert bleu_of(np.array(sentences["statistics"]).sum(0)) == scores["bleu"] > 0
+
+
+def test_the_model_is_the_mean_of_the_last_checkpoints(trained):
+    config = read_config(trained)
+    config.decoding.average_checkpoints = 2
+    steps = [
+        ocp.StandardCheckpointer().restore((trained / "checkpoints" / step / "params").resolve())
+        for step in ("4", "8")
+    ]
+    mean = jax.tree.map(lambda a, b: (a + b) / 2, *steps)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
+        load_trained(trained, config).params,
+        mean,
+    )
+
+
+def test_a_checkpoint_out_of_turn_takes_the_place_of_no_other(cache, tmp_path):
+    for steps in (5, 8):
+        changes = {"training.schedule": "peak", "training.steps": steps}
+        train.train(smallest_config(cache, **changes), tmp_path)
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {"4", "8"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("data.target_tokens_per_batch", 999), ("training.steps", 12)]
+)
+def test_what_would_have_been_learned_otherwise_is_refused(trained, cache, key, value):
+    with pytest.raises(ValueError, match=f"{key} was .* now it is {value}"):
+        train.train(smallest_config(cache, **{key: value}), trained)

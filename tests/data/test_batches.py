@@ -332,3 +332,15 @@ def test_multi30k_is_batched_with_little_padding(tmp_path):
     # 0.909 is the best known for twelve shapes even if no batch had to be full.
     assert batches.non_padding_share > 0.9
     assert sum(len(batch.source_ids) for batch in epoch_of(batches, 0)) < 29_020
+
+
+def test_what_is_handed_on_leaves_with_the_next_longer_sentences():
+    batches = batches_of(
+        [(3, 3)] * 33 + [(10, 10)] * 43 + [(24, 24)] * 7,
+        num_buckets=3,
+        source_tokens_per_batch=100,
+        target_tokens_per_batch=100,
+    )
+    longest = [rows_of(batch) for batch in epoch_of(batches, 0) if batch.source_ids.shape[1] == 24]
+    sizes = [len(source) for rows in longest for source, _ in rows]
+    assert 3 not in sizes and 10 in sizes

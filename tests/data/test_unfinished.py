@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -244,3 +245,32 @@ def test_the_journal_is_a_line_a_chunk(tmp_path):
     assert first == IDENTITY
     assert [line["num_pairs"] for line in lines] == [2, 0, 3]
     assert lines[0]["dropped"] == {"blank": 1}
+
+
+def _recorded(monkeypatch):
+    done, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: done.append("fsync") or fsync(fd))
+    for name in ("rename", "replace"):
+        original = getattr(Path, name)
+
+        def call(*both, original=original, name=name):
+            done.append(name)
+            return original(*both)
+
+        monkeypatch.setattr(Path, name, call)
+    return done
+
+
+def test_what_is_finished_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    for name in ("one", "journal.jsonl"):
+        (tmp_path / "a" / name).write_text("x")
+    done = _recorded(monkeypatch)
+    finish(tmp_path / "a", tmp_path / "b")
+    assert done == ["fsync", "fsync", "rename"]
+
+
+def test_a_whole_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    done = _recorded(monkeypatch)
+    write_whole(tmp_path / "a", b"x")
+    assert done == ["fsync", "replace"]

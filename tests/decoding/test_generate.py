@@ -248,3 +248,23 @@ def test_every_prompt_is_read_before_anything_is_chosen():
         assert ids[-1] == END_ID or len(ids) == len(prompt) + 5
     for leaf in written:  # of a row without a prompt nothing is written
         assert not np.any(leaf[3])
+
+
+def test_new_tokens_count_in_the_size_of_a_batch():
+    shapes = set()
+
+    def spy(generate):
+        def spied(params, prompts):
+            shapes.add(prompts.ids.shape)
+            return jax.jit(generate)(params, prompts)
+
+        return spied
+
+    _generator(compile=spy)(["a"] * 20)
+    assert shapes == {(8, 16)}
+
+
+def test_no_more_tokens_are_shown_than_can_be_written():
+    size = _vocabulary().size
+    with pytest.raises(ValueError, match=rf"top_n={size - 1} must be at most {size - 2}"):
+        _generator(top_n=size - 1)

@@ -103,7 +103,10 @@ def test_n_best_are_the_first_of_the_beam():
     _same(_translator(n_best=1)(SENTENCES), [best[:1] for best in all_three])
 
 
-def test_few_shapes_are_compiled_for_many_lengths():
+@pytest.mark.parametrize(
+    ("beam_size", "expected"), [(1, {(12, 16), (6, 32), (3, 64)}), (3, {(4, 16), (2, 32), (1, 64)})]
+)
+def test_few_shapes_are_compiled_for_many_lengths(beam_size, expected):
     shapes = set()
 
     def spy(decode):
@@ -116,9 +119,9 @@ def test_few_shapes_are_compiled_for_many_lengths():
         return spied
 
     sentences = ["a" * length for length in range(1, 60)]
-    assert len(_translator(compile=spy, beam_size=1, n_best=1)(sentences)) == 59
-    # 192 tokens a batch with a beam of 1, lengths with the end token: 2-16, 17-32, 33-60.
-    assert shapes == {(12, 16), (6, 32), (3, 64)}
+    assert len(_translator(compile=spy, beam_size=beam_size, n_best=1)(sentences)) == 59
+    # 192 tokens of all beams in a batch, lengths with the end token: 2-16, 17-32, 33-60.
+    assert shapes == expected
 
 
 def test_batches_cut_over_devices_are_translated_as_on_one():
@@ -231,3 +234,21 @@ def test_only_pieces_of_the_vocabulary_are_generated():
     source = _source(*ROWS)
     assert _search(source).ids.max() >= 9
     assert _search(source, vocabulary_size=9).ids.max() < 9
+
+
+def test_rows_without_a_piece_are_never_written():
+    model, params = _model_and_params()
+    size = _vocabulary().size
+    assert size < 40
+    seen = []
+
+    def spy(decode):
+        def spied(params, source_ids):
+            hypotheses = jax.jit(decode)(params, source_ids)
+            seen.append(int(hypotheses.ids.max()))
+            return hypotheses
+
+        return spied
+
+    _translator(compile=spy)(SENTENCES)
+    assert max(seen) < size
