@@ -3,7 +3,8 @@
     python counting_run.py [--together] DIRECTORY
 
 Each step leaves a line in steps.txt; every fifth one is saved. The score is a function of the row
-and the steps that were counted: whoever counts one twice or leaves one out gets another score.
+and the steps that were counted: whoever counts one twice or leaves one out gets another score. A
+file DIRECTORY/pause holds the run up after step 7 for as long as it is there.
 """
 
 import json
@@ -20,6 +21,7 @@ COMMAND = (sys.executable, __file__)
 _STEPS, _STEPS_OF_A_LONG_RUN = 40, 4_000
 _SECONDS_A_STEP = float(os.environ.get("COUNTING_SECONDS_A_STEP", "0.1"))
 _STEPS_BETWEEN_CHECKPOINTS = 5
+PAUSE_STEP = 7
 
 
 def main(directory: Path) -> None:
@@ -36,6 +38,8 @@ def main(directory: Path) -> None:
     num_steps = _STEPS_OF_A_LONG_RUN if run["row"] == "no_positions" else _STEPS
     while state["step"] < num_steps:
         time.sleep(_SECONDS_A_STEP)
+        if state["step"] == PAUSE_STEP and (directory / "pause").exists():
+            continue
         state["step"] += 1
         state["sum"] = _next_sum(state["sum"], state["step"], run["row"])
         with open(directory / "steps.txt", "a") as file:

@@ -14,6 +14,7 @@ import pytest
 from configs import tiny
 from experiments import presence, quickstart, runs
 from experiments.launchers import ray
+from t2t_jax.locks import try_lock
 from tests.experiments.launchers import counting_run
 
 # Ray starts its processes by a fork, which JAX warns of; each begins another program at once.
@@ -68,10 +69,18 @@ def _steps(directory) -> list[tuple[int, int]]:
     return [tuple(map(int, line.split())) for line in lines]
 
 
+def _is_free(directory) -> bool:
+    """Whether no process does the run, not even one that is about to be killed."""
+    with open(directory / ".lock", "ab") as lock:
+        return try_lock(lock)
+
+
 def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, cluster):
     cluster.add_node(num_cpus=1)
     doomed = cluster.add_node(num_cpus=1, resources={"doomed": 1})
     directories = _prepared(tmp_path, "base,one_layer")
+    for path in directories:
+        (path / "pause").touch()  # neither ends before both are there
     launched = ray.launch(
         directories, resources={"CPU": 1}, address=cluster.address, command=counting_run.COMMAND
     )
@@ -80,9 +89,13 @@ def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, clu
         for event in launched:
             events.append(event)
             if [one.kind for one in events] == ["started", "started"]:
-                while min(len(_steps(path)) for path in directories) < 7:
+                while min(len(_steps(path)) for path in directories) < counting_run.PAUSE_STEP:
                     time.sleep(0.05)
                 cluster.remove_node(doomed, allow_graceful=False)
+                while not any(map(_is_free, directories)):
+                    time.sleep(0.05)
+                for path in directories:
+                    (path / "pause").unlink()
     started = [event.directory for event in events if event.kind == "started"]
     assert sorted(event.directory for event in events if event.kind == "finished") == directories
     [moved] = [path for path in directories if started.count(path) == 2]
