@@ -69,7 +69,7 @@ def run_together(directories: Sequence[Path]) -> list[dict[str, Any]]:
         from t2t_jax import hosts
         from t2t_jax.training.loop import Stopped
 
-        for directory in unfinished:
+        for directory in unfinished if hosts.is_first() else ():
             (directory / record.FAILURE_FILE).unlink(missing_ok=True)
         try:
             found = {path: record.read_run(path) for path in unfinished}

@@ -1,6 +1,5 @@
 """Two processes of two devices each do what one process of one device does."""
 
-import contextlib
 import functools
 import http.server
 import io
@@ -28,6 +27,7 @@ from t2t_jax.cli.score import score
 from t2t_jax.cli.train import train
 from t2t_jax.devices import make_devices
 from t2t_jax.training.metrics_file import read_metrics
+from tests import slurm_tasks
 from tests.cli.configs import smallest_config
 from tests.data.text_corpus import sentence_pairs, write_pairs
 
@@ -91,24 +91,8 @@ def start_two_hosts(*commands: Sequence[str]) -> list[subprocess.Popen]:
 
 
 def start_two_slurm_tasks(*command: str) -> list[subprocess.Popen]:
-    """Starts `python -m command` twice, as srun would; JAX makes the port of the job's number."""
-    for job in range(4_096):
-        with socket.socket() as socket_of_job, contextlib.suppress(OSError):
-            socket_of_job.bind(("localhost", 61_440 + job))
-            break
-    else:
-        pytest.fail("no port is free")
-    of_job = {"SLURM_JOB_ID": str(job), "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2"}
-    return [
-        start_host(
-            *command,
-            **of_job,
-            SLURM_STEP_NUM_TASKS="2",
-            SLURM_PROCID=str(number),
-            SLURM_LOCALID=str(number),
-        )
-        for number in range(2)
-    ]
+    """Starts `python -m command` twice, as srun would."""
+    return [start_host(*command, **of_task) for of_task in slurm_tasks.environments(2)]
 
 
 def write_config(path: Path, config: ConfigDict) -> Path:

@@ -4,8 +4,8 @@
     python -m experiments.launchers.bucket run RUN_DIRECTORY gs://BUCKET/... ATTEMPT
 
 The first brings what is in the bucket. The second does the run, copies its directory to the bucket
-every minute and at the end, and leaves ended.json there. Every host of a slice does both, the
-first host alone writes to the bucket.
+every minute and at the end, and leaves ended.json there. The hosts of a slice share the directory:
+all of them do the second, and the first alone copies.
 
 A checkpoint is many files. uploaded.json, written after them, names the checkpoints of which all
 files have arrived; what else an interrupted copy has left is not restored.
@@ -37,22 +37,24 @@ _NOT_COPIED = r".*\.orbax-checkpoint-tmp.*|(.*/)?(uploaded\.json|ended\.json|\.(
 
 
 def restore(directory: Path, url: str) -> None:
-    """Brings the run's directory from the bucket, without half a checkpoint.
+    """Makes the run's directory what is in the bucket, without half a checkpoint.
+
+    What a slice that was taken away has left in it since its last copy is deleted: it may be half
+    written, and the run may have gone on elsewhere.
 
     Raises:
       GcloudError: the bucket cannot be read or written.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    gcloud.mirror(url, str(directory))
+    gcloud.mirror(url, str(directory), delete=True)
     (directory / ENDED_FILE).unlink(missing_ok=True)
     path = directory / _UPLOADED_FILE
     whole = read_json(path)["checkpoints"] if path.exists() else []
     for checkpoint in _checkpoints(directory):
         if checkpoint not in whole:
             shutil.rmtree(directory / "checkpoints" / checkpoint)
-    if _is_first_host():
-        write_json(path, {"checkpoints": _checkpoints(directory)})
-        gcloud.copy(str(path), f"{url}/{_UPLOADED_FILE}")
+    write_json(path, {"checkpoints": _checkpoints(directory)})
+    gcloud.copy(str(path), f"{url}/{_UPLOADED_FILE}")
 
 
 def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAND) -> int:
@@ -62,7 +64,7 @@ def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAN
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
-    started = process.start(directory, command)
+    started = process.start(directory, command, host=_host())
     try:
         while started.poll() is None:
             _wait_for(started, _SECONDS_BETWEEN_COPIES)
@@ -95,7 +97,7 @@ def _upload_at_last(directory: Path, url: str, end: dict[str, str | int]) -> Non
 
 def _tell_end(directory: Path, url: str, end: dict[str, str | int]) -> bool:
     """Leaves ended.json in the bucket; whether it has arrived."""
-    if not _is_first_host():
+    if _host():
         return True
     path = directory / ENDED_FILE
     write_json(path, end)
@@ -109,7 +111,7 @@ def _tell_end(directory: Path, url: str, end: dict[str, str | int]) -> bool:
 
 def _upload(directory: Path, url: str) -> bool:
     """Copies the directory to the bucket; whether all of it has arrived."""
-    if not _is_first_host():
+    if _host():
         return True
     marker = directory / _UPLOADED_FILE
     before = _checkpoints(directory)
@@ -132,10 +134,10 @@ def _checkpoints(directory: Path) -> list[str]:
     return sorted((name for name in names if name.isdecimal()), key=int)
 
 
-def _is_first_host() -> bool:
-    """Cloud TPU ends the name of a slice's hosts with -w- and their number."""
+def _host() -> int:
+    """The number of this host in its slice: Cloud TPU ends their names with -w- and the number."""
     number = re.search(r"-w-(\d+)$", socket.gethostname())
-    return number is None or number[1] == "0"
+    return int(number[1]) if number else 0
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -21,7 +21,7 @@ _OLDER_RUNTIME = "tpu-ubuntu2204-base"
 # The number at the end of a type: chips, or the two cores of each.
 _MOST_OF_ONE_HOST = 8
 _NEEDED = ("project", "zone", "type", "bucket")
-_ALLOWED = (*_NEEDED, "version", "spot")
+_ALLOWED = (*_NEEDED, "version", "spot", "share")
 
 
 class GcloudError(Exception):
@@ -41,6 +41,7 @@ class Request(NamedTuple):
     bucket: str  # gs://BUCKET/DIRECTORY
     version: str  # of the runtime
     spot: bool  # cheaper, and may be taken away at any time
+    share: str  # ADDRESS:/PATH of an NFS share that the hosts mount; empty: one host, its own disk
 
 
 def request_of(pairs: Mapping[str, str]) -> Request:
@@ -60,10 +61,15 @@ def request_of(pairs: Mapping[str, str]) -> Request:
     spot = pairs.get("spot", "false")
     if spot not in ("true", "false"):
         raise ValueError(f"--tpu: spot={spot}; it is true or false")
+    share = pairs.get("share", "")
+    if share and not re.fullmatch(r"[^/:]+:/\S*", share):
+        raise ValueError(f"--tpu: share={share}; an NFS share is ADDRESS:/PATH")
     family = pairs["type"]
-    if (size := re.search(r"-(\d+)$", family)) and int(size[1]) > _MOST_OF_ONE_HOST:
+    size = re.search(r"-(\d+)$", family)
+    if not share and size and int(size[1]) > _MOST_OF_ONE_HOST:
         raise ValueError(
-            f"--tpu: type={family} has several hosts; a run takes one, -{_MOST_OF_ONE_HOST} at most"
+            f"--tpu: type={family} has several hosts, which need share=ADDRESS:/PATH, an NFS share "
+            f"such as Filestore's; types to -{_MOST_OF_ONE_HOST} do without"
         )
     runtimes = [runtime for start, runtime in _RUNTIMES.items() if family.startswith(start)]
     return Request(
@@ -73,6 +79,7 @@ def request_of(pairs: Mapping[str, str]) -> Request:
         bucket=pairs["bucket"].rstrip("/"),
         version=pairs.get("version") or (runtimes or [_OLDER_RUNTIME])[0],
         spot=spot == "true",
+        share=share,
     )
 
 
@@ -162,16 +169,21 @@ class Slice:
         """Copies a file into the home directory of every host."""
         self._vm("scp", str(file), f"{self.name}:", stop=stop)
 
-    def run(self, command: str, stop: threading.Event | None) -> None:
-        """Runs a shell command on every host."""
-        self._vm("ssh", self.name, f"--command={command}", stop=stop)
+    def run(
+        self, command: str, stop: threading.Event | None, *, on_first_alone: bool = False
+    ) -> None:
+        """Runs a shell command on every host, or on the first alone."""
+        worker = "0" if on_first_alone else "all"
+        self._vm("ssh", self.name, f"--command={command}", worker=worker, stop=stop)
 
     def _queued(self, verb: str, *arguments: str, stop: threading.Event | None = None) -> str:
         command = ("compute", "tpus", "queued-resources", verb, self.name, *arguments)
         return call(*command, *self._where, stop=stop)
 
-    def _vm(self, verb: str, *arguments: str, stop: threading.Event | None) -> str:
-        command = ("compute", "tpus", "tpu-vm", verb, *arguments, "--worker=all")
+    def _vm(
+        self, verb: str, *arguments: str, stop: threading.Event | None, worker: str = "all"
+    ) -> str:
+        command = ("compute", "tpus", "tpu-vm", verb, *arguments, f"--worker={worker}")
         return call(*command, *self._where, stop=stop)
 
 

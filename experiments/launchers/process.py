@@ -34,6 +34,7 @@ def start(
     command: Sequence[str],
     environment: Mapping[str, str] | None = None,
     code: str | None = None,
+    host: int = 0,
 ) -> subprocess.Popen:
     """Starts `command DIRECTORY`, its output at the end of DIRECTORY/log.txt.
 
@@ -42,10 +43,16 @@ def start(
     Args:
       environment: what it has besides that of this process.
       code: the directory to start it in, if not this process's own.
+      host: its number among those that do the run together. The first alone, which is 0, speaks for
+        the run; the output of the others goes to DIRECTORY/log-HOST.txt.
     """
-    (directory / record.FAILURE_FILE).unlink(missing_ok=True)
-    presence.announce(directory)
-    with open(directory / record.LOG_FILE, "ab") as log:
+    log_file = directory / record.LOG_FILE
+    if host:
+        log_file = log_file.with_stem(f"{log_file.stem}-{host}")
+    else:
+        (directory / record.FAILURE_FILE).unlink(missing_ok=True)
+        presence.announce(directory)
+    with open(log_file, "ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "experiments.launchers.tethered", *command, str(directory)],
             cwd=code,

@@ -4,6 +4,8 @@ The commit that is checked out here is sent to the slice. The run's directory is
 and fetched from there, without its checkpoints, once a minute. A slice that is taken away is asked
 for again, and the run goes on from the last checkpoint in the bucket. Whatever happens, a slice is
 deleted when its run has ended: it costs money as long as it is there.
+
+The hosts of a slice do the run together, in a directory of a share that all of them mount.
 """
 
 import contextlib
@@ -44,6 +46,9 @@ _INSTALL = (
     "python3 -m uv venv --quiet --python 3.12 venv && "
     f"python3 -m uv pip install --quiet --python {_PYTHON} './t2t_jax[tpu]'"
 )
+_SHARE = "~/share"  # where a host mounts it
+# What one host has written the others see within a second, and at once if it is new. nfs(5)
+_MOUNT_OPTIONS = "lookupcache=positive,actimeo=1"
 # Asks the run to stop, and waits until it has saved and copied its state.
 _STOP = "kill -TERM $(cat run.pid) && timeout 180 tail --pid=$(cat run.pid) -f /dev/null"
 
@@ -113,9 +118,9 @@ class _Run:
         self._sign: presence.Sign | None = None
         self._started = time.time()
         run = record.read_run(directory)
-        self._name = str(run.directory)
         self._url = _url(request.bucket, run)
         self._slice = gcloud.Slice(request, _slice_name(self._url))
+        self._share = request.share
 
     def do(self) -> None:
         """Tells how it ends; never raises."""
@@ -184,23 +189,38 @@ class _Run:
         self._wait_until_active()
         self._patiently(lambda: self._slice.send(self._code.archive, self._stop))
         self._patiently(lambda: self._slice.run(_INSTALL, self._stop))
+        if self._share:
+            self._patiently(lambda: self._slice.run(_mount_command(self._share), self._stop))
+        restore = f"cd t2t_jax && {self._bucket_command('restore')}"
+        self._slice.run(restore, self._stop, on_first_alone=True)
         self._slice.run(self._start_command(attempt), self._stop)
         try:
-            return self._follow(attempt)
+            exit_code = self._follow(attempt)
         except gcloud.Stopped:
             # What cannot be saved any more is lost since the last copy, a minute ago.
             with contextlib.suppress(gcloud.GcloudError):
                 self._slice.run(_STOP, None)
                 self._fetch(None)
             raise
+        if exit_code == 0 and self._share:
+            # The bucket has it all. What a run that failed has left is there for the next try.
+            with contextlib.suppress(gcloud.GcloudError):
+                self._slice.run(f"rm -rf {self._there}", self._stop, on_first_alone=True)
+        return exit_code
+
+    @property
+    def _there(self) -> str:
+        """The run's directory on a host, for the shell."""
+        return f"{_SHARE}/t2t_jax/{self._slice.name}" if self._share else "~/run"
+
+    def _bucket_command(self, verb: str) -> str:
+        url = shlex.quote(self._url)
+        return f"{_PYTHON} -m experiments.launchers.bucket {verb} {self._there} {url}"
 
     def _start_command(self, attempt: str) -> str:
-        directory, url = shlex.quote(f"../runs/{self._name}"), shlex.quote(self._url)
-        module = f"{_PYTHON} -m experiments.launchers.bucket"
         return (
-            f"cd t2t_jax && {module} restore {directory} {url} && "
-            f"(T2T_JAX_COMMIT={self._code.commit} nohup setsid "
-            f"{module} run {directory} {url} {shlex.quote(attempt)} "
+            f"cd t2t_jax && (T2T_JAX_COMMIT={self._code.commit} nohup setsid "
+            f"{self._bucket_command('run')} {shlex.quote(attempt)} "
             "> ../bucket.log 2>&1 < /dev/null & echo $! > ../run.pid)"
         )
 
@@ -235,9 +255,12 @@ class _Run:
                 exit_code = self._exit_code(attempt)
                 if exit_code is not None and was_stopped(exit_code):
                     raise _Preempted("the run was told to stop by its machine")
-                if exit_code is not None:
+                if exit_code == 0:
                     return exit_code
                 state, _ = self._slice.state(self._stop)
+                # A host that is lost has the others fail.
+                if exit_code is not None and state == "ACTIVE":
+                    return exit_code
             except gcloud.GcloudError as error:
                 print(f"{self._slice.name}: {error}; trying again", file=sys.stderr)
                 state = "ACTIVE"  # as far as we know: only silence tells, if this goes on
@@ -289,6 +312,17 @@ class _Run:
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):
             raise gcloud.Stopped
+
+
+def _mount_command(share: str) -> str:
+    """Mounts the share on a host, with a directory in it for the person's runs."""
+    quiet = "sudo apt-get -qq -o DPkg::Lock::Timeout=300"
+    mount = f"sudo mount -t nfs -o {_MOUNT_OPTIONS} {shlex.quote(share)} {_SHARE}"
+    return (
+        f"mkdir -p {_SHARE} && (mountpoint -q {_SHARE} || "
+        f"({quiet} update && {quiet} install nfs-common && {mount})) && "
+        f"sudo install -d -o $(id -u) {_SHARE}/t2t_jax"
+    )
 
 
 def _url(bucket_directory: str, run: record.Run) -> str:

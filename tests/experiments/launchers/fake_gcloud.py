@@ -1,5 +1,9 @@
 """A stand-in for gcloud: TPU slices that are directories of this machine, and a bucket that is one.
 
+A slice has a host, which is its home directory, for every eight of the number its type ends with.
+What they mount is the directory FAKE_GCLOUD/share. FAKE_GCLOUD/environments.json may have a list of
+what the environment of each host has besides.
+
 It notes every command in FAKE_GCLOUD/calls.jsonl. FAKE_GCLOUD/plan.json says what goes wrong:
 
     preempted      pairs of a signal and a step: when it is saved, the machine tells its run to stop
@@ -11,6 +15,7 @@ FAKE_GCLOUD/ssh_errors and FAKE_GCLOUD/describe_errors say how many such command
 does not.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -22,17 +27,29 @@ from pathlib import Path
 
 HOME = Path(os.environ.get("FAKE_GCLOUD", "."))
 
-# What stands at ~/venv/bin/python of a slice: the module is ours, the run only counts.
+# What stands at ~/venv/bin/python of a host: the module is ours, the run is FAKE_GCLOUD_RUN.
 _PYTHON = """#!{python}
-import sys
+import os, socket, sys
 from pathlib import Path
+socket.gethostname = lambda: "t1v-n-0123abcd-" + Path.home().name
 from experiments.launchers import bucket
 bucket._SECONDS_BETWEEN_COPIES = 0.3
 assert sys.argv[1:3] == ["-m", "experiments.launchers.bucket"], sys.argv
 verb, directory, *rest = sys.argv[3:]
 if verb == "run":
-    sys.exit(bucket.run(Path(directory), *rest, command=("{python}", "{counting_run}")))
+    command = ("{python}", *os.environ["FAKE_GCLOUD_RUN"].split())
+    sys.exit(bucket.run(Path(directory), *rest, command=command))
 sys.exit(bucket.main(sys.argv[3:]))
+"""
+
+# What a host does as root.
+_SUDO = """#!/bin/sh
+case "$1" in
+    apt-get) ;;
+    mount) [ "$2 $3" = "-t nfs" ] && rmdir "$7" && ln -s "$FAKE_GCLOUD/share" "$7" ;;
+    install) exec "$@" ;;
+    *) exit 1 ;;
+esac
 """
 
 
@@ -50,20 +67,28 @@ def main(arguments: list[str]) -> None:
     if error := plan.get(f"{words[3]}_error"):
         sys.exit(error)
     if words[2] == "queued-resources":
-        _queued_resource(words[3], HOME / "slices" / words[4], plan)
+        _queued_resource(words[3], HOME / "slices" / words[4], plan, options)
     elif words[3] == "scp":
-        shutil.copy(words[4], HOME / "slices" / words[5].rstrip(":"))
+        assert options["worker"] == "all"
+        for host in _hosts(HOME / "slices" / words[5].rstrip(":")):
+            shutil.copy(words[4], host)
     else:
-        _ssh(HOME / "slices" / words[4], options["command"])
+        number = {"all": "*", "0": "0"}[options["worker"]]
+        for host in _hosts(HOME / "slices" / words[4], number):
+            _ssh(host, options["command"])
 
 
-def _queued_resource(verb: str, slice_: Path, plan: dict) -> None:
+def _hosts(slice_: Path, number: str = "*") -> list[Path]:
+    return sorted(slice_.glob(f"w-{number}"))
+
+
+def _queued_resource(verb: str, slice_: Path, plan: dict, options: dict[str, str]) -> None:
     if verb == "create":
-        (slice_ / "venv/bin").mkdir(parents=True)
-        here = Path(__file__).parent
-        script = _PYTHON.format(python=sys.executable, counting_run=here / "counting_run.py")
-        (slice_ / "venv/bin/python").write_text(script)
-        (slice_ / "venv/bin/python").chmod(0o755)
+        size = int(options["accelerator-type"].rpartition("-")[2])
+        for number in range(max(1, size // 8)):
+            program = slice_ / f"w-{number}/venv/bin/python"
+            program.parent.mkdir(parents=True)
+            _write_program(program, _PYTHON.format(python=sys.executable))
         (slice_ / "state").write_text("CREATING")
         return
     if not slice_.exists():
@@ -87,8 +112,10 @@ def _next_state(slice_: Path, plan: dict) -> tuple[str, str]:
         return state, message
     if state != "ACTIVE":
         return {"CREATING": "WAITING_FOR_RESOURCES"}.get(state, "ACTIVE"), ""
-    saved = [
-        json.loads(path.read_text())["step"] for path in HOME.rglob("bucket/**/checkpoint.json")
+    bucket = HOME / "bucket"
+    saved = [json.loads(path.read_text())["step"] for path in bucket.rglob("checkpoint.json")]
+    saved += [
+        int(path.parent.name) for path in bucket.glob("**/checkpoints/*/_CHECKPOINT_METADATA")
     ]
     (name, step), *others = plan.get("preempted") or [("", 0)]
     if name and saved and max(saved) >= step:
@@ -99,25 +126,26 @@ def _next_state(slice_: Path, plan: dict) -> tuple[str, str]:
 
 
 def _kill(slice_: Path, by: signal.Signals = signal.SIGKILL) -> None:
-    if (slice_ / "run.pid").exists():
-        try:
-            os.kill(int((slice_ / "run.pid").read_text()), by)
-        except ProcessLookupError:
-            pass
+    for file in slice_.glob("w-*/run.pid"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(file.read_text()), by)
 
 
-def _ssh(slice_: Path, command: str) -> None:
+def _ssh(host: Path, command: str) -> None:
     if _is_to_fail("ssh"):
         sys.exit(
             "ERROR: (gcloud.compute.tpus.tpu-vm.ssh) [/usr/bin/ssh] exited with return code [255]."
         )
     if " pip install " in command:
         archive = re.search(r"tar -xzf (\S+)", command)
-        assert archive and (slice_ / archive[1]).stat().st_size > 1000
-        (slice_ / "t2t_jax").mkdir()
+        assert archive and (host / archive[1]).stat().st_size > 1000
+        (host / "t2t_jax").mkdir()
         return
-    environment = os.environ | {"HOME": str(slice_)}
-    done = subprocess.run(["bash", "-c", command], cwd=slice_, env=environment)
+    environment = os.environ | {"HOME": str(host)}
+    if (HOME / "environments.json").exists():
+        of_hosts = json.loads((HOME / "environments.json").read_text())
+        environment |= of_hosts[int(host.name.removeprefix("w-"))]
+    done = subprocess.run(["bash", "-c", command], cwd=host, env=environment)
     if done.returncode:
         sys.exit(f"ERROR: exit code {done.returncode}")
 
@@ -165,16 +193,23 @@ def _storage(verb: str, source: Path, destination: Path, options: dict[str, str]
 
 
 def install(directory: Path, home: Path) -> dict[str, str]:
-    """Makes the program; what the environment needs for it."""
+    """Makes the programs; what the environment needs for them."""
     directory.mkdir()
-    home.mkdir()
-    program = directory / "gcloud"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {__file__} "$@"\n')
-    program.chmod(0o755)
+    (home / "share").mkdir(parents=True)
+    _write_program(directory / "gcloud", f'#!/bin/sh\nexec {sys.executable} -S {__file__} "$@"\n')
+    _write_program(directory / "sudo", _SUDO)
     (home / "plan.json").write_text("{}")
-    root = str(Path(__file__).parents[3])
-    path = f"{directory}:{os.environ['PATH']}"
-    return {"PATH": path, "FAKE_GCLOUD": str(home), "PYTHONPATH": root}
+    return {
+        "PATH": f"{directory}:{os.environ['PATH']}",
+        "FAKE_GCLOUD": str(home),
+        "FAKE_GCLOUD_RUN": str(Path(__file__).with_name("counting_run.py")),
+        "PYTHONPATH": str(Path(__file__).parents[3]),
+    }
+
+
+def _write_program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
 
 
 if __name__ == "__main__":

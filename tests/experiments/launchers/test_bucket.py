@@ -64,13 +64,29 @@ def test_half_a_checkpoint_is_not_restored(tmp_path, there):
     assert _names(tmp_path / "here") == {"run.json", "checkpoints/10/a", "uploaded.json"}
 
 
-def test_another_host_than_the_first_reads_and_does_not_write(tmp_path, there, monkeypatch):
-    monkeypatch.setattr("socket.gethostname", lambda: "t1v-n-0123abcd-w-1")
+def test_what_a_slice_left_since_its_last_copy_is_deleted(tmp_path, there):
     _write(there, "run.json")
-    bucket.restore(tmp_path / "here", URL)
-    _write(tmp_path / "here", "mine")
-    assert bucket._upload(tmp_path / "here", URL)
-    assert _names(there) == {"run.json"}
+    _write(there, "checkpoints/10/a")
+    _write(there, "uploaded.json", json.dumps({"checkpoints": ["10"]}))
+    here = tmp_path / "here"
+    for name in ("checkpoints/10/a", "checkpoints/20/a", "training.json", ".lock"):
+        _write(here, name)
+    bucket.restore(here, URL)
+    assert _names(here) == {"run.json", "checkpoints/10/a", "uploaded.json"}
+    assert bucket._checkpoints(here) == ["10"]
+
+
+def test_another_host_than_the_first_does_the_run_and_leaves_the_rest_to_it(
+    tmp_path, there, monkeypatch, at_once
+):
+    monkeypatch.setattr("socket.gethostname", lambda: "t1v-n-0123abcd-w-12")
+    here = tmp_path / "here"
+    _write(here, "failure.json", "of the first host")
+    program = "print('hello'); raise SystemExit(3)"
+    assert bucket.run(here, URL, "try-0", (sys.executable, "-c", program)) == 3
+    assert _names(here) == {"failure.json", "log-12.txt"}
+    assert (here / "log-12.txt").read_text() == "hello\n"
+    assert not there.exists()
 
 
 def test_a_bucket_that_does_not_answer_stops_no_run(tmp_path, there, capsys):

@@ -2,6 +2,8 @@
 
 import json
 import re
+import signal
+import threading
 import time
 from contextlib import closing
 
@@ -10,6 +12,9 @@ import pytest
 from configs import tiny
 from experiments import presence, quickstart, record, runs
 from experiments.launchers import gcloud, tpu_vm
+from t2t_jax.training.metrics_file import read_metrics
+from tests import slurm_tasks
+from tests.cli.configs import smallest_config
 from tests.experiments.launchers import counting_run, fake_gcloud
 
 TABLE = quickstart.TABLE
@@ -33,9 +38,9 @@ def _plan(cloud, **plan):
     (cloud / "plan.json").write_text(json.dumps(plan))
 
 
-def _prepared(tmp_path, row):
-    rows = TABLE.rows(CONFIG).select(row)
-    [directory] = runs.prepare_runs(TABLE, rows, CONFIG, 1, tmp_path / "work")
+def _prepared(tmp_path, row, config=CONFIG):
+    rows = TABLE.rows(config).select(row)
+    [directory] = runs.prepare_runs(TABLE, rows, config, 1, tmp_path / "work")
     return directory
 
 
@@ -71,7 +76,8 @@ def test_a_run_is_done_on_a_slice_and_its_files_come_back(tmp_path, cloud):
     verbs = _verbs(cloud)
     # First what an earlier command may have left is deleted.
     assert verbs[:7] == ["delete", "create", "describe", "describe", "scp", "ssh", "ssh"]
-    assert verbs[-1] == "delete" and set(verbs[7:-1]) == {"describe"}
+    assert verbs[7] == "ssh"  # what is in the bucket has come before the run starts
+    assert verbs[-1] == "delete" and set(verbs[8:-1]) == {"describe"}
     assert _processes(directory) == [list(range(1, 41))]
     assert "scores" in json.loads((directory / "record.json").read_text())
     assert presence.read(directory) is None
@@ -104,6 +110,40 @@ def test_a_slice_that_is_taken_away_is_asked_for_again_and_the_run_goes_on(tmp_p
     assert values["scores"] == counting_run.scores_of("base")
 
 
+def test_the_hosts_of_a_slice_do_one_run_together(tmp_path, cloud, monkeypatch):
+    """With real training, on two slices: the first is taken away."""
+    steps, log_steps = 200, 20
+    config = smallest_config(
+        tmp_path / "cache",
+        **{
+            "devices.data": 2,
+            "training.steps": steps,
+            "training.log_every_steps": log_steps,
+            "training.checkpoint_every_steps": 40,
+            "training.evaluate_every_steps": 10_000,
+        },
+    )
+    directory = _prepared(tmp_path, "base", config)
+    monkeypatch.setenv("FAKE_GCLOUD_RUN", "-m experiments.run")
+    hosts = slurm_tasks.environments(2)
+    (cloud / "environments.json").write_text(json.dumps(hosts))
+    _plan(cloud, preempted=[["SIGTERM", 40]])
+    with _launch(directory, type="v5litepod-16", share="10.0.0.2:/runs") as events:
+        assert [event.kind for event in events] == ["started", "started", "finished"]
+    assert _verbs(cloud).count("create") == 2
+    values = record.read_json(directory / "record.json")
+    assert values["steps"] == steps
+    metrics = read_metrics(directory / "metrics.jsonl")
+    logged = [entry["step"] for entry in metrics if entry["split"] == "train"]
+    assert logged == sorted(set(logged)), "steps were done twice"
+    assert set(logged) >= set(range(log_steps, steps + 1, log_steps))
+    log = (directory / "log.txt").read_text()
+    assert log.count("train 200/200") == 1 and "record.json: PPL" in log
+    of_other_host = (directory / "log-1.txt").read_text()
+    assert "train" not in of_other_host and "PPL" not in of_other_host
+    assert not list((cloud / "share/t2t_jax").iterdir())
+
+
 def test_ctrl_c_lets_the_run_save_and_deletes_its_slice(tmp_path, cloud):
     directory = _prepared(tmp_path, "base")
     checkpoint = _in_bucket(cloud, directory) / "checkpoint.json"
@@ -124,8 +164,8 @@ def test_a_machine_slow_to_answer_is_asked_again_and_a_run_that_fails_is_not(tmp
     with _launch(_prepared(tmp_path, "one_head")) as events:
         *_, last = events
     assert (last.kind, last.reason) == ("failed", "exit code 1: no such thing")
-    # Twice in vain, then to install and to start.
-    assert _verbs(cloud).count("ssh") == 4
+    # Twice in vain, then to install, to fetch what is in the bucket and to start.
+    assert _verbs(cloud).count("ssh") == 5
     assert _verbs(cloud).count("create") == 1
 
 
@@ -198,6 +238,23 @@ def test_a_second_command_leaves_the_slice_of_the_first_alone(tmp_path, cloud):
     assert not (directory / "failure.json").exists() and not (cloud / "calls.jsonl").exists()
 
 
+@pytest.mark.parametrize(("state", "is_a_failure"), [("ACTIVE", True), ("SUSPENDED", False)])
+def test_a_run_that_fails_as_its_slice_is_taken_away_has_not_failed(
+    tmp_path, cloud, monkeypatch, state, is_a_failure
+):
+    """As a run of several hosts does when the first of them is gone."""
+    request = gcloud.request_of(PAIRS)
+    run = tpu_vm._Run(_prepared(tmp_path, "base"), request, None, None, threading.Event())
+    monkeypatch.setattr(run, "_fetch", lambda stop: None)
+    monkeypatch.setattr(run, "_exit_code", lambda attempt: -signal.SIGABRT)
+    monkeypatch.setattr(run._slice, "state", lambda stop: (state, ""))
+    if is_a_failure:
+        assert run._follow("try-0") == -signal.SIGABRT
+    else:
+        with pytest.raises(tpu_vm._Preempted, match="its state is SUSPENDED"):
+            run._follow("try-0")
+
+
 def test_a_slice_that_cannot_be_deleted_is_told_with_the_command(tmp_path, cloud, capsys):
     request = gcloud.request_of(PAIRS)
     run = tpu_vm._Run(_prepared(tmp_path, "base"), request, None, None, None)
@@ -236,8 +293,10 @@ def test_names_of_slices_are_such_as_the_cloud_allows():
     [
         (
             {"type": "v5litepod-16"},
-            "type=v5litepod-16 has several hosts; a run takes one, -8 at most",
+            "type=v5litepod-16 has several hosts, which need share=ADDRESS:/PATH, an NFS share "
+            "such as Filestore's; types to -8 do without",
         ),
+        ({"share": "/mnt/share"}, "share=/mnt/share; an NFS share is ADDRESS:/PATH"),
         ({"bucket": "b"}, "bucket=b; a bucket's address begins with gs://"),
         ({"spot": "yes"}, "spot=yes; it is true or false"),
         ({"tpye": "v4-8"}, "--tpu knows no tpye; it knows project, zone, type"),

@@ -1,0 +1,27 @@
+"""Processes of this machine that find each other as the tasks of a SLURM step do."""
+
+import contextlib
+import socket
+
+import pytest
+
+
+def environments(num_tasks: int) -> list[dict[str, str]]:
+    """What srun would set, for each task; JAX makes the port of the job's number."""
+    for job in range(4_096):
+        with socket.socket() as socket_of_job, contextlib.suppress(OSError):
+            socket_of_job.bind(("localhost", 61_440 + job))
+            break
+    else:
+        pytest.fail("no port is free")
+    return [
+        {
+            "SLURM_JOB_ID": str(job),
+            "SLURM_STEP_NODELIST": "localhost",
+            "SLURM_NTASKS": str(num_tasks),
+            "SLURM_STEP_NUM_TASKS": str(num_tasks),
+            "SLURM_PROCID": str(number),
+            "SLURM_LOCALID": str(number),
+        }
+        for number in range(num_tasks)
+    ]
