@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import jax
 import numpy as np
+from jax._src.distributed import global_state  # there is no public name for the number
 from jax.experimental import multihost_utils
 
 from t2t_jax import clusters
@@ -106,8 +107,12 @@ def check_joined() -> None:
 
 
 def is_first() -> bool:
-    """Whether this process is the one that prints and writes records."""
-    return not are_several() or jax.process_index() == 0
+    """Whether this process is the one that prints and writes records.
+
+    It is the first by the number it has joined with, which on Cloud TPU is that of its machine;
+    what JAX counts there as process 0 may be on another one.
+    """
+    return not are_several() or global_state.process_id == 0
 
 
 def log(line: str) -> None:
@@ -167,5 +172,9 @@ def _have_a_witness() -> None:
         stdin=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is not for it
     )
-    assert witness.stdin is not None
-    atexit.register(witness.communicate, b"goodbye")
+
+    def leave() -> None:
+        jax.distributed.shutdown()  # who learns only now that others are lost is ended here
+        witness.communicate(b"goodbye")
+
+    atexit.register(leave)

@@ -374,6 +374,15 @@ def test_one_host_alone_is_the_first_and_waits_for_nobody(monkeypatch):
     assert hosts.first_then_others(lambda: 3) == 3
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_first_is_the_one_that_joined_as_the_first(monkeypatch, number):
+    """JAX counts the machines of a TPU slice in an order of its own."""
+    monkeypatch.setattr(hosts, "are_several", lambda: True)
+    monkeypatch.setattr(hosts.global_state, "process_id", number)
+    monkeypatch.setattr(jax, "process_index", lambda: 1 - number)
+    assert hosts.is_first() == (number == 0)
+
+
 @pytest.mark.parametrize(("first", "order"), [(True, "work wait"), (False, "wait work")])
 def test_the_first_host_works_before_the_others(monkeypatch, first, order):
     done = []

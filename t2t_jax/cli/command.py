@@ -1,6 +1,7 @@
 """Reads flags so that a mistyped one ends in one sentence, not in a traceback."""
 
 import sys
+from logging import LogRecord
 
 from absl import app, flags, logging
 
@@ -8,7 +9,8 @@ from absl import app, flags, logging
 def parse_flags(name: str, argv: list[str]) -> list[str]:
     """A `flags_parser` for `app.run`; `name` stands before the sentences about flags.
 
-    Libraries tell their warnings only, unless --verbosity says otherwise.
+    Libraries tell their warnings only, unless --verbosity says otherwise, and of what they raise
+    as well not the stack.
     """
     try:
         rest = app.parse_flags_with_usage(argv)
@@ -18,7 +20,12 @@ def parse_flags(name: str, argv: list[str]) -> list[str]:
         sys.exit(f"{name}: {error}")
     if flags.FLAGS["verbosity"].using_default_value:
         flags.FLAGS.verbosity = logging.WARNING  # Orbax tells every file it touches
+        logging.get_absl_logger().addFilter(_has_no_stack)
     return rest
+
+
+def _has_no_stack(entry: LogRecord) -> bool:
+    return not entry.exc_info
 
 
 def _unknown_key(error: BaseException) -> str:

@@ -1,15 +1,37 @@
 """Flags as every command reads them."""
 
+import pytest
 from absl import logging
 from absl.testing import flagsaver
 
 from t2t_jax.cli.command import parse_flags
 
 
-def test_libraries_tell_warnings_alone_unless_asked():
+@pytest.fixture(autouse=True)
+def _no_filters(monkeypatch):
+    monkeypatch.setattr(logging.get_absl_logger(), "filters", [])
+
+
+def _told(caplog) -> str:
+    try:
+        raise ValueError("no space left")
+    except ValueError:
+        logging.exception("an error that is raised as well")
+    logging.warning("a warning")
+    return caplog.text
+
+
+def test_libraries_tell_warnings_alone_unless_asked(caplog):
     with flagsaver.flagsaver():
         assert parse_flags("a", ["a", "b"]) == ["a", "b"]
         assert logging.get_verbosity() == logging.WARNING
+        told = _told(caplog)
+        assert "a warning" in told and "Traceback" not in told and "raised as well" not in told
+
+
+def test_libraries_tell_all_where_asked(caplog):
     with flagsaver.flagsaver():
         parse_flags("a", ["a", "--verbosity=1"])
         assert logging.get_verbosity() == logging.DEBUG
+        told = _told(caplog)
+        assert "a warning" in told and "Traceback" in told and "raised as well" in told
