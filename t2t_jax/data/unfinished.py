@@ -27,6 +27,8 @@ WHAT_IS_LEFT = "what is finished is kept, and the same command goes on from ther
 _JOURNAL = "journal.jsonl"
 # What more space, or a higher limit, would mend.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# On NFS a file that another machine removes while it is open here is stale.
+_HAS_GONE = (errno.ENOENT, errno.ESTALE)
 
 
 class Entry(NamedTuple):
@@ -202,6 +204,8 @@ def _wait_for(stream: io.TextIOWrapper, lock: Path, log: Callable[[str], None]) 
             log("another process is preparing this corpus: waiting for it")
             fcntl.flock(stream, fcntl.LOCK_EX)
     except OSError as error:
+        if error.errno in _HAS_GONE:
+            return
         raise OSError(
             f"{lock} cannot be locked ({error.strerror}): name another directory as data.cache"
         ) from error
@@ -210,7 +214,9 @@ def _wait_for(stream: io.TextIOWrapper, lock: Path, log: Callable[[str], None]) 
 def _is_at(stream: io.TextIOWrapper, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(stream.fileno()), path.stat())
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in _HAS_GONE:
+            raise
         return False
 
 

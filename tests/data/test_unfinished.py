@@ -239,6 +239,24 @@ def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch):
             pass
 
 
+@pytest.mark.parametrize("where", [(fcntl, "flock"), (os, "fstat")])
+def test_a_lock_that_another_machine_removes_is_made_anew(tmp_path, monkeypatch, where):
+    module, name = where
+    does, errors = getattr(module, name), [OSError(errno.ESTALE, "Stale file handle")]
+
+    def stale_once(*arguments):
+        if errors:
+            raise errors.pop()
+        return does(*arguments)
+
+    lock = tmp_path / "x.lock"
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, stale_once)
+        with only_one_process(lock, print):
+            assert lock.exists()
+    assert errors == [] and not lock.exists()
+
+
 def test_the_journal_is_a_line_a_chunk(tmp_path):
     written(tmp_path)
     first, *lines = map(json.loads, (tmp_path / "journal.jsonl").read_text().splitlines())
