@@ -8,7 +8,8 @@ every minute and at the end, and leaves ended.json there. The hosts of a slice s
 all of them do the second, and the first alone copies.
 
 A checkpoint is many files. uploaded.json, written after them, names the checkpoints of which all
-files have arrived; what else an interrupted copy has left is not restored.
+files have arrived; what else an interrupted copy has left is not restored. It also names the one
+directory that has gone on with the run: where that is still there, it has more than the bucket.
 """
 
 import re
@@ -16,10 +17,13 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import Popen
+from typing import Any
 
 from experiments.launchers import gcloud, process
 from experiments.launchers.event import COMMAND
@@ -35,26 +39,34 @@ _MOST_LAST_TRIES = 5
 # What is being written, what is of this machine alone, and what has to arrive last.
 _NOT_COPIED = r".*\.orbax-checkpoint-tmp.*|(.*/)?(uploaded\.json|ended\.json|\.(train\.)?lock)$"
 
+_LARGE = r"(.*/)?(checkpoints|tensorboard)/.*"
+
 
 def restore(directory: Path, url: str) -> None:
-    """Makes the run's directory what is in the bucket, without half a checkpoint.
+    """Brings the run's directory from the bucket, without half a checkpoint.
 
-    What a slice that was taken away has left in it since its last copy is deleted: it may be half
-    written, and the run may have gone on elsewhere.
+    One that has outlived its slice, on a share, stays as it is if nobody has gone on elsewhere; if
+    somebody has, it is deleted.
 
     Raises:
       GcloudError: the bucket cannot be read or written.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    gcloud.mirror(url, str(directory), delete=True)
-    (directory / ENDED_FILE).unlink(missing_ok=True)
-    path = directory / _UPLOADED_FILE
-    whole = read_json(path)["checkpoints"] if path.exists() else []
+    with tempfile.TemporaryDirectory() as small:
+        gcloud.mirror(url, small, without=_LARGE)
+        uploaded = _uploaded(Path(small))
+    if "owner" in uploaded and _uploaded(directory).get("owner") == uploaded["owner"]:
+        # Who held the locks is gone, but a disk that machines share may not know it yet.
+        for path in (directory / ENDED_FILE, *directory.glob("*.lock")):
+            path.unlink(missing_ok=True)
+        return
+    if directory.exists():
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True)
+    gcloud.mirror(url, str(directory), without=_NOT_COPIED)
     for checkpoint in _checkpoints(directory):
-        if checkpoint not in whole:
+        if checkpoint not in uploaded.get("checkpoints", []):
             shutil.rmtree(directory / "checkpoints" / checkpoint)
-    write_json(path, {"checkpoints": _checkpoints(directory)})
-    gcloud.copy(str(path), f"{url}/{_UPLOADED_FILE}")
+    _tell_uploaded(directory, url, {"owner": uuid.uuid4().hex}, _checkpoints(directory))
 
 
 def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAND) -> int:
@@ -84,18 +96,19 @@ def _wait_for(started: Popen, seconds: float) -> None:
         time.sleep(process.POLL_SECONDS)
 
 
-def _upload_at_last(directory: Path, url: str, end: dict[str, str | int]) -> None:
+def _upload_at_last(directory: Path, url: str, end: dict[str, str | int | bool]) -> None:
     """The last chance: a bucket may not answer for a moment. Then tells the end there."""
     for tries_left in reversed(range(_MOST_LAST_TRIES)):
         has_arrived = _upload(directory, url)
         # Who waits for the end pays for the machine, and is told even without the files.
+        end["has_arrived"] = has_arrived
         if (has_arrived or not tries_left) and _tell_end(directory, url, end):
             return
         if tries_left:
             time.sleep(_SECONDS_BETWEEN_LAST_TRIES)
 
 
-def _tell_end(directory: Path, url: str, end: dict[str, str | int]) -> bool:
+def _tell_end(directory: Path, url: str, end: dict[str, str | int | bool]) -> bool:
     """Leaves ended.json in the bucket; whether it has arrived."""
     if _host():
         return True
@@ -113,19 +126,35 @@ def _upload(directory: Path, url: str) -> bool:
     """Copies the directory to the bucket; whether all of it has arrived."""
     if _host():
         return True
-    marker = directory / _UPLOADED_FILE
     before = _checkpoints(directory)
     try:
         gcloud.mirror(str(directory), url, without=_NOT_COPIED)
         whole = [name for name in before if name in _checkpoints(directory)]
-        write_json(marker, {"checkpoints": whole})
-        gcloud.copy(str(marker), f"{url}/{_UPLOADED_FILE}")
+        _tell_uploaded(directory, url, _uploaded(directory), whole)
         # Old checkpoints are deleted when the new ones are there.
         gcloud.mirror(str(directory), url, without=_NOT_COPIED, delete=True)
     except gcloud.GcloudError as error:
         print(f"not copied to {url}: {error}", file=sys.stderr, flush=True)
         return False
     return True
+
+
+def _uploaded(directory: Path) -> dict[str, Any]:
+    path = directory / _UPLOADED_FILE
+    return read_json(path) if path.exists() else {}
+
+
+def _tell_uploaded(
+    directory: Path, url: str, uploaded: Mapping[str, Any], checkpoints: Sequence[str]
+) -> None:
+    """Notes here and in the bucket which checkpoints are whole there.
+
+    Raises:
+      GcloudError: the bucket cannot be written.
+    """
+    path = directory / _UPLOADED_FILE
+    write_json(path, {**uploaded, "checkpoints": list(checkpoints)})
+    gcloud.copy(str(path), f"{url}/{_UPLOADED_FILE}")
 
 
 def _checkpoints(directory: Path) -> list[str]:
@@ -145,7 +174,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) == 3 and arguments[0] == "restore":
         try:
             restore(Path(arguments[1]), arguments[2])
-        except gcloud.GcloudError as error:
+        except (gcloud.GcloudError, OSError) as error:
             sys.exit(f"bucket: {error}")
         return 0
     if len(arguments) == 4 and arguments[0] == "run":

@@ -41,7 +41,9 @@ class Request(NamedTuple):
     bucket: str  # gs://BUCKET/DIRECTORY
     version: str  # of the runtime
     spot: bool  # cheaper, and may be taken away at any time
-    share: str  # ADDRESS:/PATH of an NFS share that the hosts mount; empty: one host, its own disk
+    share: (
+        str  # ADDRESS:/PATH of an NFS 4.1 share that the hosts mount; empty: one host, its own disk
+    )
 
 
 def request_of(pairs: Mapping[str, str]) -> Request:
@@ -62,14 +64,14 @@ def request_of(pairs: Mapping[str, str]) -> Request:
     if spot not in ("true", "false"):
         raise ValueError(f"--tpu: spot={spot}; it is true or false")
     share = pairs.get("share", "")
-    if share and not re.fullmatch(r"[^/:]+:/\S*", share):
-        raise ValueError(f"--tpu: share={share}; an NFS share is ADDRESS:/PATH")
+    if share and not re.fullmatch(r"[^/]+:/\S*", share):
+        raise ValueError(f"--tpu: share={share}; an NFS 4.1 share is ADDRESS:/PATH")
     family = pairs["type"]
     size = re.search(r"-(\d+)$", family)
     if not share and size and int(size[1]) > _MOST_OF_ONE_HOST:
         raise ValueError(
-            f"--tpu: type={family} has several hosts, which need share=ADDRESS:/PATH, an NFS share "
-            f"such as Filestore's; types to -{_MOST_OF_ONE_HOST} do without"
+            f"--tpu: type={family} has several hosts, which need share=ADDRESS:/PATH, an NFS 4.1 "
+            f"share such as Filestore's; types to -{_MOST_OF_ONE_HOST} do without"
         )
     runtimes = [runtime for start, runtime in _RUNTIMES.items() if family.startswith(start)]
     return Request(
@@ -108,7 +110,9 @@ def call(*arguments: str, stop: threading.Event | None = None) -> str:
             except subprocess.TimeoutExpired:
                 continue
     if command.returncode != 0:
-        lines = errors.strip().splitlines() or [f"exit code {command.returncode}"]
+        # Of several hosts gcloud says besides, in lines of #, which one it was.
+        lines = [line for line in errors.strip().splitlines() if not line.startswith("#")]
+        lines = lines or [f"exit code {command.returncode}"]
         # What went wrong stands in the line that says so; hints may follow it.
         told = [line for line in lines if line.startswith("ERROR")]
         raise GcloudError((told or lines)[-1])

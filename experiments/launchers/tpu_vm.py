@@ -20,10 +20,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from experiments import presence, record
 from experiments.launchers import bucket, gcloud
@@ -33,6 +33,7 @@ _POLL_SECONDS = 60.0  # of states and of the bucket
 _SECONDS_BEFORE_RETRY = 20.0  # of a machine that is there but does not answer yet
 _MOST_TRIES = 10
 _MOST_SLICES = 100  # for one run; a spot slice may be taken away many times
+_MOST_LOST_HOSTS = 3  # for one run; more often, it is the run itself that has them killed
 # Longer than a copy to the bucket takes, with all of a large model's checkpoints.
 _SECONDS_OF_SILENCE = 1800.0
 
@@ -46,11 +47,18 @@ _INSTALL = (
     "python3 -m uv venv --quiet --python 3.12 venv && "
     f"python3 -m uv pip install --quiet --python {_PYTHON} './t2t_jax[tpu]'"
 )
-_SHARE = "~/share"  # where a host mounts it
-# What one host has written the others see within a second, and at once if it is new. nfs(5)
-_MOUNT_OPTIONS = "lookupcache=positive,actimeo=1"
+# Where a host mounts the share, and what is ours in it.
+_SHARE = "~/share"
+_RUNS = f"{_SHARE}/t2t_jax_runs"
+# A server of NFS 4.1 gives back the locks of a machine that is gone. What one host has written or
+# deleted, the others see at once. nfs(5)
+_MOUNT_OPTIONS = "vers=4.1,actimeo=0,retry=0"
+_MOST_MOUNTS = 3
+# A person may have another number on each host: all of them may write.
+_BEGIN = "umask 000 && cd t2t_jax && "
 # Asks the run to stop, and waits until it has saved and copied its state.
-_STOP = "kill -TERM $(cat run.pid) && timeout 180 tail --pid=$(cat run.pid) -f /dev/null"
+# One of several hosts may have ended by then, since they stop together.
+_STOP = "kill -TERM $(cat run.pid); timeout 180 tail --pid=$(cat run.pid) -f /dev/null"
 
 
 class _Preempted(Exception):
@@ -121,6 +129,7 @@ class _Run:
         self._url = _url(request.bucket, run)
         self._slice = gcloud.Slice(request, _slice_name(self._url))
         self._share = request.share
+        self._num_lost_hosts = 0
 
     def do(self) -> None:
         """Tells how it ends; never raises."""
@@ -190,28 +199,29 @@ class _Run:
         self._patiently(lambda: self._slice.send(self._code.archive, self._stop))
         self._patiently(lambda: self._slice.run(_INSTALL, self._stop))
         if self._share:
-            self._patiently(lambda: self._slice.run(_mount_command(self._share), self._stop))
-        restore = f"cd t2t_jax && {self._bucket_command('restore')}"
-        self._slice.run(restore, self._stop, on_first_alone=True)
-        self._slice.run(self._start_command(attempt), self._stop)
+            mount = _mount_command(self._share)
+            self._patiently(lambda: self._slice.run(mount, self._stop), _MOST_MOUNTS)
+        restore = _BEGIN + self._bucket_command("restore")
+        self._patiently(lambda: self._slice.run(restore, self._stop, on_first_alone=True))
+        self._patiently(lambda: self._slice.run(self._start_command(attempt), self._stop), 1)
         try:
-            exit_code = self._follow(attempt)
+            end = self._follow(attempt)
         except gcloud.Stopped:
             # What cannot be saved any more is lost since the last copy, a minute ago.
             with contextlib.suppress(gcloud.GcloudError):
                 self._slice.run(_STOP, None)
                 self._fetch(None)
             raise
-        if exit_code == 0 and self._share:
-            # The bucket has it all. What a run that failed has left is there for the next try.
+        # What the bucket does not have is there for the next try.
+        if self._share and end["exit_code"] == 0 and end["has_arrived"]:
             with contextlib.suppress(gcloud.GcloudError):
                 self._slice.run(f"rm -rf {self._there}", self._stop, on_first_alone=True)
-        return exit_code
+        return end["exit_code"]
 
     @property
     def _there(self) -> str:
         """The run's directory on a host, for the shell."""
-        return f"{_SHARE}/t2t_jax/{self._slice.name}" if self._share else "~/run"
+        return f"{_RUNS}/{self._slice.name}" if self._share else "~/run"
 
     def _bucket_command(self, verb: str) -> str:
         url = shlex.quote(self._url)
@@ -219,7 +229,7 @@ class _Run:
 
     def _start_command(self, attempt: str) -> str:
         return (
-            f"cd t2t_jax && (T2T_JAX_COMMIT={self._code.commit} nohup setsid "
+            f"{_BEGIN}(T2T_JAX_COMMIT={self._code.commit} nohup setsid "
             f"{self._bucket_command('run')} {shlex.quote(attempt)} "
             "> ../bucket.log 2>&1 < /dev/null & echo $! > ../run.pid)"
         )
@@ -245,22 +255,24 @@ class _Run:
                 raise _Preempted(f"the slice is {state} before it was used")
             self._pause(_POLL_SECONDS)
 
-    def _follow(self, attempt: str) -> int:
-        """The exit code of the run, once it has ended."""
+    def _follow(self, attempt: str) -> Mapping[str, Any]:
+        """How the run has ended, as bucket.py tells it."""
         seen = time.time()
         while True:
             self._pause(_POLL_SECONDS)
             try:
                 self._fetch(self._stop)
-                exit_code = self._exit_code(attempt)
+                end = self._end_of(attempt)
+                exit_code = end.get("exit_code")
+                if exit_code == 0:
+                    return end
                 if exit_code is not None and was_stopped(exit_code):
                     raise _Preempted("the run was told to stop by its machine")
-                if exit_code == 0:
-                    return exit_code
                 state, _ = self._slice.state(self._stop)
-                # A host that is lost has the others fail.
                 if exit_code is not None and state == "ACTIVE":
-                    return exit_code
+                    if exit_code < 0 and self._share:
+                        self._lose_a_host()
+                    return end
             except gcloud.GcloudError as error:
                 print(f"{self._slice.name}: {error}; trying again", file=sys.stderr)
                 state = "ACTIVE"  # as far as we know: only silence tells, if this goes on
@@ -288,25 +300,35 @@ class _Run:
         if event is not None:
             self._tell(event)
 
-    def _exit_code(self, attempt: str) -> int | None:
+    def _end_of(self, attempt: str) -> Mapping[str, Any]:
         path = self._directory / bucket.ENDED_FILE
         values = record.read_json(path) if path.exists() else {}
-        return values["exit_code"] if values.get("attempt") == attempt else None
+        return values if values.get("attempt") == attempt else {}
 
-    def _patiently(self, action: Callable[[], None]) -> None:
-        """Tries again: a machine that is new does not answer at once."""
-        for tries_left in reversed(range(_MOST_TRIES)):
+    def _lose_a_host(self) -> None:
+        """Who loses another host is killed, perhaps before the slice is known to be taken away."""
+        if self._num_lost_hosts < _MOST_LOST_HOSTS:
+            self._num_lost_hosts += 1
+            raise _Preempted("a host was lost")
+
+    def _patiently(self, action: Callable[[], None], most_tries: int = _MOST_TRIES) -> None:
+        """Tries again: a machine that is new does not answer at once.
+
+        Raises:
+          GcloudError: it still fails, though the slice is there.
+        """
+        for tries_left in reversed(range(most_tries)):
             try:
                 action()
                 return
             except gcloud.GcloudError:
-                if not tries_left:
-                    raise
                 with contextlib.suppress(gcloud.GcloudError):
                     if self._slice.state(self._stop)[0] != "ACTIVE":
                         raise _Preempted(
                             "the slice was taken away before the run started"
                         ) from None
+                if not tries_left:
+                    raise
                 self._pause(_SECONDS_BEFORE_RETRY)
 
     def _pause(self, seconds: float) -> None:
@@ -315,13 +337,16 @@ class _Run:
 
 
 def _mount_command(share: str) -> str:
-    """Mounts the share on a host, with a directory in it for the person's runs."""
-    quiet = "sudo apt-get -qq -o DPkg::Lock::Timeout=300"
-    mount = f"sudo mount -t nfs -o {_MOUNT_OPTIONS} {shlex.quote(share)} {_SHARE}"
+    """Mounts the share on a host, unless it is mounted, and makes a directory in it for runs."""
+    install = (
+        "sudo apt-get -qq update; sudo apt-get -qq -y -o DPkg::Lock::Timeout=300 install nfs-common"
+    )
+    options = f"-t nfs -o {_MOUNT_OPTIONS}"
     return (
         f"mkdir -p {_SHARE} && (mountpoint -q {_SHARE} || "
-        f"({quiet} update && {quiet} install nfs-common && {mount})) && "
-        f"sudo install -d -o $(id -u) {_SHARE}/t2t_jax"
+        f"(([ -x /sbin/mount.nfs ] || ({install})) && "
+        f"sudo timeout 120 mount {options} {shlex.quote(share)} {_SHARE})) && "
+        f"([ -d {_RUNS} ] || sudo install -d -m 777 {_RUNS})"
     )
 
 

@@ -9,6 +9,8 @@ It notes every command in FAKE_GCLOUD/calls.jsonl. FAKE_GCLOUD/plan.json says wh
     preempted      pairs of a signal and a step: when it is saved, the machine tells its run to stop
                    with SIGTERM, or is gone with SIGKILL
     never_there    what becomes of a slice that is asked for: [state, message]
+    taken_away_at  the beginning of this command finds the slice taken away, once
+    refused        the name of a file that the bucket does not take
     create_error, describe_error, scp_error, delete_error    what the command says, and fails
 
 FAKE_GCLOUD/ssh_errors and FAKE_GCLOUD/describe_errors say how many such commands fail before one
@@ -34,6 +36,7 @@ from pathlib import Path
 socket.gethostname = lambda: "t1v-n-0123abcd-" + Path.home().name
 from experiments.launchers import bucket
 bucket._SECONDS_BETWEEN_COPIES = 0.3
+bucket._SECONDS_BETWEEN_LAST_TRIES = 0.1
 assert sys.argv[1:3] == ["-m", "experiments.launchers.bucket"], sys.argv
 verb, directory, *rest = sys.argv[3:]
 if verb == "run":
@@ -42,11 +45,12 @@ if verb == "run":
 sys.exit(bucket.main(sys.argv[3:]))
 """
 
-# What a host does as root.
+# What a host does as root; noted in FAKE_GCLOUD/sudo.txt.
 _SUDO = """#!/bin/sh
+echo "$@" >> "$FAKE_GCLOUD/sudo.txt"
 case "$1" in
     apt-get) ;;
-    mount) [ "$2 $3" = "-t nfs" ] && rmdir "$7" && ln -s "$FAKE_GCLOUD/share" "$7" ;;
+    timeout) rmdir "$9" && ln -s "$FAKE_GCLOUD/share" "$9" ;;
     install) exec "$@" ;;
     *) exit 1 ;;
 esac
@@ -61,7 +65,7 @@ def main(arguments: list[str]) -> None:
     words = [word for word in arguments if not word.startswith("--")]
     options = dict(word[2:].partition("=")[::2] for word in arguments if word.startswith("--"))
     if words[0] == "storage":
-        _storage(words[1], _path(words[2]), _path(words[3]), options)
+        _storage(words[1], _path(words[2]), _path(words[3]), options, plan.get("refused"))
         return
     assert words[:2] == ["compute", "tpus"] and {"project", "zone", "quiet"} <= options.keys()
     if error := plan.get(f"{words[3]}_error"):
@@ -75,7 +79,7 @@ def main(arguments: list[str]) -> None:
     else:
         number = {"all": "*", "0": "0"}[options["worker"]]
         for host in _hosts(HOME / "slices" / words[4], number):
-            _ssh(host, options["command"])
+            _ssh(host, options["command"], plan)
 
 
 def _hosts(slice_: Path, number: str = "*") -> list[Path]:
@@ -110,6 +114,8 @@ def _next_state(slice_: Path, plan: dict) -> tuple[str, str]:
     if "never_there" in plan:
         state, message = plan["never_there"]
         return state, message
+    if state == "SUSPENDED":
+        return state, ""
     if state != "ACTIVE":
         return {"CREATING": "WAITING_FOR_RESOURCES"}.get(state, "ACTIVE"), ""
     bucket = HOME / "bucket"
@@ -131,7 +137,7 @@ def _kill(slice_: Path, by: signal.Signals = signal.SIGKILL) -> None:
             os.kill(int(file.read_text()), by)
 
 
-def _ssh(host: Path, command: str) -> None:
+def _ssh(host: Path, command: str, plan: dict) -> None:
     if _is_to_fail("ssh"):
         sys.exit(
             "ERROR: (gcloud.compute.tpus.tpu-vm.ssh) [/usr/bin/ssh] exited with return code [255]."
@@ -141,6 +147,10 @@ def _ssh(host: Path, command: str) -> None:
         assert archive and (host / archive[1]).stat().st_size > 1000
         (host / "t2t_jax").mkdir()
         return
+    if "taken_away_at" in plan and plan.pop("taken_away_at") in command:
+        (HOME / "plan.json").write_text(json.dumps(plan))
+        (host.parent / "state").write_text("SUSPENDED")
+        sys.exit("ERROR: Connection closed")
     environment = os.environ | {"HOME": str(host)}
     if (HOME / "environments.json").exists():
         of_hosts = json.loads((HOME / "environments.json").read_text())
@@ -161,7 +171,9 @@ def _path(name: str) -> Path:
     return HOME / "bucket" / name.removeprefix("gs://") if name.startswith("gs://") else Path(name)
 
 
-def _storage(verb: str, source: Path, destination: Path, options: dict[str, str]) -> None:
+def _storage(
+    verb: str, source: Path, destination: Path, options: dict[str, str], refused: str | None
+) -> None:
     if "denied" in destination.parts:
         sys.exit("ERROR: HTTPError 403: no access")
     if verb == "cp":
@@ -179,6 +191,8 @@ def _storage(verb: str, source: Path, destination: Path, options: dict[str, str]
         without = options.get("exclude")
         return {name for name in names if not (without and re.match(without, name))}
 
+    if refused in files(source) and destination.is_relative_to(HOME / "bucket"):
+        sys.exit("ERROR: HTTPError 503: try again")
     for name in sorted(files(source)):
         (destination / name).parent.mkdir(parents=True, exist_ok=True)
         partial = destination / f"{name}.{os.getpid()}"

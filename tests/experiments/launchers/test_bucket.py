@@ -64,16 +64,38 @@ def test_half_a_checkpoint_is_not_restored(tmp_path, there):
     assert _names(tmp_path / "here") == {"run.json", "checkpoints/10/a", "uploaded.json"}
 
 
-def test_what_a_slice_left_since_its_last_copy_is_deleted(tmp_path, there):
+def test_a_directory_that_outlives_its_slice_goes_on_as_it_is_unless_another_has(tmp_path, there):
+    here, other = tmp_path / "here", tmp_path / "other"
     _write(there, "run.json")
-    _write(there, "checkpoints/10/a")
-    _write(there, "uploaded.json", json.dumps({"checkpoints": ["10"]}))
-    here = tmp_path / "here"
-    for name in ("checkpoints/10/a", "checkpoints/20/a", "training.json", ".lock"):
-        _write(here, name)
     bucket.restore(here, URL)
-    assert _names(here) == {"run.json", "checkpoints/10/a", "uploaded.json"}
-    assert bucket._checkpoints(here) == ["10"]
+    for name in ("checkpoints/10/a", ".lock", ".train.lock", "ended.json"):
+        _write(here, name)  # none of it was copied
+    bucket.restore(here, URL)
+    assert _names(here) == {"run.json", "uploaded.json", "checkpoints/10/a"}
+
+    bucket.restore(other, URL)
+    _write(other, "checkpoints/20/b")
+    assert bucket._upload(other, URL)
+    bucket.restore(here, URL)
+    assert _names(here) == {"run.json", "uploaded.json", "checkpoints/20/b"}
+
+
+def test_what_was_restored_by_half_is_restored_anew(tmp_path, there, monkeypatch):
+    _write(there, "run.json")
+    here, mirror = tmp_path / "here", gcloud.mirror
+    bucket.restore(tmp_path / "before", URL)
+
+    def half(source, destination, **options):
+        mirror(source, destination, **options)
+        if destination == str(here):
+            (here / "run.json").unlink()
+            raise gcloud.GcloudError("ERROR: 503")
+
+    with monkeypatch.context() as patch, pytest.raises(gcloud.GcloudError):
+        patch.setattr(gcloud, "mirror", half)
+        bucket.restore(here, URL)
+    bucket.restore(here, URL)
+    assert _names(here) == {"run.json", "uploaded.json"}
 
 
 def test_another_host_than_the_first_does_the_run_and_leaves_the_rest_to_it(
@@ -131,13 +153,14 @@ def test_the_end_is_told_as_soon_as_the_bucket_answers(
     _failing(monkeypatch, "copy", "ended.json", num_errors)
     assert _run(tmp_path / "here") == 3
     told = json.loads((there / "ended.json").read_text())
-    assert told == {"attempt": "try-0", "exit_code": 3}
+    assert told == {"attempt": "try-0", "exit_code": 3, "has_arrived": True}
 
 
 def test_the_end_is_told_even_where_the_files_do_not_arrive(tmp_path, there, monkeypatch, at_once):
     _failing(monkeypatch, "mirror", "run", 100)
     assert _run(tmp_path / "here") == 3
     assert _names(there) == {"ended.json"}
+    assert not json.loads((there / "ended.json").read_text())["has_arrived"]
 
 
 def test_a_bucket_that_never_answers_changes_no_exit_code(tmp_path, there, monkeypatch, at_once):
