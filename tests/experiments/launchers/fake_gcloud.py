@@ -9,7 +9,8 @@ It notes every command in FAKE_GCLOUD/calls.jsonl. FAKE_GCLOUD/plan.json says wh
     preempted      pairs of a signal and a step: when it is saved, the machine tells its run to stop
                    with SIGTERM, or is gone with SIGKILL
     never_there    what becomes of a slice that is asked for: [state, message]
-    taken_away_at  the beginning of this command finds the slice taken away, once
+    taken_away_at  what a command has in it that finds the slice taken away, once
+    breaks_after   what a command has in it whose connection breaks when it is done, once
     refused        the name of a file that the bucket does not take
     create_error, describe_error, scp_error, delete_error    what the command says, and fails
 
@@ -156,6 +157,9 @@ def _ssh(host: Path, command: str, plan: dict) -> None:
         of_hosts = json.loads((HOME / "environments.json").read_text())
         environment |= of_hosts[int(host.name.removeprefix("w-"))]
     done = subprocess.run(["bash", "-c", command], cwd=host, env=environment)
+    if "breaks_after" in plan and plan.pop("breaks_after") in command:
+        (HOME / "plan.json").write_text(json.dumps(plan))
+        sys.exit("ERROR: Connection closed")
     if done.returncode:
         sys.exit(f"ERROR: exit code {done.returncode}")
 
@@ -212,6 +216,7 @@ def install(directory: Path, home: Path) -> dict[str, str]:
     (home / "share").mkdir(parents=True)
     _write_program(directory / "gcloud", f'#!/bin/sh\nexec {sys.executable} -S {__file__} "$@"\n')
     _write_program(directory / "sudo", _SUDO)
+    _write_program(directory / "mountpoint", '#!/bin/sh\n[ -L "$2" ]\n')
     (home / "plan.json").write_text("{}")
     return {
         "PATH": f"{directory}:{os.environ['PATH']}",

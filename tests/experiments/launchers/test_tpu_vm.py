@@ -148,19 +148,24 @@ def test_the_hosts_of_a_slice_do_one_run_together(tmp_path, cloud, monkeypatch):
     of_other_host = (directory / "log-1.txt").read_text()
     assert "train" not in of_other_host and "PPL" not in of_other_host
     assert not list((cloud / "share/t2t_jax_runs").iterdir())
+    calls = (cloud / "calls.jsonl").read_text().splitlines()
+    on_first_alone = [call for call in calls if '"--worker=0"' in call]
+    assert ["bucket restore" in call for call in on_first_alone] == [True, True, False]  # rm
     as_root = (cloud / "sudo.txt").read_text()
     mounts = f"timeout 120 mount -t nfs -o vers=4.1,actimeo=0,retry=0 {SHARE} "
     assert as_root.count(mounts) == 4  # two hosts, two slices
     assert as_root.count("install -d -m 777 ") == 1
 
 
-def test_a_share_keeps_what_has_not_arrived_in_the_bucket(tmp_path, cloud, capsys):
+def test_a_share_keeps_what_has_not_arrived_in_the_bucket(tmp_path, cloud):
     directory = _prepared(tmp_path, "one_head")
+    _plan(cloud, breaks_after="mount -t nfs")  # then it is not mounted again
     with _launch(directory, share=SHARE) as events:
         *_, last = events
     assert last.reason == "exit code 1: no such thing"
     [there] = (cloud / "share/t2t_jax_runs").iterdir()
     assert (there / "log.txt").exists()
+    assert there.name.startswith("t2t-quickstart-one-head-seed-0-")
     _write_checkpoint(there, 5)  # not in the bucket
     run = json.loads((there / "run.json").read_text())
     (there / "run.json").write_text(json.dumps(run | {"row": "base"}))
@@ -170,9 +175,7 @@ def test_a_share_keeps_what_has_not_arrived_in_the_bucket(tmp_path, cloud, capsy
     assert not there.exists()
 
 
-def test_a_share_keeps_a_finished_run_that_the_bucket_did_not_take(
-    tmp_path, cloud, monkeypatch, capsys
-):
+def test_a_share_keeps_a_finished_run_that_the_bucket_did_not_take(tmp_path, cloud):
     directory = _prepared(tmp_path, "base")
     _plan(cloud, refused="record.json")
     with _launch(directory, share=SHARE) as events:
