@@ -295,18 +295,19 @@ def test_a_second_command_leaves_the_slice_of_the_first_alone(tmp_path, cloud):
 
 
 @pytest.mark.parametrize(
-    ("state", "exit_code", "reason"),
+    ("state", "exit_code", "share", "reason"),
     [
-        ("SUSPENDED", 1, "its state is SUSPENDED"),
-        ("ACTIVE", 1, None),
-        ("ACTIVE", -signal.SIGABRT, "a host was lost"),
-        ("SUSPENDED", 0, None),
+        ("SUSPENDED", 1, {}, "its state is SUSPENDED"),
+        ("ACTIVE", 1, {"share": SHARE}, None),
+        ("ACTIVE", -signal.SIGABRT, {"share": SHARE}, "a host was lost"),
+        ("ACTIVE", -signal.SIGABRT, {}, None),  # there is no other host
+        ("SUSPENDED", 0, {}, None),
     ],
 )
 def test_a_run_that_ends_for_a_machine_that_is_gone_goes_on_elsewhere(
-    tmp_path, cloud, monkeypatch, state, exit_code, reason
+    tmp_path, cloud, monkeypatch, state, exit_code, share, reason
 ):
-    request = gcloud.request_of(PAIRS | {"share": SHARE})
+    request = gcloud.request_of(PAIRS | share)
     run = tpu_vm._Run(_prepared(tmp_path, "base"), request, None, None, threading.Event())
     end = {"exit_code": exit_code}
     monkeypatch.setattr(run, "_fetch", lambda stop: None)
