@@ -38,7 +38,7 @@ _SECONDS_BETWEEN_LAST_TRIES = 5.0
 _MOST_LAST_TRIES = 5
 # What is being written, what is of this machine alone, and what has to arrive last.
 _NOT_COPIED = r".*\.orbax-checkpoint-tmp.*|(.*/)?(uploaded\.json|ended\.json|\.(train\.)?lock)$"
-
+# What need not be there to know whose the run is.
 _LARGE = r"(.*/)?(checkpoints|tensorboard)/.*"
 
 

@@ -36,6 +36,8 @@ _MOST_SLICES = 100  # for one run; a spot slice may be taken away many times
 _MOST_LOST_HOSTS = 3  # for one run; more often, it is the run itself that has them killed
 # Longer than a copy to the bucket takes, with all of a large model's checkpoints.
 _SECONDS_OF_SILENCE = 1800.0
+# Longer than anything a run does without a line in its log; one that waits for ever is alive too.
+_SECONDS_WITHOUT_A_LINE = 7200.0
 
 _WAITING = ("CREATING", "ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING", "STATE_UNSPECIFIED")
 
@@ -257,7 +259,8 @@ class _Run:
 
     def _follow(self, attempt: str) -> Mapping[str, Any]:
         """How the run has ended, as bucket.py tells it."""
-        seen = time.time()
+        seen = moved = time.time()
+        log, size = self._directory / record.LOG_FILE, 0
         while True:
             self._pause(_POLL_SECONDS)
             try:
@@ -280,10 +283,16 @@ class _Run:
                 raise _Preempted(f"the slice was taken away, its state is {state}")
             if self._sign is not None:
                 seen = max(seen, self._sign.beat)
-            if time.time() - seen > _SECONDS_OF_SILENCE:
-                raise gcloud.GcloudError(
-                    f"no sign of life in {self._url} for {_SECONDS_OF_SILENCE / 60:.0f} minutes"
-                )
+            size_before, size = size, log.stat().st_size if log.exists() else 0
+            if size != size_before:
+                moved = time.time()
+            for what, since, most_seconds in (
+                ("sign of life", seen, _SECONDS_OF_SILENCE),
+                (f"new line in {record.LOG_FILE}", moved, _SECONDS_WITHOUT_A_LINE),
+            ):
+                if time.time() - since > most_seconds:
+                    minutes = most_seconds / 60
+                    raise gcloud.GcloudError(f"no {what} in {self._url} for {minutes:.0f} minutes")
 
     def _fetch_what_was_left(self) -> None:
         """Of an earlier command, whose signs of life and of failure mean nothing any more."""

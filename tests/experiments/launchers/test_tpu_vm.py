@@ -235,6 +235,15 @@ def test_a_run_is_given_up_after_silence_also_where_gcloud_fails(tmp_path, cloud
     assert event.kind == "failed" and "no sign of life in gs://b/d/quickstart" in event.reason
 
 
+def test_a_run_that_waits_for_ever_is_given_up(tmp_path, cloud, monkeypatch):
+    monkeypatch.setattr(tpu_vm, "_SECONDS_WITHOUT_A_LINE", 3.0)
+    directory = _prepared(tmp_path, "no_positions")  # it writes no line, and its signs of life come
+    with _launch(directory) as events:
+        assert [event.kind for event in events] == ["started", "failed"]
+    reason = json.loads((directory / "failure.json").read_text())["error"]
+    assert reason.startswith("gcloud: no new line in log.txt in gs://b/d/quickstart")
+
+
 def test_who_waits_for_a_slice_does_not_lose_it_by_one_error(tmp_path, cloud, capsys):
     (cloud / "describe_errors").write_text("2")
     with _launch(_prepared(tmp_path, "one_head")) as events:
