@@ -226,10 +226,12 @@ def main(argv: list[str]) -> None:
         print(f"run: {stop}", file=sys.stderr)
         sys.exit(130)
     except IsTakenError as error:
+        hosts.leave(f"run: {error}", error, IS_TAKEN)
         print(f"run: {error}", file=sys.stderr)
         sys.exit(IS_TAKEN)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         traceback.print_exc()  # into the log of the run; a person finds the reason in the last line
+        hosts.leave(f"run: {error}", error)
         sys.exit(f"run: {error}")
     for path, values in records.items() if hosts.is_first() else ():
         print(f"{path / record.RECORD_FILE}: {record.score_text(values)}")

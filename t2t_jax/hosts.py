@@ -10,12 +10,13 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
 import jax
 import numpy as np
-from jax._src.distributed import global_state  # there is no public name for the number
+from jax._src.distributed import global_state  # its numbers have no public name
 from jax.experimental import multihost_utils
 
 from t2t_jax import clusters
@@ -26,6 +27,7 @@ Result = TypeVar("Result")
 _HEARTBEAT_SECONDS = 30
 # How long a host that is done waits for the others.
 _SHUTDOWN_SECONDS = 30
+_SECONDS_FOR_THE_OTHERS = 2
 
 _ENDED = (
     "t2t-jax: this process has ended before it was done: another host has stopped or cannot be "
@@ -33,6 +35,8 @@ _ENDED = (
 )
 # Waits for the end of its standard input; what comes before is a goodbye.
 _WITNESS = "import sys; sys.stdin.read() or print(sys.argv[1], file=sys.stderr)"
+_GOODBYE = b"goodbye"
+_witness: subprocess.Popen | None = None
 
 
 def join(
@@ -94,7 +98,7 @@ def join(
 
 def are_several() -> bool:
     """Whether this process has joined others. Unlike JAX's count it wakes no device up."""
-    return jax.distributed.is_initialized() and jax.process_count() > 1
+    return jax.distributed.is_initialized() and global_state.num_processes > 1
 
 
 def check_joined() -> None:
@@ -153,6 +157,22 @@ def first_then_others(work: Callable[[], Result]) -> Result:
     return result
 
 
+def leave(sentence: str, error: Exception, exit_code: int = 1) -> None:
+    """Ends this process for an error, if it is one of several; alone it goes on.
+
+    It ends at once: an orderly end would wait for hosts that work on, or are lost.
+    """
+    if not are_several():
+        return
+    print(sentence, file=sys.stderr, flush=True)
+    if _witness is not None and not isinstance(error, (jax.errors.JaxRuntimeError, TimeoutError)):
+        _witness.communicate(_GOODBYE)  # it is the error of this host, not that another is lost
+    if is_first():
+        # The others end with it, who may be about to say the same.
+        time.sleep(_SECONDS_FOR_THE_OTHERS)
+    os._exit(exit_code)
+
+
 def _keep_output_clean() -> None:
     """Leaves standard output to Python alone: gloo, which is C++, prints there."""
     sys.stdout.flush()
@@ -166,15 +186,16 @@ def _have_a_witness() -> None:
 
     JAX ends a process whose peers are lost at once, with nothing but a stack trace.
     """
+    global _witness
     faulthandler.disable()  # it would add the stack of every thread
-    witness = subprocess.Popen(
+    witness = _witness = subprocess.Popen(
         [sys.executable, "-S", "-c", _WITNESS, _ENDED],
         stdin=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is not for it
     )
 
-    def leave() -> None:
+    def say_goodbye() -> None:
         jax.distributed.shutdown()  # who learns only now that others are lost is ended here
-        witness.communicate(b"goodbye")
+        witness.communicate(_GOODBYE)
 
-    atexit.register(leave)
+    atexit.register(say_goodbye)

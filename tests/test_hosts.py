@@ -32,6 +32,8 @@ from tests.cli.configs import smallest_config
 from tests.data.text_corpus import sentence_pairs, write_pairs
 
 REPOSITORY = Path(__file__).parents[1]
+# What is said of a process that lost another.
+ENDED = "t2t-jax: this process has ended before it was done: another host has stopped or cannot be"
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +64,9 @@ def config_of(tmp_path_factory):
 
 
 def start_host(*command: str, **environment: str) -> subprocess.Popen:
-    """Starts `python -m command`, a host with two devices."""
+    """Starts `python command`, a host with two devices."""
     return subprocess.Popen(
-        [sys.executable, "-m", *command],
+        [sys.executable, *command],
         cwd=REPOSITORY,
         env=os.environ
         | {
@@ -85,13 +87,13 @@ def start_two_hosts(*commands: Sequence[str]) -> list[subprocess.Popen]:
         port = free.getsockname()[1]
     job = [f"--coordinator=localhost:{port}", "--num_processes=2"]
     return [
-        start_host("t2t_jax.cli.main", *command, *job, f"--process_id={number}")
+        start_host("-m", "t2t_jax.cli.main", *command, *job, f"--process_id={number}")
         for number, command in enumerate(commands)
     ]
 
 
 def start_two_slurm_tasks(*command: str) -> list[subprocess.Popen]:
-    """Starts `python -m command` twice, as srun would."""
+    """Starts `python command` twice, as srun would."""
     return [start_host(*command, **of_task) for of_task in slurm_tasks.environments(2)]
 
 
@@ -122,7 +124,7 @@ def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
     record.write_run(relay, record.Run("a table", "a row", {}, config["seed"], config, config))
     first, other = (
         (process, *process.communicate(timeout=300))
-        for process in start_two_slurm_tasks("experiments.run", str(relay))
+        for process in start_two_slurm_tasks("-m", "experiments.run", str(relay))
     )
     for process, _, errors in (first, other):
         assert process.returncode == 0, errors
@@ -172,6 +174,26 @@ def test_hosts_with_different_configs_are_told(config_of, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+FAILS_ALONE = """
+import sys, time
+from t2t_jax import hosts
+hosts.join()
+if hosts.is_first():
+    hosts.leave("the disk is full", OSError())
+time.sleep(100)
+"""
+
+
+def test_a_host_that_fails_alone_says_why_and_the_others_end_with_it():
+    first, other = start_two_slurm_tasks("-c", FAILS_ALONE)
+    _, errors = first.communicate(timeout=60)
+    assert first.returncode == 1
+    assert errors.splitlines()[-1] == "the disk is full"
+    _, errors = other.communicate(timeout=60)
+    assert other.returncode != 0
+    assert errors.splitlines()[-1].startswith(ENDED)
+
+
 def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, tmp_path):
     path = write_config(tmp_path / "config.py", config_of(100_000, **{"devices.data": -1}))
     workdir = tmp_path / "run"
@@ -186,9 +208,7 @@ def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, tmp_pa
     _, errors = survivor.communicate(timeout=120)
     victim.communicate()
     assert survivor.returncode != 0
-    assert errors.splitlines()[-1].startswith(
-        "t2t-jax: this process has ended before it was done: another host has stopped or cannot be"
-    )
+    assert errors.splitlines()[-1].startswith(ENDED)
     assert "Traceback" not in errors and "most recent call" not in errors
 
     last = max(

@@ -9,8 +9,7 @@ from absl import app, flags, logging
 def parse_flags(name: str, argv: list[str]) -> list[str]:
     """A `flags_parser` for `app.run`; `name` stands before the sentences about flags.
 
-    Libraries tell their warnings only, unless --verbosity says otherwise, and of what they raise
-    as well not the stack.
+    Libraries tell their warnings only, and no stacks, unless --verbosity says otherwise.
     """
     try:
         rest = app.parse_flags_with_usage(argv)
@@ -20,12 +19,13 @@ def parse_flags(name: str, argv: list[str]) -> list[str]:
         sys.exit(f"{name}: {error}")
     if flags.FLAGS["verbosity"].using_default_value:
         flags.FLAGS.verbosity = logging.WARNING  # Orbax tells every file it touches
-        logging.get_absl_logger().addFilter(_has_no_stack)
+        logging.get_absl_logger().addFilter(_without_stack)
     return rest
 
 
-def _has_no_stack(entry: LogRecord) -> bool:
-    return not entry.exc_info
+def _without_stack(entry: LogRecord) -> bool:
+    entry.exc_info = entry.exc_text = None
+    return True
 
 
 def _unknown_key(error: BaseException) -> str:

@@ -15,7 +15,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import NoReturn
 
 import jax
 from absl import app, flags
@@ -98,24 +97,21 @@ def _run(name: str, verb_main: Callable[[], None], argv: list[str]) -> None:
         print(f"t2t-jax {name}: {stop}", file=sys.stderr)
         sys.exit(130)
     except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error) and hosts.are_several():
-            _leave(name, error)
+        sentence = str(error).splitlines()[0]
+        if "RESOURCE_EXHAUSTED" in str(error):
+            sentence = (
+                "the device has not enough memory: lower data.*_tokens_per_batch, or "
+                "decoding.tokens_per_batch"
+            )
+        hosts.leave(f"t2t-jax {name}: {sentence}", error)
         if values.debug or "RESOURCE_EXHAUSTED" not in str(error):
             raise
-        sys.exit(
-            f"t2t-jax {name}: the device has not enough memory: lower data.*_tokens_per_batch, or "
-            "decoding.tokens_per_batch"
-        )
+        sys.exit(f"t2t-jax {name}: {sentence}")
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         if values.debug:
             traceback.print_exc()
+        hosts.leave(f"t2t-jax {name}: {error}", error)
         sys.exit(f"t2t-jax {name}: {error}")
-
-
-def _leave(name: str, error: Exception) -> NoReturn:
-    """Ends the process at once: an orderly end would wait for the host that is lost."""
-    print(f"t2t-jax {name}: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
-    os._exit(1)
 
 
 if __name__ == "__main__":
