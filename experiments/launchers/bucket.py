@@ -9,7 +9,7 @@ all of them do the second, and the first alone copies.
 
 A checkpoint is many files. uploaded.json, written after them, names the checkpoints of which all
 files have arrived; what else an interrupted copy has left is not restored. It also names the one
-directory that has gone on with the run: where that is still there, it has more than the bucket.
+directory that has gone on with the run: where it is still there, it has no less than the bucket.
 """
 
 import re
@@ -25,6 +25,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
+from experiments import record
 from experiments.launchers import gcloud, process
 from experiments.launchers.event import COMMAND
 from t2t_jax.json_files import read_json, write_json
@@ -38,7 +39,7 @@ _SECONDS_BETWEEN_LAST_TRIES = 5.0
 _MOST_LAST_TRIES = 5
 # What is being written, what is of this machine alone, and what has to arrive last.
 _NOT_COPIED = r".*\.orbax-checkpoint-tmp.*|(.*/)?(uploaded\.json|ended\.json|\.(train\.)?lock)$"
-# What need not be there to know whose the run is.
+# Not needed to know which directory has gone on with the run.
 _LARGE = r"(.*/)?(checkpoints|tensorboard)/.*"
 
 
@@ -46,7 +47,7 @@ def restore(directory: Path, url: str) -> None:
     """Brings the run's directory from the bucket, without half a checkpoint.
 
     One that has outlived its slice, on a share, stays as it is if nobody has gone on elsewhere; if
-    somebody has, it is deleted.
+    somebody has, it is brought anew.
 
     Raises:
       GcloudError: the bucket cannot be read or written.
@@ -54,19 +55,24 @@ def restore(directory: Path, url: str) -> None:
     with tempfile.TemporaryDirectory() as small:
         gcloud.mirror(url, small, without=_LARGE)
         uploaded = _uploaded(Path(small))
+        asked = read_json(Path(small) / record.RUN_FILE)
     if "owner" in uploaded and _uploaded(directory).get("owner") == uploaded["owner"]:
-        # Who held the locks is gone, but a disk that machines share may not know it yet.
-        for path in (directory / ENDED_FILE, *directory.glob("*.lock")):
-            path.unlink(missing_ok=True)
+        write_json(directory / record.RUN_FILE, asked)  # perhaps with other devices than before
+        (directory / ENDED_FILE).unlink(missing_ok=True)
         return
+    uploaded["owner"] = uuid.uuid4().hex
+    # Aside, since a command whose connection broke may be at it still.
+    aside = directory.with_name(f"{directory.name}.{uploaded['owner']}")
+    aside.mkdir(parents=True)
+    gcloud.mirror(url, str(aside), without=_NOT_COPIED)
+    whole = uploaded.get("checkpoints", [])
+    for checkpoint in _checkpoints(aside):
+        if checkpoint not in whole:
+            shutil.rmtree(aside / "checkpoints" / checkpoint)
     if directory.exists():
         shutil.rmtree(directory)
-    directory.mkdir(parents=True)
-    gcloud.mirror(url, str(directory), without=_NOT_COPIED)
-    for checkpoint in _checkpoints(directory):
-        if checkpoint not in uploaded.get("checkpoints", []):
-            shutil.rmtree(directory / "checkpoints" / checkpoint)
-    _tell_uploaded(directory, url, {"owner": uuid.uuid4().hex}, _checkpoints(directory))
+    aside.rename(directory)
+    _tell_uploaded(directory, url, uploaded, whole)
 
 
 def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAND) -> int:
@@ -174,7 +180,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) == 3 and arguments[0] == "restore":
         try:
             restore(Path(arguments[1]), arguments[2])
-        except (gcloud.GcloudError, OSError) as error:
+        except (gcloud.GcloudError, OSError, ValueError) as error:
             sys.exit(f"bucket: {error}")
         return 0
     if len(arguments) == 4 and arguments[0] == "run":

@@ -41,9 +41,8 @@ class Request(NamedTuple):
     bucket: str  # gs://BUCKET/DIRECTORY
     version: str  # of the runtime
     spot: bool  # cheaper, and may be taken away at any time
-    share: (
-        str  # ADDRESS:/PATH of an NFS 4.1 share that the hosts mount; empty: one host, its own disk
-    )
+    share: str  # ADDRESS:/PATH of an NFS 4.1 share that the hosts mount; empty where there is none
+    has_several_hosts: bool
 
 
 def request_of(pairs: Mapping[str, str]) -> Request:
@@ -68,7 +67,8 @@ def request_of(pairs: Mapping[str, str]) -> Request:
         raise ValueError(f"--tpu: share={share}; an NFS 4.1 share is ADDRESS:/PATH")
     family = pairs["type"]
     size = re.search(r"-(\d+)$", family)
-    if not share and size and int(size[1]) > _MOST_OF_ONE_HOST:
+    has_several_hosts = size is not None and int(size[1]) > _MOST_OF_ONE_HOST
+    if has_several_hosts and not share:
         raise ValueError(
             f"--tpu: type={family} has several hosts, which need share=ADDRESS:/PATH, an NFS 4.1 "
             f"share such as Filestore's; types to -{_MOST_OF_ONE_HOST} do without"
@@ -82,6 +82,7 @@ def request_of(pairs: Mapping[str, str]) -> Request:
         version=pairs.get("version") or (runtimes or [_OLDER_RUNTIME])[0],
         spot=spot == "true",
         share=share,
+        has_several_hosts=has_several_hosts,
     )
 
 

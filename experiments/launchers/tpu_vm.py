@@ -36,8 +36,8 @@ _MOST_SLICES = 100  # for one run; a spot slice may be taken away many times
 _MOST_LOST_HOSTS = 3  # for one run; more often, it is the run itself that has them killed
 # Longer than a copy to the bucket takes, with all of a large model's checkpoints.
 _SECONDS_OF_SILENCE = 1800.0
-# Longer than anything a run does without a line in its log; one that waits for ever is alive too.
-_SECONDS_WITHOUT_A_LINE = 7200.0
+# Longer than any corpus takes to prepare; a run that hangs gives signs of life too.
+_SECONDS_WITHOUT_A_LINE = 4 * 3600.0
 
 _WAITING = ("CREATING", "ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING", "STATE_UNSPECIFIED")
 
@@ -52,11 +52,11 @@ _INSTALL = (
 # Where a host mounts the share, and what is ours in it.
 _SHARE = "~/share"
 _RUNS = f"{_SHARE}/t2t_jax_runs"
-# A server of NFS 4.1 gives back the locks of a machine that is gone. What one host has written or
-# deleted, the others see at once. nfs(5)
+# A server of NFS 4.1 gives back the locks of a machine that is gone. A file that one host closes or
+# deletes, the others see at once. nfs(5)
 _MOUNT_OPTIONS = "vers=4.1,actimeo=0,retry=0"
 _MOST_MOUNTS = 3
-# A person may have another number on each host: all of them may write.
+# The same person may have another user id on each host, so that everybody may write.
 _BEGIN = "umask 000 && cd t2t_jax && "
 # Asks the run to stop, and waits until it has saved and copied its state.
 # One of several hosts may have ended by then, since they stop together.
@@ -130,7 +130,7 @@ class _Run:
         run = record.read_run(directory)
         self._url = _url(request.bucket, run)
         self._slice = gcloud.Slice(request, _slice_name(self._url))
-        self._share = request.share
+        self._request = request
         self._num_lost_hosts = 0
 
     def do(self) -> None:
@@ -200,12 +200,12 @@ class _Run:
         self._wait_until_active()
         self._patiently(lambda: self._slice.send(self._code.archive, self._stop))
         self._patiently(lambda: self._slice.run(_INSTALL, self._stop))
-        if self._share:
-            mount = _mount_command(self._share)
+        if self._request.share:
+            mount = _mount_command(self._request.share)
             self._patiently(lambda: self._slice.run(mount, self._stop), _MOST_MOUNTS)
         restore = _BEGIN + self._bucket_command("restore")
         self._patiently(lambda: self._slice.run(restore, self._stop, on_first_alone=True))
-        self._patiently(lambda: self._slice.run(self._start_command(attempt), self._stop), 1)
+        self._patiently(lambda: self._slice.run(self._start_command(attempt), self._stop))
         try:
             end = self._follow(attempt)
         except gcloud.Stopped:
@@ -215,15 +215,16 @@ class _Run:
                 self._fetch(None)
             raise
         # What the bucket does not have is there for the next try.
-        if self._share and end["exit_code"] == 0 and end["has_arrived"]:
+        if self._request.share and end["exit_code"] == 0 and end["has_arrived"]:
+            remove = f"rm -rf {self._there} {self._there}.*"
             with contextlib.suppress(gcloud.GcloudError):
-                self._slice.run(f"rm -rf {self._there}", self._stop, on_first_alone=True)
+                self._slice.run(remove, self._stop, on_first_alone=True)
         return end["exit_code"]
 
     @property
     def _there(self) -> str:
         """The run's directory on a host, for the shell."""
-        return f"{_RUNS}/{self._slice.name}" if self._share else "~/run"
+        return f"{_RUNS}/{self._slice.name}" if self._request.share else "~/run"
 
     def _bucket_command(self, verb: str) -> str:
         url = shlex.quote(self._url)
@@ -231,9 +232,9 @@ class _Run:
 
     def _start_command(self, attempt: str) -> str:
         return (
-            f"{_BEGIN}(T2T_JAX_COMMIT={self._code.commit} nohup setsid "
+            f"{_BEGIN}([ -e ../run.pid ] || (T2T_JAX_COMMIT={self._code.commit} nohup setsid "
             f"{self._bucket_command('run')} {shlex.quote(attempt)} "
-            "> ../bucket.log 2>&1 < /dev/null & echo $! > ../run.pid)"
+            "> ../bucket.log 2>&1 < /dev/null & echo $! > ../run.pid))"
         )
 
     def _wait_until_active(self) -> None:
@@ -273,7 +274,7 @@ class _Run:
                     raise _Preempted("the run was told to stop by its machine")
                 state, _ = self._slice.state(self._stop)
                 if exit_code is not None and state == "ACTIVE":
-                    if exit_code < 0 and self._share:
+                    if exit_code < 0 and self._request.has_several_hosts:
                         self._lose_a_host()
                     return end
             except gcloud.GcloudError as error:
@@ -315,7 +316,11 @@ class _Run:
         return values if values.get("attempt") == attempt else {}
 
     def _lose_a_host(self) -> None:
-        """Who loses another host is killed, perhaps before the slice is known to be taken away."""
+        """Has another slice asked for, three times at most: JAX kills who loses another host.
+
+        Raises:
+          _Preempted: so often it has not happened yet.
+        """
         if self._num_lost_hosts < _MOST_LOST_HOSTS:
             self._num_lost_hosts += 1
             raise _Preempted("a host was lost")

@@ -68,10 +68,12 @@ def test_a_directory_that_outlives_its_slice_goes_on_as_it_is_unless_another_has
     here, other = tmp_path / "here", tmp_path / "other"
     _write(there, "run.json")
     bucket.restore(here, URL)
-    for name in ("checkpoints/10/a", ".lock", ".train.lock", "ended.json"):
+    for name in ("checkpoints/10/a", "ended.json"):
         _write(here, name)  # none of it was copied
+    _write(there, "run.json", '{"devices": 4}')
     bucket.restore(here, URL)
     assert _names(here) == {"run.json", "uploaded.json", "checkpoints/10/a"}
+    assert json.loads((here / "run.json").read_text()) == {"devices": 4}
 
     bucket.restore(other, URL)
     _write(other, "checkpoints/20/b")
@@ -81,21 +83,25 @@ def test_a_directory_that_outlives_its_slice_goes_on_as_it_is_unless_another_has
 
 
 def test_what_was_restored_by_half_is_restored_anew(tmp_path, there, monkeypatch):
+    """Also by a second command, while the first is at it still."""
     _write(there, "run.json")
-    here, mirror = tmp_path / "here", gcloud.mirror
-    bucket.restore(tmp_path / "before", URL)
+    _write(there, "checkpoints/10/a")
+    _write(there, "uploaded.json", json.dumps({"checkpoints": ["10"]}))
+    here, mirror, nested = tmp_path / "here", gcloud.mirror, []
 
-    def half(source, destination, **options):
+    def slow(source, destination, **options):
         mirror(source, destination, **options)
-        if destination == str(here):
-            (here / "run.json").unlink()
+        if "without" in options and not nested and destination.startswith(str(here)):
+            nested.append(destination)
+            bucket.restore(here, URL)
+            assert _names(here) == {"run.json", "uploaded.json", "checkpoints/10/a"}
             raise gcloud.GcloudError("ERROR: 503")
 
     with monkeypatch.context() as patch, pytest.raises(gcloud.GcloudError):
-        patch.setattr(gcloud, "mirror", half)
+        patch.setattr(gcloud, "mirror", slow)
         bucket.restore(here, URL)
-    bucket.restore(here, URL)
-    assert _names(here) == {"run.json", "uploaded.json"}
+    assert _names(here) == {"run.json", "uploaded.json", "checkpoints/10/a"}
+    assert json.loads((there / "uploaded.json").read_text())["checkpoints"] == ["10"]
 
 
 def test_another_host_than_the_first_does_the_run_and_leaves_the_rest_to_it(
