@@ -111,6 +111,9 @@ def _reason(directory: Path, exit_code: int) -> str:
     if exit_code == 0:
         return f"it ended without a {record.RECORD_FILE}"
     if exit_code < 0:
-        return f"killed by signal {-exit_code}"
+        # Of several hosts one may have had a reason, and the others lost it.
+        others = {path.name: last_line(path) for path in sorted(directory.glob("log-*.txt"))}
+        reasons = [f"; {name}: {line}" for name, line in others.items() if line.startswith("run: ")]
+        return f"killed by signal {-exit_code}" + "".join(reasons)
     line = last_line(directory / record.LOG_FILE)
     return f"exit code {exit_code}" + (f": {line}" if line else "")

@@ -31,3 +31,11 @@ def test_a_record_of_another_config_is_no_end_of_this_run(tmp_path):
         "its record.json is of another config, remove it: "
         "training.steps is 7 there, 100 in run.json"
     )
+
+
+def test_the_reason_of_a_killed_run_may_be_in_the_log_of_another_host(tmp_path):
+    (tmp_path / "log.txt").write_text("t2t-jax: this process has ended before it was done: ...\n")
+    (tmp_path / "log-1.txt").write_text("Traceback\nrun: [Errno 28] No space left on device\n")
+    (tmp_path / "log-2.txt").write_text("t2t-jax: this process has ended before it was done: ...\n")
+    end = event.ended(tmp_path, 1.0, -6)
+    assert end.reason == "killed by signal 6; log-1.txt: run: [Errno 28] No space left on device"
