@@ -58,8 +58,8 @@ _MOUNT_OPTIONS = "vers=4.1,actimeo=0,retry=0"
 _MOST_MOUNTS = 3
 # The same person may have another user id on each host, so that everybody may write.
 _BEGIN = "umask 000 && cd t2t_jax && "
-# Asks the run to stop, and waits until it has saved and copied its state.
-# One of several hosts may have ended by then, since they stop together.
+# Asks the run to stop, and waits until it has saved and copied its state. Of several hosts one may
+# have ended by then, since they stop together.
 _STOP = "kill -TERM $(cat run.pid); timeout 180 tail --pid=$(cat run.pid) -f /dev/null"
 
 
@@ -287,13 +287,14 @@ class _Run:
             size_before, size = size, log.stat().st_size if log.exists() else 0
             if size != size_before:
                 moved = time.time()
-            for what, since, most_seconds in (
-                ("sign of life", seen, _SECONDS_OF_SILENCE),
-                (f"new line in {record.LOG_FILE}", moved, _SECONDS_WITHOUT_A_LINE),
-            ):
-                if time.time() - since > most_seconds:
-                    minutes = most_seconds / 60
-                    raise gcloud.GcloudError(f"no {what} in {self._url} for {minutes:.0f} minutes")
+            self._check_since("sign of life", seen, _SECONDS_OF_SILENCE)
+            self._check_since(f"new line in {log.name}", moved, _SECONDS_WITHOUT_A_LINE)
+
+    def _check_since(self, what: str, last: float, most_seconds: float) -> None:
+        """Raises GcloudError if `what` came last longer ago than that."""
+        if time.time() - last > most_seconds:
+            minutes = f"{most_seconds / 60:.0f} minutes"
+            raise gcloud.GcloudError(f"no {what} in {self._url} for {minutes}")
 
     def _fetch_what_was_left(self) -> None:
         """Of an earlier command, whose signs of life and of failure mean nothing any more."""
