@@ -1,5 +1,6 @@
 """A small sweep of three rows, for tests of what is made of it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from configs import tiny
@@ -18,14 +19,17 @@ def write_sweep(workdir: Path) -> Path:
         "one_head": [(1.5, 90.0), (1.7, 88.0)],
     }
     for row, seeds in scores.items():
-        for seed, (perplexity, bleu) in enumerate(seeds):
-            fakes.write_record(workdir, TABLE, CONFIG, row, seed, perplexity=perplexity, bleu=bleu)
+        write_row(workdir, row, seeds)
     return workdir
+
+
+def write_row(workdir: Path, row: str, seeds: Sequence[tuple[float, float]]) -> None:
+    """Records of a row, from perplexity and BLEU of each seed."""
+    for seed, (perplexity, bleu) in enumerate(seeds):
+        fakes.write_record(workdir, TABLE, CONFIG, row, seed, perplexity=perplexity, bleu=bleu)
 
 
 def write_a_difference_that_holm_takes_back(workdir: Path) -> None:
     """Four rows, three seeds each; one head differs from base, but not after the correction."""
     for row, worse in (("base", 0.0), ("one_head", 1.4), ("one_layer", 0), ("no_positions", 0)):
-        for seed in range(3):
-            bleu = 90.0 + 0.5 * seed - worse
-            fakes.write_record(workdir, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=bleu)
+        write_row(workdir, row, [(2.0, 90.0 + 0.5 * seed - worse) for seed in range(3)])

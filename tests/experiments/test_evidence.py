@@ -47,20 +47,11 @@ def test_the_same_sweep_agrees_with_what_was_kept_of_it(tmp_path, kept):
 
 @pytest.mark.parametrize(
     ("bleus", "is_inside", "differs"),
-    [((94.0, 93.5, 94.5), True, False), ((96.0,), False, False), ((50, 50.5, 51), False, True)],
+    [((94.0, 93.5, 94.5), True, False), ((96.0,), False, False), ((50.0, 50.5, 51.0), False, True)],
 )
 def test_a_mean_outside_of_what_was_kept_is_told(tmp_path, kept, bleus, is_inside, differs):
     # Kept are 92, 91 and 93 BLEU: 92.0 ± 2.5.
-    for seed, bleu in enumerate(bleus):
-        fakes.write_record(
-            tmp_path / "w",
-            sweeps.TABLE,
-            sweeps.CONFIG,
-            "base",
-            seed,
-            perplexity=1.3,
-            bleu=float(bleu),
-        )
+    sweeps.write_row(tmp_path / "w", "base", [(1.3, bleu) for bleu in bleus])
     [_, agreement] = evidence.compare(tmp_path / "w", kept)
     assert agreement.measure.short == "BLEU"
     assert (agreement.is_inside, agreement.differs) == (is_inside, differs)
@@ -178,16 +169,7 @@ def test_a_copy_of_a_run_is_no_second_seed_of_a_comparison(tmp_path, kept):
 
 
 def test_many_comparisons_are_corrected_for_their_number(tmp_path, kept):
-    for seed, (perplexity, bleu) in enumerate([(1.2, 94.6), (1.3, 93.6), (1.4, 95.6)]):
-        fakes.write_record(
-            tmp_path / "w",
-            sweeps.TABLE,
-            sweeps.CONFIG,
-            "base",
-            seed,
-            perplexity=perplexity,
-            bleu=bleu,
-        )
+    sweeps.write_row(tmp_path / "w", "base", [(1.2, 94.6), (1.3, 93.6), (1.4, 95.6)])
     found = evidence.compare(tmp_path / "w", kept)
     assert evidence._p_value(TEST_BLEU, [92.0, 91.0, 93.0], [94.6, 93.6, 95.6]) < 0.05
     assert not any(each.differs for each in found)
