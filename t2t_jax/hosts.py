@@ -160,13 +160,17 @@ def first_then_others(work: Callable[[], Result]) -> Result:
 def leave(sentence: str, error: Exception, exit_code: int = 1) -> None:
     """Ends this process for an error, if it is one of several; alone it goes on.
 
-    It ends at once: an orderly end would wait for hosts that work on, or are lost.
+    It ends at once: an orderly end would wait for hosts that work on, or are lost. If the error is
+    that another is lost, it ends as JAX would have it, by SIGABRT, and the witness says so.
     """
     if not are_several():
         return
     print(sentence, file=sys.stderr, flush=True)
-    if _witness is not None and not isinstance(error, (jax.errors.JaxRuntimeError, TimeoutError)):
-        _witness.communicate(_GOODBYE)  # it is the error of this host, not that another is lost
+    is_loss = isinstance(error, (jax.errors.JaxRuntimeError, TimeoutError))
+    if is_loss and "RESOURCE_EXHAUSTED" not in str(error):
+        os.abort()
+    if _witness is not None:
+        _witness.communicate(_GOODBYE)
     if is_first():
         # The others end with it, who may be about to say the same.
         time.sleep(_SECONDS_FOR_THE_OTHERS)

@@ -179,16 +179,25 @@ import sys, time
 from t2t_jax import hosts
 hosts.join()
 if hosts.is_first():
-    hosts.leave("the disk is full", OSError())
+    hosts.leave("why it ends", ERROR)
 time.sleep(100)
 """
 
 
-def test_a_host_that_fails_alone_says_why_and_the_others_end_with_it():
-    first, other = start_two_slurm_tasks("-c", FAILS_ALONE)
+@pytest.mark.parametrize(
+    ("error", "exit_code", "last_line"),
+    [
+        ("OSError()", 1, "why it ends"),
+        ("TimeoutError()", -signal.SIGABRT, ENDED),
+        ("jax.errors.JaxRuntimeError('RESOURCE_EXHAUSTED: 9 GiB')", 1, "why it ends"),
+    ],
+)
+def test_a_host_that_fails_alone_says_why_and_the_others_end_with_it(error, exit_code, last_line):
+    program = "import jax\n" + FAILS_ALONE.replace("ERROR", error)
+    first, other = start_two_slurm_tasks("-c", program)
     _, errors = first.communicate(timeout=60)
-    assert first.returncode == 1
-    assert errors.splitlines()[-1] == "the disk is full"
+    assert first.returncode == exit_code
+    assert "why it ends" in errors and errors.splitlines()[-1].startswith(last_line)
     _, errors = other.communicate(timeout=60)
     assert other.returncode != 0
     assert errors.splitlines()[-1].startswith(ENDED)

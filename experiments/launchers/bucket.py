@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -39,8 +39,8 @@ _SECONDS_BETWEEN_LAST_TRIES = 5.0
 _MOST_LAST_TRIES = 5
 # What is being written, what is of this machine alone, and what has to arrive last.
 _NOT_COPIED = r".*\.orbax-checkpoint-tmp.*|(.*/)?(uploaded\.json|ended\.json|\.(train\.)?lock)$"
-# Not needed to know which directory has gone on with the run.
-_LARGE = r"(.*/)?(checkpoints|tensorboard)/.*"
+# What is large, and of no use but to go on with the run.
+LARGE = r"(.*/)?(checkpoints|tensorboard)/.*"
 
 
 def restore(directory: Path, url: str) -> None:
@@ -53,16 +53,16 @@ def restore(directory: Path, url: str) -> None:
       GcloudError: the bucket cannot be read or written.
     """
     with tempfile.TemporaryDirectory() as small:
-        gcloud.mirror(url, small, without=_LARGE)
+        gcloud.mirror(url, small, without=LARGE)
         uploaded = _uploaded(Path(small))
         asked = read_json(Path(small) / record.RUN_FILE)
     if "owner" in uploaded and _uploaded(directory).get("owner") == uploaded["owner"]:
         write_json(directory / record.RUN_FILE, asked)  # perhaps with other devices than before
         (directory / ENDED_FILE).unlink(missing_ok=True)
         return
-    uploaded["owner"] = uuid.uuid4().hex
+    owner = uuid.uuid4().hex
     # Aside, since a command whose connection broke may be at it still.
-    aside = directory.with_name(f"{directory.name}.{uploaded['owner']}")
+    aside = directory.with_name(f"{directory.name}.{owner}")
     aside.mkdir(parents=True)
     gcloud.mirror(url, str(aside), without=_NOT_COPIED)
     whole = uploaded.get("checkpoints", [])
@@ -72,7 +72,7 @@ def restore(directory: Path, url: str) -> None:
     if directory.exists():
         shutil.rmtree(directory)
     aside.rename(directory)
-    _tell_uploaded(directory, url, uploaded, whole)
+    _tell_uploaded(directory, url, {"owner": owner, "checkpoints": whole})
 
 
 def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAND) -> int:
@@ -136,7 +136,7 @@ def _upload(directory: Path, url: str) -> bool:
     try:
         gcloud.mirror(str(directory), url, without=_NOT_COPIED)
         whole = [name for name in before if name in _checkpoints(directory)]
-        _tell_uploaded(directory, url, _uploaded(directory), whole)
+        _tell_uploaded(directory, url, _uploaded(directory) | {"checkpoints": whole})
         # Old checkpoints are deleted when the new ones are there.
         gcloud.mirror(str(directory), url, without=_NOT_COPIED, delete=True)
     except gcloud.GcloudError as error:
@@ -150,16 +150,14 @@ def _uploaded(directory: Path) -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
 
 
-def _tell_uploaded(
-    directory: Path, url: str, uploaded: Mapping[str, Any], checkpoints: Sequence[str]
-) -> None:
-    """Notes here and in the bucket which checkpoints are whole there.
+def _tell_uploaded(directory: Path, url: str, uploaded: dict[str, Any]) -> None:
+    """Notes here and in the bucket which checkpoints are whole there, and whose the run is.
 
     Raises:
       GcloudError: the bucket cannot be written.
     """
     path = directory / _UPLOADED_FILE
-    write_json(path, {**uploaded, "checkpoints": list(checkpoints)})
+    write_json(path, uploaded)
     gcloud.copy(str(path), f"{url}/{_UPLOADED_FILE}")
 
 

@@ -72,7 +72,7 @@ def define_flags() -> None:
         "tpu",
         None,
         "tpu_vm: project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D, and if wanted version=RUNTIME "
-        "and spot=true; a type of several hosts needs share=ADDRESS:/PATH, an NFS share; a "
+        "and spot=true; a type of several hosts needs share=ADDRESS:/PATH, an NFS 4.1 share; a "
         "directory D of the bucket belongs to one workdir",
     )
 

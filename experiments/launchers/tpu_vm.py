@@ -169,6 +169,8 @@ class _Run:
                 with self._slice_for_a_while():
                     return self._on_slice(f"{self._slice.name}-{number}-{time.time():.0f}")
             except _Preempted as reason:
+                # Of a run that failed because its slice, or a host, was lost.
+                (self._directory / record.FAILURE_FILE).unlink(missing_ok=True)
                 print(f"{self._slice.name}: {reason}; asking for another", file=sys.stderr)
         raise gcloud.GcloudError(f"{_MOST_SLICES} slices were taken away")
 
@@ -302,7 +304,7 @@ class _Run:
         clear(self._directory)
 
     def _mirror(self, stop: threading.Event | None) -> None:
-        without = r"(.*/)?(checkpoints/.*|tensorboard/.*|run\.json$)"
+        without = rf"{bucket.LARGE}|(.*/)?run\.json$"
         gcloud.mirror(self._url, str(self._directory), without=without, stop=stop)
 
     def _fetch(self, stop: threading.Event | None) -> None:
