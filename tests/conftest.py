@@ -31,7 +31,7 @@ hypothesis.settings.load_profile("patient")
 
 # The grammar has no arrays, but millions of calls: beartype by itself checks its annotations in
 # a quarter of the time that it takes beneath jaxtyping, which checks all other modules.
-_GRAMMAR = "t2t_jax.data.embedded"
+_GRAMMAR = "t2t_jax.data.corpora.embedded"
 
 
 class _WithoutJaxtyping:

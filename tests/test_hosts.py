@@ -20,7 +20,7 @@ import orbax.checkpoint as ocp
 import pytest
 from ml_collections import ConfigDict
 
-from experiments import record
+from experiments.run import record
 from t2t_jax import hosts
 from t2t_jax.cli.lines import read_lines
 from t2t_jax.cli.score import score

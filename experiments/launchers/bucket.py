@@ -25,9 +25,9 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from experiments import record
 from experiments.launchers import gcloud, process
 from experiments.launchers.event import COMMAND
+from experiments.run import record
 from t2t_jax.json_files import read_json, write_json
 
 ENDED_FILE = "ended.json"

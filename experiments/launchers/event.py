@@ -5,20 +5,17 @@ run starts and when it ends, whatever becomes of the others; closing it, or an e
 KeyboardInterrupt inside it, stops what it has started.
 """
 
-import os
 import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from experiments import presence, record
+from experiments.run import presence, record
 
 # What is run, with the directory as its last argument.
 COMMAND = (sys.executable, "-m", "experiments.run")
-TOGETHER = "--together"  # at the end of a command that does all seeds of the directory's row
 
-IS_TAKEN = os.EX_TEMPFAIL  # exit code of a run that another process does already
 TAKEN = "another command works on it"  # the reason of such an event; the files are left to it
 _STOPPED = 130  # exit code of a run that was asked to stop and saved its state
 
@@ -58,7 +55,7 @@ def start_event(
 
 def ended(directory: Path, seconds: float, exit_code: int) -> Event:
     """What became of the run whose process has ended; a failure leaves `failure.json`."""
-    if exit_code == IS_TAKEN:
+    if exit_code == presence.IS_TAKEN:
         return Event(directory, "failed", seconds, TAKEN)
     presence.clear(directory)
     if exit_code == 0 and (directory / record.RECORD_FILE).exists():

@@ -9,10 +9,10 @@ from pathlib import Path
 from subprocess import Popen
 from typing import NamedTuple
 
-from experiments import presence
 from experiments.launchers import process
 from experiments.launchers.event import COMMAND, Event, ended
-from t2t_jax.data.workers import own_cores
+from experiments.run import presence
+from t2t_jax.data.prepare.workers import own_cores
 
 # What the drivers put there. Asking jax would take the accelerator's memory.
 _GPU_FILES = "/dev/nvidia[0-9]*"

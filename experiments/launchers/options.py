@@ -9,7 +9,6 @@ from absl import flags
 
 from experiments.launchers import local
 from experiments.launchers.event import Launch
-from experiments.launchers.together import together
 
 LAUNCHERS = ("local", "ray", "slurm", "tpu_vm")
 
@@ -33,11 +32,6 @@ LOCAL = Chosen(local.launch, shares_files=True)
 
 def define_flags() -> None:
     """The flags of all launchers."""
-    flags.DEFINE_bool(
-        "seeds_together",
-        False,
-        "train all seeds of a row by one program, for models too small to fill the device",
-    )
     flags.DEFINE_enum(
         "launcher",
         "local",
@@ -86,8 +80,6 @@ def chosen(values: Any) -> Chosen:
     """
     check(values)
     launch = _CHOICES[values.launcher](values)
-    if values.seeds_together:
-        launch = together(launch)
     return Chosen(launch, shares_files=values.launcher != "tpu_vm")
 
 
@@ -103,8 +95,6 @@ def check(values: Any) -> None:
             raise ValueError(f"--{flag} is for --launcher={owner}; this is --launcher={name}")
     if values.parallel is not None and values.parallel < 1:
         raise ValueError(f"--parallel={values.parallel} runs at a time; at least 1 is needed")
-    if values.seeds_together and name == "tpu_vm":
-        raise ValueError("--seeds_together: a slice of tpu_vm has the files of one run alone")
     if name == "tpu_vm" and values.base is not None and values.base.data.source == "text":
         raise ValueError(
             "--launcher=tpu_vm: data.source='text' is files of this machine, which a slice does "

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments import presence, record
+from experiments.run import presence, record
 
 # A run that is asked to stop saves its state first, which takes a large model a while.
 GRACE_SECONDS = 60.0

@@ -17,7 +17,6 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import presence
 from experiments.launchers import process
 from experiments.launchers.event import (
     COMMAND,
@@ -28,6 +27,7 @@ from experiments.launchers.event import (
     start_event,
     was_stopped,
 )
+from experiments.run import presence
 
 _POLL_SECONDS = 0.5
 # Machines that may be taken away at any time are taken away often.

@@ -15,11 +15,9 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import presence, record
 from experiments.launchers import process
 from experiments.launchers.event import (
     COMMAND,
-    TOGETHER,
     Event,
     clear,
     ended,
@@ -27,6 +25,7 @@ from experiments.launchers.event import (
     start_event,
     was_stopped,
 )
+from experiments.run import presence, record
 
 _JOB_FILE = "slurm_job.json"
 _POLL_SECONDS = 1.0
@@ -102,18 +101,13 @@ def launch(
       options: of sbatch, see `checked`.
       parallel: jobs of the array at a time; by default as many as the cluster gives.
     """
-    job_files = {directory: _job_file(directory, command) for directory in directories}
-    running = {
-        directory: job
-        for directory, job_file in job_files.items()
-        if (job := _job_of(directory, job_file))
-    }
+    running = {directory: job for directory in directories if (job := _job_of(directory))}
     new = [directory for directory in directories if directory not in running]
     if new:
         running |= _submit(new, options, parallel, command)
         for directory in new:
             values = {"job_id": running[directory].job_id, "submitted": time.time()}
-            record.write_json(job_files[directory], values)
+            record.write_json(directory / _JOB_FILE, values)
     followed = [_Followed(directory, running[directory], time.time()) for directory in directories]
     try:
         while followed:
@@ -126,7 +120,7 @@ def launch(
                     yield event
                 if one.job.done():
                     followed.remove(one)
-                    job_files[one.directory].unlink(missing_ok=True)
+                    (one.directory / _JOB_FILE).unlink(missing_ok=True)
                     yield _end(one)
     finally:
         if followed:
@@ -201,18 +195,11 @@ def _folder(directory: Path) -> Path:
     return directory.absolute().parents[2] / "slurm"
 
 
-def _job_file(directory: Path, command: Sequence[str]) -> Path:
-    """What tells the job of a run; beside the runs of a row that have one job for all seeds.
-
-    The next command may ask by another seed, when the first one is finished.
-    """
-    return (directory.parent if TOGETHER in command else directory) / _JOB_FILE
-
-
-def _job_of(directory: Path, job_file: Path) -> Any:
+def _job_of(directory: Path) -> Any:
     """The job that was submitted for this run and has not ended; None if there is none."""
     from submitit import SlurmJob
 
+    job_file = directory / _JOB_FILE
     if not job_file.exists():
         return None
     values = record.read_json(job_file)

@@ -25,9 +25,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import presence, record
 from experiments.launchers import bucket, gcloud
 from experiments.launchers.event import Event, clear, ended, failed, start_event, was_stopped
+from experiments.run import presence, record
 
 _POLL_SECONDS = 60.0  # of states and of the bucket
 _SECONDS_BEFORE_RETRY = 20.0  # of a machine that is there but does not answer yet

@@ -9,11 +9,11 @@ names of the classes are those of W/classes.txt, or of DIR/config.json.
 
 from collections.abc import Sequence
 
-from t2t_jax.cli.families import check_family
 from t2t_jax.cli.lines import read_lines, text_output
 from t2t_jax.cli.workdir_flags import UsableModel, define_model_flags, model_of_flags
 from t2t_jax.decoding.classify import Classification, SentenceClassifier
 from t2t_jax.model.classifier import Classifier
+from t2t_jax.runs.families import check_family
 from t2t_jax.training.progress import Progress
 
 

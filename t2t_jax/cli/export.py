@@ -16,11 +16,11 @@ import numpy as np
 from absl import flags
 
 from t2t_jax import hosts
-from t2t_jax.cli.families import check_family
-from t2t_jax.cli.workdir import Trained
 from t2t_jax.cli.workdir_flags import define_workdir_flags, trained_of_flags
 from t2t_jax.interop.ctranslate2_export import export_ctranslate2
 from t2t_jax.interop.marian_export import export_marian
+from t2t_jax.runs.families import check_family
+from t2t_jax.runs.workdir import Trained
 
 _FORMATS = ("marian", "ctranslate2")
 

@@ -19,13 +19,13 @@ from typing import Any
 
 from absl import flags
 
-from t2t_jax.cli.families import check_family
 from t2t_jax.cli.lines import read_lines, text_output
 from t2t_jax.cli.token_table import make_console, print_generation
 from t2t_jax.cli.workdir_flags import UsableModel, define_model_flags, model_of_flags
 from t2t_jax.decoding.generate import Generation, Generator
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.model.language_model import LanguageModel
+from t2t_jax.runs.families import check_family
 from t2t_jax.training.progress import Progress
 
 

@@ -12,10 +12,10 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from t2t_jax import hosts
-from t2t_jax.cli.sections import check_classes_fit, check_vocabulary_fits, read_sections
-from t2t_jax.data.prepared import Prepared
-from t2t_jax.data.prepared import prepare as prepare_data
-from t2t_jax.data.vocabulary import Vocabulary
+from t2t_jax.data.prepare.prepared import Prepared
+from t2t_jax.data.prepare.prepared import prepare as prepare_data
+from t2t_jax.data.vocabulary.vocabulary import Vocabulary
+from t2t_jax.runs.sections import check_classes_fit, check_vocabulary_fits, read_sections
 from t2t_jax.training.progress import Progress
 
 

@@ -20,21 +20,21 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from t2t_jax import hosts
-from t2t_jax.cli import workdir as run_directory
 from t2t_jax.cli.classify import classify_with
 from t2t_jax.cli.prepare import prepare
-from t2t_jax.cli.pretrained import given_vocabulary
-from t2t_jax.cli.steps import make_evaluate
 from t2t_jax.cli.translate import translate_with
 from t2t_jax.cli.workdir_flags import define_workdir_flags
-from t2t_jax.data.corpus import read_examples, read_pairs
-from t2t_jax.data.prepared import Prepared
+from t2t_jax.data.corpora.corpus import read_examples, read_pairs
+from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.evaluation.bleu import bleu, sentence_statistics
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length, num_words
 from t2t_jax.evaluation.likelihood import log_likelihoods
 from t2t_jax.evaluation.ngram import Sentences, most_frequent_accuracy, ngram_perplexities
 from t2t_jax.evaluation.probes import probe_scores
 from t2t_jax.json_files import write_json
+from t2t_jax.runs import workdir as run_directory
+from t2t_jax.runs.pretrained import given_vocabulary
+from t2t_jax.runs.steps import make_evaluate
 from t2t_jax.training.loss import perplexity
 
 

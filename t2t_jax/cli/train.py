@@ -10,33 +10,30 @@ W then holds the config, the vocabulary, a classifier's classes.txt, checkpoints
 TensorBoard files.
 """
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from t2t_jax import hosts
-from t2t_jax.cli import pretrained
-from t2t_jax.cli import workdir as run_directory
-from t2t_jax.cli.batches import check_lengths, describe
 from t2t_jax.cli.prepare import prepare
-from t2t_jax.cli.sections import Sections, read_sections
-from t2t_jax.cli.seeds import Runs
-from t2t_jax.cli.steps import make_evaluate
-from t2t_jax.data.feed import feed
-from t2t_jax.data.prepared import Prepared
+from t2t_jax.data.batches.feed import feed
+from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import make_devices
 from t2t_jax.json_files import write_json
 from t2t_jax.model.families import make_model, num_parameters
+from t2t_jax.runs import pretrained
+from t2t_jax.runs import workdir as run_directory
+from t2t_jax.runs.batches import check_lengths, describe
+from t2t_jax.runs.sections import Sections, read_sections
+from t2t_jax.runs.steps import batches_and_step, make_evaluate
 from t2t_jax.training import loop
-from t2t_jax.training.checkpoint import Checkpoints, CheckpointsOfSeeds
+from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.schedule import learning_rate
+from t2t_jax.training.step import make_train_state
 
 
 def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
@@ -53,96 +50,72 @@ def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
     begin = _beginning(workdir, config, init)
     if begin is not None:
         config = begin.config
-    _train(config, {read_sections(config).seed: workdir}, begin)
-
-
-def train_together(config: ConfigDict, workdirs: Mapping[int, Path]) -> None:
-    """Trains a run for each seed, by one program that holds them all: for small models.
-
-    Each is the run that `train` makes of `config` with its seed, up to rounding.
-
-    Args:
-      config: of all runs; its own seed says nothing.
-      workdirs: seed -> where the run is kept.
-
-    Raises:
-      ValueError, TypeError: as `train`; or the runs have not come equally far, or may stop on
-        their own (training.patience).
-      loop.Stopped: a signal asked to stop; the states were saved.
-    """
-    _train(config, workdirs, None)
-
-
-def _train(
-    config: ConfigDict, workdirs: Mapping[int, Path], begin: pretrained.Beginning | None
-) -> None:
     sections = read_sections(config)
     if sections.model.family != "encoder_only" and sections.model.num_decoder_layers < 1:
         raise ValueError("model.num_decoder_layers=0: a decoder needs at least 1 layer to attend")
     vocabulary = begin.vocabulary if begin else None
-    configs = {
-        workdir: ConfigDict(config.to_dict() | {"seed": seed}).lock()
-        for seed, workdir in workdirs.items()
-    }
     prepared = hosts.first_then_others(lambda: prepare(config, vocabulary))
     hosts.check_same("the prepared corpus", prepared.fingerprint.encode())
     # Before a device is asked for, which another process may hold.
-    with run_directory.only_training(list(configs)):
-        for workdir, of_seed in configs.items():
-            run_directory.check_vocabulary(workdir, prepared.vocabulary)
-            run_directory.check_config(workdir, of_seed)
-        _train_alone(configs, sections, prepared, begin)
+    with run_directory.only_training(workdir):
+        run_directory.check_vocabulary(workdir, prepared.vocabulary)
+        run_directory.check_config(workdir, config)
+        _train_alone(workdir, config, sections, prepared, begin)
 
 
 def _train_alone(
-    configs: Mapping[Path, ConfigDict],
+    workdir: Path,
+    config: ConfigDict,
     sections: Sections,
     prepared: Prepared,
     begin: pretrained.Beginning | None,
 ) -> None:
-    """Trains in directories where nobody else does; `configs` differ in their seed."""
-    workdirs = list(configs)
-    seeds = [read_sections(config).seed for config in configs.values()]
+    """Trains in a directory where nobody else does."""
     devices = make_devices(**dataclasses.asdict(sections.devices))
     check_lengths(prepared, sections, devices)
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
-    runs = Runs(prepared, sections, devices, model, optimizer, seeds)
-    state = runs.first_state()
+    state = devices.compile_init(
+        lambda seed: make_train_state(model, optimizer, seed), sections.seed
+    )
     if begin is not None:
         params = pretrained.with_pretrained(state.params, begin.params)
         state = state._replace(params=devices.put(params))
-    batches, train_step, put = runs.batches_and_step(state)
+    batches, train_step = batches_and_step(prepared, sections, devices, model, optimizer, state)
     num_params = num_parameters(sections.model)
     hosts.log(f"{num_params / 1e6:.2f} million parameters")
-    for line in (*devices.describe_layout(state.params, state), describe(runs.batches)):
+    for line in (*devices.describe_layout(state.params, state), describe(batches)):
         hosts.log(line)
 
-    with _checkpoints(workdirs, prepared, sections) as checkpoints:
+    checkpoints = Checkpoints(
+        workdir / "checkpoints",
+        identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
+        # And one that a stopped run saves out of turn.
+        keep=sections.training.keep_checkpoints + 1,
+    )
+    with checkpoints:
         state = checkpoints.restore_last(state) or state
-        step, steps = loop.common_step(state), sections.training.steps
+        step, steps = int(state.step), sections.training.steps
         if step > steps:
-            raise ValueError(
-                f"{workdirs[0]} has {step} steps already, training.steps={steps} is less"
-            )
+            raise ValueError(f"{workdir} has {step} steps already, training.steps={steps} is less")
         if step > 0:
             hosts.log(f"continuing after step {step}")
-        for workdir, config in configs.items():  # not before: what is refused changes nothing
-            run_directory.write_run(workdir, config, prepared)
-        is_recorded = all((each / "training.json").exists() for each in workdirs)
-        if step == steps and not hosts.any_of(not is_recorded):
+        # Not before: what is refused changes nothing.
+        run_directory.write_run(workdir, config, prepared)
+        record_file = workdir / "training.json"
+        if step == steps and not hosts.any_of(not record_file.exists()):
             return
-        summaries = loop.train(
+        summary = loop.train(
             state,
             sections.training,
-            train_step=train_step,
-            feed=lambda start, stop: feed(batches, start, stop, put),
-            evaluate=make_evaluate(sections, devices, model, prepared, "dev", len(workdirs)),
+            train_step=devices.compile_train_step(train_step, state),
+            feed=lambda start, stop: feed(batches, start, stop, devices.put_batch),
+            evaluate=make_evaluate(sections, devices, model, prepared, "dev"),
             learning_rate=lambda step: float(
                 learning_rate(jnp.asarray(step), sections.training, sections.model.d_model)
             ),
             checkpoints=checkpoints,
-            workdirs=workdirs,
+            workdir=workdir,
         )
     facts = {
         "params": num_params,
@@ -150,42 +123,13 @@ def _train_alone(
         "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
         "direction": sections.data.direction,
         "hardware": devices.describe(),
-        "non_padding_share": runs.batches.non_padding_share,
+        "non_padding_share": batches.non_padding_share,
     }
-    _record(dict(zip(workdirs, summaries, strict=True)), facts)
-    summary = summaries[0]
-    early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
-    seeds = f" of {len(workdirs)} seeds" if len(workdirs) > 1 else ""
-    seconds = sum(each.seconds for each in summaries)
-    hosts.log(f"trained {summary.steps:,} steps{seeds} in {seconds:,.0f} s{early}")
-
-
-@contextlib.contextmanager
-def _checkpoints(
-    workdirs: Sequence[Path], prepared: Prepared, sections: Sections
-) -> Iterator[Checkpoints | CheckpointsOfSeeds]:
-    with contextlib.ExitStack() as stack:
-        of_seeds = [
-            stack.enter_context(
-                Checkpoints(
-                    workdir / "checkpoints",
-                    identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
-                    # And one that a stopped run saves out of turn.
-                    keep=sections.training.keep_checkpoints + 1,
-                )
-            )
-            for workdir in workdirs
-        ]
-        yield of_seeds[0] if len(of_seeds) == 1 else CheckpointsOfSeeds(of_seeds)
-
-
-def _record(summaries: Mapping[Path, loop.Summary], facts: Mapping[str, Any]) -> None:
-    """Writes `training.json` of every seed, by its directory."""
-    for workdir, summary in summaries.items():
-        together = {"seeds_together": len(summaries)}
-        if hosts.is_first():
-            write_json(workdir / "training.json", {**summary._asdict(), **together, **facts})
+    if hosts.is_first():
+        write_json(record_file, summary._asdict() | facts)
     hosts.wait("the run is recorded")
+    early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
+    hosts.log(f"trained {summary.steps:,} steps in {summary.seconds:,.0f} s{early}")
 
 
 def _beginning(workdir: Path, config: ConfigDict, init: str | None) -> pretrained.Beginning | None:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from t2t_jax.cli import workdir as run_directory
-from t2t_jax.cli.families import check_family
 from t2t_jax.cli.lines import read_lines, text_output
 from t2t_jax.cli.workdir_flags import UsableModel, define_model_flags, model_of_flags
 from t2t_jax.decoding.translate import Translation, Translator
+from t2t_jax.runs import workdir as run_directory
+from t2t_jax.runs.families import check_family
 from t2t_jax.training.progress import Progress
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from absl import flags
 from ml_collections import config_flags
 
-from t2t_jax.cli import pretrained
-from t2t_jax.cli.pretrained import PretrainedModel
-from t2t_jax.cli.workdir import Trained, load_trained, read_config
+from t2t_jax.runs import pretrained
+from t2t_jax.runs.pretrained import PretrainedModel
+from t2t_jax.runs.workdir import Trained, load_trained, read_config
 
 UsableModel = Trained | PretrainedModel
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from t2t_jax.data.vocabulary import END_ID, START_ID, Vocabulary
+from t2t_jax.data.vocabulary.vocabulary import END_ID, START_ID, Vocabulary
 from t2t_jax.decoding.length_batches import (
     LengthBatch,
     batches_by_length,

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from t2t_jax.data.vocabulary import END_ID, PAD_ID
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID
 from t2t_jax.decoding.sampling import Sampling, choose, position_keys
 from t2t_jax.decoding.step import DecodeStep, next_log_probs
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary
 from t2t_jax.decoding.continuation import Continuations, Prompts, continue_prompts
 from t2t_jax.decoding.length_batches import (
     LengthBatch,

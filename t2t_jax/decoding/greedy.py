@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID
 from t2t_jax.decoding.config import LengthPenaltyFormula
 from t2t_jax.decoding.length_penalty import length_penalty as penalty
 from t2t_jax.decoding.step import DecodeStep, Hypotheses, next_log_probs

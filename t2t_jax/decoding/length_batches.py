@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Int
 
-from t2t_jax.data.vocabulary import PAD_ID
+from t2t_jax.data.vocabulary.vocabulary import PAD_ID
 
 Result = TypeVar("Result")
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, PyTree
 
-from t2t_jax.data.vocabulary import START_ID
+from t2t_jax.data.vocabulary.vocabulary import START_ID
 from t2t_jax.model.capture import Captured, capture
 
 

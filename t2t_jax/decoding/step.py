@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID
 
 # (cache, last ids, position of the last ids) -> (logits of the next ids, cache).
 # Every leaf of the cache has the leading axis N; what it holds is the model's affair.

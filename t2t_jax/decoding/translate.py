@@ -12,7 +12,7 @@ import numpy as np
 from flax import linen as nn
 from jaxtyping import Array, Int, PyTree
 
-from t2t_jax.data.vocabulary import END_ID, Vocabulary
+from t2t_jax.data.vocabulary.vocabulary import END_ID, Vocabulary
 from t2t_jax.decoding.beam_search import beam_search
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.decoding.greedy import greedy_search

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Literal, no_type_check
 
 from t2t_jax.config_checks import check_at_least, check_types
-from t2t_jax.data.grammar import MOST_PROBES
+from t2t_jax.data.corpora.grammar import MOST_PROBES
 
 # Those of sacreBLEU that need neither a download nor another package.
 BleuTokenizer = Literal["13a", "intl", "char", "zh", "none"]

@@ -11,7 +11,7 @@ import optax
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, PyTree
 
-from t2t_jax.data.vocabulary import END_ID, PAD_ID, Vocabulary
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, Vocabulary
 from t2t_jax.decoding.length_batches import (
     LengthBatch,
     batches_by_length,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, Integer
 
-from t2t_jax.data.vocabulary import END_ID, START_ID
+from t2t_jax.data.vocabulary.vocabulary import END_ID, START_ID
 
 # Of a text in which no count is 1, of which it could be estimated.
 _USUAL_DISCOUNT = 0.5

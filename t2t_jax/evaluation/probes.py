@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from t2t_jax.data.grammar import probes
+from t2t_jax.data.corpora.grammar import probes
 
 # Source and target language of each kind of probe.
 PROBE_LANGUAGES = {

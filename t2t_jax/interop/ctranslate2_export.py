@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from t2t_jax.data.vocabulary import END_ID, START_ID, UNKNOWN_ID, Vocabulary
+from t2t_jax.data.vocabulary.vocabulary import END_ID, START_ID, UNKNOWN_ID, Vocabulary
 from t2t_jax.interop.exporting import (
     Linear,
     attention_maps,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from t2t_jax.data.vocabulary import PAD_ID, START_ID, Vocabulary
+from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID, Vocabulary
 from t2t_jax.interop.layers import Params
 from t2t_jax.interop.vocabulary import PretrainedVocabulary
 from t2t_jax.model.config import TransformerConfig

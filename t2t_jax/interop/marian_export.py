@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Vocabulary
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Vocabulary
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.interop.exporting import (
     attention_maps,

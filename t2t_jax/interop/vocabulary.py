@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from t2t_jax.data.vocabulary import (
+from t2t_jax.data.vocabulary.vocabulary import (
     END_ID,
     MASK_ID,
     PAD_ID,

@@ -1,6 +1,6 @@
 """Checkpoints on disk, by Orbax: a train state and the fingerprint of what it was trained on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -156,48 +156,6 @@ class Checkpoints:
                     f"the checkpoint {self._directory / str(step)} has {name} "
                     f"{restored[name]}, here it is {value}: it cannot be used with this one"
                 )
-
-
-class CheckpointsOfSeeds:
-    """Those of several runs whose states lie in one, on a first axis of seeds."""
-
-    def __init__(self, of_seeds: Sequence[Checkpoints]) -> None:
-        self._of_seeds = list(of_seeds)
-
-    def save(self, state: TrainState) -> None:
-        """Writes each seed's own state to its own checkpoints."""
-        whole = jax.device_get(state)
-        for number, checkpoints in enumerate(self._of_seeds):
-            checkpoints.save(jax.tree.map(lambda leaf, n=number: np.asarray(leaf[n]), whole))
-
-    def wait(self) -> None:
-        """Waits for what is being written."""
-        for checkpoints in self._of_seeds:
-            checkpoints.wait()
-
-    def delete(self, step: int) -> None:
-        """Removes the checkpoints of `step`, if there are any, after waiting for later ones."""
-        found = [checkpoints for checkpoints in self._of_seeds if step in checkpoints.steps]
-        if found:
-            self.wait()
-        for checkpoints in found:
-            checkpoints.delete(step)
-
-    def restore_last(self, template: TrainState) -> TrainState | None:
-        """The last checkpoints in one state, laid out as `template` is; None if there are none.
-
-        Raises:
-          ValueError: some seeds have one and others not, or as `Checkpoints.restore_last`.
-        """
-        of_one = jax.tree.map(lambda leaf: np.asarray(leaf[0]), jax.device_get(template))
-        found = [checkpoints.restore_last(of_one) for checkpoints in self._of_seeds]
-        if all(state is None for state in found):
-            return None
-        if any(state is None for state in found):
-            raise ValueError("only some of the seeds have begun: they must be trained one by one")
-        return jax.tree.map(
-            lambda like, *leaves: jax.device_put(np.stack(leaves), like.sharding), template, *found
-        )
 
 
 def _progress(state: TrainState) -> dict[str, PyTree]:

@@ -1,21 +1,19 @@
 """The training loop: steps, and between them what must be logged, measured and saved."""
 
-import contextlib
 import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-import numpy as np
 from jaxtyping import PyTree
 
 from t2t_jax import hosts
-from t2t_jax.data.batches import Batch
-from t2t_jax.training.checkpoint import Checkpoints, CheckpointsOfSeeds
+from t2t_jax.data.batches.batches import Batch
+from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.loss import Metrics, perplexity, sum_of
 from t2t_jax.training.metrics_file import MetricsFile
@@ -41,7 +39,7 @@ class Summary(NamedTuple):
 
     steps: int
     target_tokens: int  # seen in training, without padding
-    seconds: float  # in the loop, evaluation and compilation included; with other seeds its share
+    seconds: float  # in the loop, evaluation and compilation included
     stopped_early: bool
 
 
@@ -53,62 +51,49 @@ def train(
     feed: Feed,
     evaluate: Evaluate,
     learning_rate: Callable[[int], float],
-    checkpoints: Checkpoints | CheckpointsOfSeeds,
-    workdirs: Sequence[Path],
-) -> list[Summary]:
+    checkpoints: Checkpoints,
+    workdir: Path,
+) -> Summary:
     """Trains from `state` to the last step, or until dev perplexity has stopped to improve.
-
-    With several `workdirs` these are of runs that differ in their seed and are trained together:
-    everything that `state`, `train_step`, `feed` and `evaluate` take and give then has a first
-    axis of seeds.
 
     Raises:
       Stopped: on SIGTERM, SIGINT or SIGUSR1, after a checkpoint was written.
       FloatingPointError: the loss is not a number any more.
-      ValueError: see `common_step`.
     """
-    step = common_step(state)
+    step = first = int(state.step)
     with (
-        contextlib.ExitStack() as stack,
         _stop_requests() as stop_requested,
         Progress("train", config.steps, step) as progress,
+        MetricsFile(workdir, step) as file,
     ):
-        files = [stack.enter_context(MetricsFile(workdir, step)) for workdir in workdirs]
-        clocks = [_Clock(file.entries, len(files)) for file in files]
-        first, seconds_before = step, clocks[0].seconds
+        clock = _Clock(file.entries)
+        seconds_before = clock.seconds
         window = _Window()
         batches = feed(step, config.steps)
-        while step < config.steps and not _out_of_patience(files[0].entries, config.patience):
+        while step < config.steps and not _out_of_patience(file.entries, config.patience):
             state, metrics = train_step(state, next(batches))
             step += 1
             window.add(metrics)
             if step == first + 1:
                 jax.block_until_ready(metrics)
-                seconds = clocks[0].seconds - seconds_before
+                seconds = clock.seconds - seconds_before
                 progress.log(f"{FIRST_STEP} {seconds:.1f} s in the loop")
             is_last = step == config.steps
             stops = not is_last and _stops(stop_requested, step)
             saves = step % config.checkpoint_every_steps == 0 or is_last or stops
             evaluates = step % config.evaluate_every_steps == 0 or is_last
             if step % config.log_every_steps == 0 or evaluates or saves:
-                entries = window.close(step, learning_rate(step), clocks)
-                for file, entry in zip(files, entries, strict=True):
-                    file.write(entry)
-                progress.update(step, _train_text(entries))
-                _check_finite(entries)
+                entry = window.close(step, learning_rate(step), clock)
+                file.write(entry)
+                progress.update(step, _train_text(entry))
+                _check_finite(entry)
             if evaluates:
-                totals = _by_seed(evaluate(state.params))
-                entries = [
-                    _dev_entry(step, total, clock)
-                    for total, clock in zip(totals, clocks, strict=True)
-                ]
-                for file, entry in zip(files, entries, strict=True):
-                    file.write(entry)
-                perplexities = ", ".join(f"{entry['perplexity']:.3f}" for entry in entries)
-                progress.log(f"step {step}: dev perplexity {perplexities}")
+                entry = _dev_entry(step, evaluate(state.params), clock)
+                file.write(entry)
+                progress.log(f"step {step}: dev perplexity {entry['perplexity']:.3f}")
                 window.restart()
             if saves:
-                _save(checkpoints, state, files)
+                _save(checkpoints, state, file)
                 window.restart()
                 if first % config.checkpoint_every_steps != 0:
                     # It was saved out of turn, when the run was stopped, and is no longer needed:
@@ -116,52 +101,32 @@ def train(
                     checkpoints.delete(first)
             if stops:
                 break
-        _save(checkpoints, state, files)
+        _save(checkpoints, state, file)
         checkpoints.wait()  # while a request to stop still finds its handler
         if hosts.any_of(stop_requested.is_set()):
             raise Stopped(f"stopped after step {step}; the same command goes on from there")
-    return [
-        Summary(step, clock.target_tokens, clock.share, step < config.steps) for clock in clocks
-    ]
+    return Summary(step, clock.target_tokens, clock.seconds, step < config.steps)
 
 
-def _save(
-    checkpoints: Checkpoints | CheckpointsOfSeeds, state: TrainState, files: list[MetricsFile]
-) -> None:
+def _save(checkpoints: Checkpoints, state: TrainState, file: MetricsFile) -> None:
     """Saves a checkpoint, and first what was measured, which is never behind it on the disk."""
-    for file in files:
-        file.flush()
+    file.flush()
     checkpoints.save(state)
 
 
 class _Clock:
     """Seconds and target tokens of a run, counted on from what its metrics file says."""
 
-    def __init__(self, entries: list[dict], num_together: int) -> None:
+    def __init__(self, entries: list[dict]) -> None:
         last = next((entry for entry in reversed(entries) if "target_tokens" in entry), {})
         self.target_tokens = int(last.get("target_tokens", 0))
         self._seconds_before = float(entries[-1]["seconds"]) if entries else 0.0
-        self._share_before = self._seconds_before
-        if entries:
-            self._share_before = float(entries[-1].get("seconds_share", self._seconds_before))
-        self._num_together = num_together
         self._started = time.monotonic()
 
     @property
     def seconds(self) -> float:
         """In the loop, over all the times it was started."""
         return self._seconds_before + time.monotonic() - self._started
-
-    @property
-    def share(self) -> float:
-        """Of these the run's own, where several seeds are or were trained together."""
-        return self._share_before + (time.monotonic() - self._started) / self._num_together
-
-    def times(self) -> dict[str, float]:
-        """What an entry says of them; the share where it is another."""
-        if self._num_together == 1 and self._share_before == self._seconds_before:
-            return {"seconds": self.seconds}
-        return {"seconds": self.seconds, "seconds_share": self.share}
 
 
 class _Window:
@@ -178,52 +143,25 @@ class _Window:
     def add(self, metrics: Metrics) -> None:
         self._metrics.append(metrics)
 
-    def close(self, step: int, learning_rate: float, clocks: Sequence[_Clock]) -> list[dict]:
-        """The log entry of the window, for each seed; a new one starts."""
+    def close(self, step: int, learning_rate: float, clock: _Clock) -> dict:
+        """The log entry of the window; a new one starts."""
         seconds = time.monotonic() - self._started
-        entries = []
-        for total, clock in zip(_by_seed(sum_of(self._metrics)), clocks, strict=True):
-            tokens = float(total.tokens)
-            clock.target_tokens += int(tokens)
-            entries.append(
-                {
-                    "split": "train",
-                    "step": step,
-                    "loss": float(total.loss) / tokens,  # nats per token, label-smoothed
-                    "perplexity": perplexity(total),
-                    "accuracy": float(total.correct) / tokens,
-                    "learning_rate": learning_rate,
-                    "target_tokens_per_second": tokens / seconds,
-                    "target_tokens": clock.target_tokens,
-                    **clock.times(),
-                }
-            )
+        total = sum_of(self._metrics)
+        tokens = float(total.tokens)
+        clock.target_tokens += int(tokens)
         self._metrics = []
         self.restart()
-        return entries
-
-
-def _by_seed(total: Metrics) -> list[Metrics]:
-    """The sums of each seed; of one alone they have no axis."""
-    if np.ndim(total.tokens) == 0:
-        return [total]
-    columns: Any = total
-    return [Metrics(*sums) for sums in zip(*columns, strict=True)]
-
-
-def common_step(state: TrainState) -> int:
-    """How many updates have been made, of all seeds where there are several.
-
-    Raises:
-      ValueError: the seeds have not come equally far.
-    """
-    steps = np.unique(jax.device_get(state.step))
-    if len(steps) > 1:
-        raise ValueError(
-            f"the runs of the seeds have come to different steps, {steps.tolist()}: they must be "
-            "trained one by one"
-        )
-    return int(steps[0])
+        return {
+            "split": "train",
+            "step": step,
+            "loss": float(total.loss) / tokens,  # nats per token, label-smoothed
+            "perplexity": perplexity(total),
+            "accuracy": float(total.correct) / tokens,
+            "learning_rate": learning_rate,
+            "target_tokens_per_second": tokens / seconds,
+            "target_tokens": clock.target_tokens,
+            "seconds": clock.seconds,
+        }
 
 
 def _dev_entry(step: int, total: Metrics, clock: _Clock) -> dict:
@@ -233,23 +171,23 @@ def _dev_entry(step: int, total: Metrics, clock: _Clock) -> dict:
         "loss": float(total.loss / total.tokens),
         "perplexity": perplexity(total),
         "accuracy": float(total.correct / total.tokens),
-        **clock.times(),
+        "seconds": clock.seconds,
     }
 
 
-def _train_text(entries: Sequence[dict]) -> str:
-    losses = ", ".join(f"{entry['loss']:.3f}" for entry in entries)
-    speed = sum(entry["target_tokens_per_second"] for entry in entries)
-    return f"loss {losses}  lr {entries[0]['learning_rate']:.2e}  {speed:,.0f} target tokens/s"
+def _train_text(entry: dict) -> str:
+    speed = entry["target_tokens_per_second"]
+    return (
+        f"loss {entry['loss']:.3f}  lr {entry['learning_rate']:.2e}  {speed:,.0f} target tokens/s"
+    )
 
 
-def _check_finite(entries: Sequence[dict]) -> None:
-    for entry in entries:
-        if not math.isfinite(entry["loss"]):
-            raise FloatingPointError(
-                f"the training loss is {entry['loss']} at step {entry['step']}: a lower learning "
-                "rate or a longer warm-up helps; the last checkpoint is kept"
-            )
+def _check_finite(entry: dict) -> None:
+    if not math.isfinite(entry["loss"]):
+        raise FloatingPointError(
+            f"the training loss is {entry['loss']} at step {entry['step']}: a lower learning "
+            "rate or a longer warm-up helps; the last checkpoint is kept"
+        )
 
 
 def _out_of_patience(entries: list[dict], patience: int) -> bool:

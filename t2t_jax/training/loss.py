@@ -14,8 +14,8 @@ import numpy as np
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from t2t_jax.data.batches import Batch
-from t2t_jax.data.vocabulary import PAD_ID, START_ID
+from t2t_jax.data.batches.batches import Batch
+from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID
 from t2t_jax.model.embedding import table_logits
 from t2t_jax.model.masks import is_first, packing_of
 from t2t_jax.training.config import LabelSmoothingMass

@@ -9,7 +9,7 @@ import optax
 from flax import linen as nn
 from jaxtyping import Array, Int, Key, PyTree
 
-from t2t_jax.data.batches import Batch
+from t2t_jax.data.batches.batches import Batch
 from t2t_jax.training.loss import LossFn, Metrics
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_jax.data import embedded_corpus
+from t2t_jax.data.corpora import embedded_corpus
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -10,13 +10,13 @@ import pytest
 
 from configs import classifier, language_model
 from t2t_jax.cli import classify, generate, lines, translate
-from t2t_jax.cli.families import check_family
-from t2t_jax.cli.sections import read_sections
-from t2t_jax.cli.workdir import Trained
-from t2t_jax.data.vocabulary import learn_vocabulary
+from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.devices import make_devices
 from t2t_jax.model.families import make_model
+from t2t_jax.runs.families import check_family
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.workdir import Trained
 from tests.cli.command import command
 from tests.cli.configs import OVERRIDES
 from tests.model.configs import random_variables, small

@@ -7,11 +7,11 @@ import pytest
 
 from configs import classifier, language_model, masked_language_model, tiny
 from t2t_jax.cli import score, train
-from t2t_jax.cli.batches import evaluation_batches
 from t2t_jax.cli.prepare import prepare
-from t2t_jax.cli.sections import read_sections
-from t2t_jax.cli.workdir import load_trained, read_config
 from t2t_jax.devices import make_devices
+from t2t_jax.runs.batches import evaluation_batches
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.workdir import load_trained, read_config
 from tests.cli.command import command
 from tests.cli.configs import smallest_config
 

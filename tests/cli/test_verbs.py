@@ -10,11 +10,12 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
-from t2t_jax.cli import score, train, translate, workdir
-from t2t_jax.cli.sections import read_sections
-from t2t_jax.cli.workdir import load_trained, read_config
+from t2t_jax.cli import score, train, translate
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length
+from t2t_jax.runs import workdir
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.workdir import load_trained, read_config
 from t2t_jax.training.metrics_file import read_metrics
 from tests.cli.command import command, process
 from tests.cli.configs import smallest_config
@@ -72,7 +73,7 @@ def test_what_is_refused_changes_nothing(cache, tmp_path):
 def test_one_directory_is_trained_in_by_one_process(trained, cache, monkeypatch):
     only_training = workdir.only_training
     monkeypatch.setattr(workdir, "only_training", functools.partial(only_training, patience=0.0))
-    with only_training([trained]):
+    with only_training(trained):
         with pytest.raises(BlockingIOError, match="another process trains in .*/w"):
             train.train(smallest_config(cache), trained)
     train.train(smallest_config(cache), trained)
@@ -84,7 +85,7 @@ def test_a_directory_without_locks_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", flock)
     with pytest.raises(OSError, match=r"train\.lock cannot be locked \(Function not implemented\)"):
-        with workdir.only_training([tmp_path]):
+        with workdir.only_training(tmp_path):
             pass
 
 

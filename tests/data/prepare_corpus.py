@@ -7,8 +7,8 @@ import resource
 import sys
 from pathlib import Path
 
-from t2t_jax.data import building
-from t2t_jax.data.prepared import prepare
+from t2t_jax.data.prepare import building
+from t2t_jax.data.prepare.prepared import prepare
 from tests.data.text_corpus import text_config
 
 PAIRS_PER_CHUNK = 7

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 from hypothesis import strategies as st
 
-from t2t_jax.data.prepared import PreparedSplit
-from t2t_jax.data.vocabulary import END_ID, PAD_ID
+from t2t_jax.data.prepare.prepared import PreparedSplit
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID
 
 lengths_lists = st.lists(
     st.tuples(st.integers(1, 24), st.integers(1, 24)), min_size=1, max_size=120

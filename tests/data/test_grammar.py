@@ -8,10 +8,16 @@ from random import Random
 
 import pytest
 
-from t2t_jax.data.embedded.clauses import be_clause, fronted, question, statement, subordinate
-from t2t_jax.data.embedded.constructions import CONSTRUCTIONS, draw_construction
-from t2t_jax.data.embedded.events import with_object
-from t2t_jax.data.embedded.inflection import (
+from t2t_jax.data.corpora.embedded.clauses import (
+    be_clause,
+    fronted,
+    question,
+    statement,
+    subordinate,
+)
+from t2t_jax.data.corpora.embedded.constructions import CONSTRUCTIONS, draw_construction
+from t2t_jax.data.corpora.embedded.events import with_object
+from t2t_jax.data.corpora.embedded.inflection import (
     ALL,
     EVERY,
     HER,
@@ -29,8 +35,15 @@ from t2t_jax.data.embedded.inflection import (
     number,
     with_preposition,
 )
-from t2t_jax.data.embedded.words import ADJECTIVES, FRAMES, NOUNS
-from t2t_jax.data.grammar import MAX_WORDS, MOST_PROBES, SPLITS, embedded_pairs, probes, split_of
+from t2t_jax.data.corpora.embedded.words import ADJECTIVES, FRAMES, NOUNS
+from t2t_jax.data.corpora.grammar import (
+    MAX_WORDS,
+    MOST_PROBES,
+    SPLITS,
+    embedded_pairs,
+    probes,
+    split_of,
+)
 
 _NOUNS = {noun.english: noun for nouns in NOUNS.values() for noun in nouns}
 _ADJECTIVES = {word.english: word for words in ADJECTIVES.values() for word in words}

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
 from t2t_jax.decoding.continuation import Prompts, continue_prompts
 from t2t_jax.decoding.generate import Generator
 from t2t_jax.decoding.sampling import Sampling

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t2t_jax.data.vocabulary import PAD_ID, START_ID
+from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID
 from t2t_jax.decoding.continuation import Prompts
 from t2t_jax.decoding.generate import make_generate
 from t2t_jax.decoding.replay import replay

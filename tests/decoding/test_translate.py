@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
 from t2t_jax.decoding.step import Hypotheses
 from t2t_jax.decoding.translate import Translation, Translator, make_decode
 from t2t_jax.model.transformer import Transformer

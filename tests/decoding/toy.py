@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from t2t_jax.data.vocabulary import END_ID, START_ID
+from t2t_jax.data.vocabulary.vocabulary import END_ID, START_ID
 
 
 class Toy(NamedTuple):

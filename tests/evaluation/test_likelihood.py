@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t2t_jax.data.vocabulary import END_ID, START_ID, learn_vocabulary
+from t2t_jax.data.vocabulary.vocabulary import END_ID, START_ID, learn_vocabulary
 from t2t_jax.evaluation.likelihood import log_likelihoods
 from tests.model.configs import model_and_variables, run
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from t2t_jax.data.grammar import probes
+from t2t_jax.data.corpora.grammar import probes
 from t2t_jax.evaluation.probes import PROBE_LANGUAGES, probe_scores
 
 RIGHT = {

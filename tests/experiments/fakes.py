@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from experiments import record
-from experiments.ablation import Table
+from experiments.run import record
+from experiments.tables.ablation import Table
 from t2t_jax.evaluation.bleu import bleu_of, sentence_statistics
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length, num_words
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from configs import tiny
-from experiments import quickstart
+from experiments.tables import quickstart
 from tests.experiments import fakes
 
 CONFIG = tiny.get_config()

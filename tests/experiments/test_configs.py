@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from configs import base, big, classifier, language_model, masked_language_model, multi30k, tiny
-from experiments.ablation import check_config, flat
+from experiments.tables.ablation import check_config, flat
 
 # Of another config with changes; the comments are there.
 CHANGED = [big, classifier, language_model, masked_language_model]

@@ -9,12 +9,12 @@ pytest.importorskip("transformers")
 pytest.importorskip("ctranslate2")
 
 from configs import tiny  # noqa: E402
-from t2t_jax.cli.sections import read_sections  # noqa: E402
-from t2t_jax.data.vocabulary import learn_vocabulary  # noqa: E402
+from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from t2t_jax.interop.ctranslate2_export import export_ctranslate2  # noqa: E402
 from t2t_jax.interop.huggingface import load_pretrained  # noqa: E402
 from t2t_jax.interop.marian_export import export_marian  # noqa: E402
 from t2t_jax.model.families import make_model  # noqa: E402
+from t2t_jax.runs.sections import read_sections
 from tests.interop import peers  # noqa: E402
 from tests.interop.tokenizers import TEXTS  # noqa: E402
 from tests.model.configs import random_variables, small  # noqa: E402

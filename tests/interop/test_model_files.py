@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from t2t_jax.cli.pretrained import default_config
-from t2t_jax.cli.sections import DevicesConfig
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.interop.model_files import config_of
+from t2t_jax.runs.pretrained import default_config
+from t2t_jax.runs.sections import DevicesConfig
 from tests.model.configs import SMALL
 
 FOUND_BY_EVERY_READER = (

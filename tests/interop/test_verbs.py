@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("ctranslate2")
 
 from configs import classifier, language_model, tiny  # noqa: E402
-from t2t_jax.cli import pretrained, score, workdir  # noqa: E402
+from t2t_jax.cli import score
 from t2t_jax.cli.classify import classify_with  # noqa: E402
 from t2t_jax.cli.export import export  # noqa: E402
 from t2t_jax.cli.generate import generate_with  # noqa: E402
@@ -19,6 +19,7 @@ from t2t_jax.cli.train import train  # noqa: E402
 from t2t_jax.cli.translate import translate_with  # noqa: E402
 from t2t_jax.decoding.sampling import Sampling  # noqa: E402
 from t2t_jax.interop.huggingface import load_pretrained  # noqa: E402
+from t2t_jax.runs import pretrained, workdir
 from tests.data.text_corpus import (  # noqa: E402
     labelled_sentences,
     sentence_pairs,

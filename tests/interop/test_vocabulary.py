@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from t2t_jax.data.vocabulary import END_ID, MASK_ID, PAD_ID, START_ID, UNKNOWN_ID  # noqa: E402
+from t2t_jax.data.vocabulary.vocabulary import END_ID, MASK_ID, PAD_ID, START_ID, UNKNOWN_ID
 from t2t_jax.interop.vocabulary import SILENT, PretrainedVocabulary, Rows  # noqa: E402
 from tests.interop import tokenizers  # noqa: E402
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from t2t_jax.data.batches import Batch
-from t2t_jax.data.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
+from t2t_jax.data.batches.batches import Batch
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
 from t2t_jax.decoding.translate import Translator, make_decode
 from t2t_jax.model.capture import capture
 from t2t_jax.model.families import make_model

@@ -9,7 +9,7 @@ import optax
 import pytest
 from scipy.special import erf
 
-from t2t_jax.data import vocabulary
+from t2t_jax.data.vocabulary import vocabulary
 from t2t_jax.model import masks
 from t2t_jax.model.capture import capture
 from t2t_jax.model.families import make_model, num_parameters

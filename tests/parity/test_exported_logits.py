@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 ctranslate2 = pytest.importorskip("ctranslate2")
 
-from t2t_jax.data.vocabulary import END_ID, START_ID, learn_vocabulary  # noqa: E402
+from t2t_jax.data.vocabulary.vocabulary import END_ID, START_ID, learn_vocabulary  # noqa: E402
 from t2t_jax.interop.exporting import never_generated  # noqa: E402
 from t2t_jax.model.families import make_model  # noqa: E402
 from tests.interop.test_exporting import export_to  # noqa: E402

@@ -32,13 +32,13 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 ctranslate2 = pytest.importorskip("ctranslate2")
 
-from t2t_jax.cli import workdir  # noqa: E402
 from t2t_jax.cli.prepare import prepare  # noqa: E402
-from t2t_jax.data.vocabulary import END_ID, PAD_ID  # noqa: E402
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID  # noqa: E402
 from t2t_jax.decoding.translate import make_decode  # noqa: E402
 from t2t_jax.interop.exporting import never_generated  # noqa: E402
 from t2t_jax.interop.vocabulary import SILENT  # noqa: E402
 from t2t_jax.model.families import make_model  # noqa: E402
+from t2t_jax.runs import workdir  # noqa: E402
 
 pytestmark = pytest.mark.parity
 REPOSITORY = Path(__file__).parents[2]

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from configs import base
-from experiments.traffic import compile_step, traffic
-from t2t_jax.cli.sections import read_sections
+from experiments.benchmarks.traffic import compile_step, traffic
 from t2t_jax.decoding.translate import make_decode
 from t2t_jax.devices import make_devices
 from t2t_jax.model.families import make_model, parameter_shapes
+from t2t_jax.runs.sections import read_sections
 
 pytest.importorskip("libtpu", reason="the extra `tpu` is not installed")
 pytestmark = pytest.mark.tpu

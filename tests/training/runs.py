@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from t2t_jax.data.batches import Batch
+from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.loop import train
@@ -48,7 +48,7 @@ class Run:
             workdir / "checkpoints", identity=IDENTITY, keep=config.keep_checkpoints + 1
         ) as checkpoints:
             state = checkpoints.restore_last(self.initial) or self.initial
-            [summary] = train(
+            summary = train(
                 jax.tree.map(jnp.asarray, state),
                 config,
                 train_step=self.train_step,
@@ -56,6 +56,6 @@ class Run:
                 evaluate=evaluate or (lambda params: sum_of([self.eval_step(params, batch(99))])),
                 learning_rate=lambda step: 0.001 * step,
                 checkpoints=checkpoints,
-                workdirs=[workdir],
+                workdir=workdir,
             )
             return summary, checkpoints.restore_last(self.initial)

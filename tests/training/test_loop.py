@@ -217,24 +217,6 @@ def test_log_entries_hold_sums_divided_last(run, tmp_path):
     assert list((tmp_path / "tensorboard").iterdir())
 
 
-def test_a_seed_has_its_share_of_the_seconds_whoever_it_is_trained_with(monkeypatch):
-    now = 100.0
-    monkeypatch.setattr(loop.time, "monotonic", lambda: now)
-
-    def entry(before, num_together, seconds):
-        nonlocal now
-        clock = loop._Clock(before, num_together)
-        now += seconds
-        return clock.times() | {"target_tokens": 1}
-
-    alone = entry([], 1, 10.0)
-    assert alone == {"seconds": 10.0, "target_tokens": 1}
-    with_others = entry([alone], 3, 6.0)
-    assert (with_others["seconds"], with_others["seconds_share"]) == (16.0, 12.0)
-    alone_again = entry([alone, with_others], 1, 4.0)
-    assert (alone_again["seconds"], alone_again["seconds_share"]) == (20.0, 16.0)
-
-
 def test_a_line_cut_by_a_kill_is_left_out(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text(json.dumps({"split": "train", "step": 2}) + '\n{"split": "tra')

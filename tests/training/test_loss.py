@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t2t_jax.data.batches import Batch
+from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.loss import (
     Metrics,

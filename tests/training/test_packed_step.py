@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t2t_jax.data.batches import BucketedBatches, PackedBatches
-from t2t_jax.data.masking import Masking
-from t2t_jax.data.prepared import PreparedSplit
-from t2t_jax.data.vocabulary import END_ID, MASK_ID, START_ID
+from t2t_jax.data.batches.batches import BucketedBatches, PackedBatches
+from t2t_jax.data.batches.masking import Masking
+from t2t_jax.data.prepare.prepared import PreparedSplit
+from t2t_jax.data.vocabulary.vocabulary import END_ID, MASK_ID, START_ID
 from t2t_jax.model.families import make_model
 from t2t_jax.model.masks import packing_of
 from t2t_jax.training.loss import make_loss_fn, shift_right

@@ -1,6 +1,6 @@
 """A run that counts its steps in the place of training; it saves, stops and goes on like one.
 
-    python counting_run.py [--together] DIRECTORY
+    python counting_run.py DIRECTORY
 
 Each step leaves a line in steps.txt; every fifth one is saved. The score is a function of the row
 and the steps that were counted: whoever counts one twice or leaves one out gets another score. A
@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from experiments import presence
+from experiments.run import presence
 
 COMMAND = (sys.executable, __file__)
 

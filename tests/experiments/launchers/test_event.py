@@ -3,6 +3,7 @@
 import pytest
 
 from experiments.launchers import event
+from experiments.run import presence
 from t2t_jax.json_files import write_json
 
 CONFIG = {"seed": 0, "training": {"steps": 100}}
@@ -17,7 +18,7 @@ def test_a_record_that_does_not_contradict_its_run_is_the_end(tmp_path, of_recor
 
 def test_the_files_of_a_run_that_another_command_does_are_left_alone(tmp_path):
     write_json(tmp_path / "running.json", {"pid": 1})
-    end = event.ended(tmp_path, 1.0, event.IS_TAKEN)
+    end = event.ended(tmp_path, 1.0, presence.IS_TAKEN)
     assert (end.kind, end.reason) == ("failed", "another command works on it")
     assert [path.name for path in tmp_path.iterdir()] == ["running.json"]
 

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from configs import tiny
-from experiments import presence, quickstart, runs
 from experiments.launchers import local
+from experiments.run import presence
+from experiments.sweep import runs
+from experiments.tables import quickstart
 from tests.experiments import pretended_run
 
 TABLE = quickstart.TABLE

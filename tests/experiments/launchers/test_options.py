@@ -1,18 +1,13 @@
 """How the flags choose a launcher."""
 
-import functools
 import types
 
 import pytest
 
 from configs import multi30k
-from experiments.launchers import event, local, options, ray, tpu_vm
-from experiments.launchers.event import Event
-from experiments.launchers.together import together
+from experiments.launchers import local, options, ray, tpu_vm
 
-FLAGS = dict.fromkeys(
-    ("base", "parallel", "resources", "ray_address", "slurm", "tpu", "seeds_together")
-)
+FLAGS = dict.fromkeys(("base", "parallel", "resources", "ray_address", "slurm", "tpu"))
 
 
 def _values(**flags):
@@ -52,53 +47,3 @@ def test_an_option_that_is_wrong_is_told_in_a_sentence(flags, sentence, monkeypa
     monkeypatch.setattr("experiments.launchers.slurm.check_installed", lambda: None)
     with pytest.raises(ValueError, match=sentence):
         options.chosen(_values(**flags))
-
-
-def test_seeds_of_a_row_are_given_to_one_process(tmp_path):
-    launched = []
-
-    def launch(directories, command, parallel):
-        launched.append((list(directories), command[-1], parallel))
-        for directory in directories:
-            yield Event(directory, "started", 0.0)
-            (directory.parent / "seed-1" / "record.json").write_text("{}")
-            yield Event(directory, "failed", 1.0, "no reason")
-
-    directories = [tmp_path / row / seed for seed in ("seed-0", "seed-1") for row in "ab"]
-    for directory in directories:
-        directory.mkdir(parents=True)
-    events = list(together(functools.partial(launch, parallel=2))(directories))
-    assert launched == [([tmp_path / "a" / "seed-0", tmp_path / "b" / "seed-0"], "--together", 2)]
-    of_a = [(event.directory.name, event.kind, event.reason) for event in events[:4]]
-    assert of_a == [
-        ("seed-0", "started", ""),
-        ("seed-1", "started", ""),
-        ("seed-0", "failed", "no reason"),
-        ("seed-1", "finished", ""),
-    ]
-
-
-def test_seeds_that_another_command_trains_are_left_alone(tmp_path):
-    directories = [tmp_path / "row" / seed for seed in ("seed-0", "seed-1")]
-    for directory in directories:
-        directory.mkdir(parents=True)
-        (directory / "running.json").write_text("{}")
-
-    def launch(directories, command):
-        yield event.ended(directories[0], 1.0, event.IS_TAKEN)
-
-    events = list(together(launch)(directories))
-    assert [(one.directory, one.kind, one.reason) for one in events] == [
-        (directory, "failed", event.TAKEN) for directory in directories
-    ]
-    for directory in directories:
-        assert [path.name for path in directory.iterdir()] == ["running.json"]
-
-
-def test_a_slice_takes_no_seeds_together(monkeypatch):
-    monkeypatch.setattr(tpu_vm, "check_installed", lambda: None)
-    values = _values(
-        launcher="tpu_vm", tpu="project=p,zone=z,type=v4-8,bucket=gs://b/d", seeds_together=True
-    )
-    with pytest.raises(ValueError, match="--seeds_together: a slice of tpu_vm"):
-        options.chosen(values)

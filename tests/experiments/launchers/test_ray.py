@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from configs import tiny
-from experiments import presence, quickstart, runs
 from experiments.launchers import ray
+from experiments.run import presence
+from experiments.sweep import runs
+from experiments.tables import quickstart
 from t2t_jax.locks import try_lock
 from tests.experiments.launchers import counting_run
 

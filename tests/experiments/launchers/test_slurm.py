@@ -12,8 +12,9 @@ import pytest
 import submitit
 
 from configs import tiny
-from experiments import quickstart, runs
 from experiments.launchers import slurm
+from experiments.sweep import runs
+from experiments.tables import quickstart
 from tests.experiments.launchers import counting_run, fake_slurm
 
 TABLE = quickstart.TABLE
@@ -94,24 +95,6 @@ def test_jobs_outlive_the_command_and_are_followed_by_the_next(tmp_path, state, 
         assert [event.kind for event in events] == ["started", "finished"]
     assert len(_calls(state, "sbatch")) == 1
     assert _steps(directory) == list(range(1, 41))
-
-
-def test_the_job_of_a_row_is_followed_by_its_other_seeds(tmp_path, state):
-    rows = TABLE.rows(CONFIG).select("base")
-    seeds = runs.prepare_runs(TABLE, rows, CONFIG, 2, tmp_path / "work")
-    command = (*counting_run.COMMAND, "--together")
-
-    def launched(directories):
-        return closing(slurm.launch(directories, options=OPTIONS, command=command))
-
-    with launched(seeds[:1]) as events:
-        assert next(events).kind == "started"
-    # The first seed may be finished meanwhile; then the second speaks for the row.
-    with launched(seeds[1:]) as events:
-        [event] = events
-    assert len(_calls(state, "sbatch")) == 1
-    assert event.directory == seeds[1]
-    assert not list((tmp_path / "work").rglob("slurm_job.json"))
 
 
 def test_a_cancelled_job_has_failed_and_is_submitted_anew(tmp_path, state, monkeypatch):

@@ -10,8 +10,10 @@ from contextlib import closing
 import pytest
 
 from configs import tiny
-from experiments import presence, quickstart, record, runs
 from experiments.launchers import gcloud, tpu_vm
+from experiments.run import presence, record
+from experiments.sweep import runs
+from experiments.tables import quickstart
 from t2t_jax.training.metrics_file import read_metrics
 from tests import slurm_tasks
 from tests.cli.configs import smallest_config

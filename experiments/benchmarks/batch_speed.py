@@ -1,0 +1,190 @@
+"""What batches cost: planning time and memory, padding, and the feed against the training step.
+
+    python -m experiments.benchmarks.batch_speed --pairs=4500000
+    python -m experiments.benchmarks.batch_speed --config=configs/tiny.py
+
+The first invents a corpus with lengths like WMT's (log-normal, mean 27, correlation 0.94 between
+the sides) and plans two epochs of it, bucketed and packed, in batches of 25,000 + 25,000 tokens.
+The second takes the corpus and the batches of a config, prepared beforehand, and sets the batches
+a second that the feed alone gives beside the steps a second of the training that uses them up.
+"""
+
+import json
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from absl import app, flags
+from ml_collections import config_flags
+
+from t2t_jax.cli.prepare import prepare
+from t2t_jax.data.batches.batches import Batches, BucketedBatches, PackedBatches
+from t2t_jax.data.batches.feed import feed
+from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
+from t2t_jax.devices import make_devices
+from t2t_jax.model.families import make_model
+from t2t_jax.runs.batches import train_batches
+from t2t_jax.runs.sections import Sections, read_sections
+from t2t_jax.runs.steps import train_step_of
+from t2t_jax.training.optimizer import make_optimizer
+from t2t_jax.training.step import make_train_state
+
+# The paper's batches, on eight devices.
+_TOKENS_PER_BATCH, _ROW_MULTIPLE = 25_000, 8
+# The longest sentence, and how far the lengths spread and the sides differ (of the logarithms).
+_LONGEST, _SPREAD, _DIFFERENCE = 256, 0.65, 0.2
+_FED_BATCHES = 500
+_STEPS_A_ROUND, _ROUNDS = 40, 5
+
+
+def wmt_like_split(num_pairs: int, seed: int = 0) -> PreparedSplit:
+    """A split of about so many pairs with lengths like WMT's; every token is the same one."""
+    generator = np.random.default_rng(seed)
+    log_source = generator.normal(3.05, _SPREAD, num_pairs)
+    log_target = log_source + generator.normal(0, _DIFFERENCE, num_pairs)
+    lengths = 1 + np.rint(np.exp(np.stack([log_source, log_target]))).astype(np.int64)
+    lengths = lengths[:, (lengths.min(axis=0) > 1) & (lengths.max(axis=0) <= _LONGEST)]
+    arrays = []
+    for side in lengths:
+        offsets = np.concatenate([[0], np.cumsum(side)])
+        arrays += [np.full(offsets[-1], 5, np.uint16), offsets]
+    return PreparedSplit(*arrays)
+
+
+def planning(make: Callable[[], Batches]) -> dict[str, Any]:
+    """What the batches cost that `make` makes: seconds, megabytes, padding."""
+    started = time.perf_counter()
+    batches = make()
+    constructed = time.perf_counter()
+    batches[0]
+    first = time.perf_counter()
+    num_batches = batches.batches_per_epoch
+    batches[num_batches]
+    second = time.perf_counter()
+    source_share, target_share = batches.non_padding_share_by_side
+    measured: dict[str, Any] = {
+        "shapes": len(batches.shapes),
+        "largest_shape": "{} x ({} + {})".format(*batches.shapes[-1]),
+        "batches_per_epoch": num_batches,
+        "non_padding_share": round(batches.non_padding_share, 4),
+        "non_padding_share_source": round(source_share, 4),
+        "non_padding_share_target": round(target_share, 4),
+        "seconds_to_construct": round(constructed - started, 2),
+        "seconds_to_plan_first_epoch": round(first - constructed, 2),
+        "seconds_to_plan_next_epoch": round(second - first, 2),
+    }
+    for name, start in (("first", 0), ("middle", num_batches // 2), ("last", num_batches - 20)):
+        measured[f"milliseconds_a_batch_{name}"] = round(1e3 * _seconds_a_batch(batches, start), 2)
+    measured["fed_batches_a_second"] = round(fed_batches_a_second(batches, lambda batch: batch))
+    del batches
+    return measured | _memory(make)
+
+
+def _seconds_a_batch(batches: Batches, start: int) -> float:
+    """Of 20 batches from `start` on, or from 0 if there are fewer."""
+    started = time.perf_counter()
+    for i in range(20):
+        batches[max(start, 0) + i]
+    return (time.perf_counter() - started) / 20
+
+
+def _memory(make: Callable[[], Batches]) -> dict[str, Any]:
+    """Megabytes that stay for one epoch's plan and for two, and that are needed meanwhile."""
+    tracemalloc.start()
+    batches = make()
+    batches[0]
+    one_epoch, peak = tracemalloc.get_traced_memory()
+    batches[batches.batches_per_epoch]
+    two_epochs, later_peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return {
+        "megabytes_of_plan": round(one_epoch / 1e6),
+        "megabytes_of_two_plans": round(two_epochs / 1e6),
+        "megabytes_at_peak": round(max(peak, later_peak) / 1e6),
+    }
+
+
+def fed_batches_a_second(batches: Batches, put: Callable) -> float:
+    """Batches a second from the feed to somebody who does nothing with them."""
+    fed = feed(batches, 0, _FED_BATCHES, put)
+    next(fed)
+    started = time.perf_counter()
+    num_fed = sum(1 for _ in fed)
+    return num_fed / (time.perf_counter() - started)
+
+
+def feed_against_step(sections: Sections, prepared: Prepared) -> dict[str, Any]:
+    """Batches a second of the feed alone, and steps a second of the training it feeds."""
+    devices = make_devices(sections.devices.data)
+    batches = train_batches(prepared, sections, devices)
+    model = make_model(sections.model)
+    optimizer = make_optimizer(sections.training, sections.model.d_model)
+    state = devices.compile_init(
+        lambda seed: make_train_state(model, optimizer, seed), sections.seed
+    )
+    step = devices.compile_train_step(train_step_of(sections, devices, model, optimizer), state)
+    for batch in _one_of_each_shape(batches):
+        state, _ = step(state, devices.put_batch(batch))
+    # They take turns: what else the machine does hits both alike. The fastest round counts.
+    fed, steps = [], []
+    for _ in range(_ROUNDS):
+        fed.append(fed_batches_a_second(batches, devices.put_batch))
+        jax.block_until_ready(state)
+        started = time.perf_counter()
+        for batch in feed(batches, 0, _STEPS_A_ROUND, devices.put_batch):
+            state, _ = step(state, batch)
+        jax.block_until_ready(state)
+        steps.append(_STEPS_A_ROUND / (time.perf_counter() - started))
+    return {
+        "shapes": len(batches.shapes),
+        "non_padding_share": round(batches.non_padding_share, 4),
+        "fed_batches_a_second": round(max(fed), 1),
+        "steps_a_second": round(max(steps), 2),
+        "feed_over_step": round(max(fed) / max(steps), 1),
+    }
+
+
+def _one_of_each_shape(batches: Batches) -> Iterator:
+    seen = set()
+    for i in range(batches.batches_per_epoch):
+        batch = batches[i]
+        shape = batch.source_ids.shape, batch.target_ids.shape
+        if shape not in seen:
+            seen.add(shape)
+            yield batch
+        if len(seen) == len(batches.shapes):
+            return
+
+
+def main(_: list[str]) -> None:
+    """Measures and prints one JSON object."""
+    if flags.FLAGS.config is not None:
+        sections = read_sections(flags.FLAGS.config)
+        measured = feed_against_step(sections, prepare(flags.FLAGS.config))
+        print(json.dumps(measured, indent=2))
+        return
+    split = wmt_like_split(flags.FLAGS.pairs)
+    options: dict[str, Any] = {
+        "source_tokens_per_batch": _TOKENS_PER_BATCH,
+        "target_tokens_per_batch": _TOKENS_PER_BATCH,
+        "row_multiple": _ROW_MULTIPLE,
+        "seed": 0,
+    }
+    num_buckets, packed_length = flags.FLAGS.num_buckets, flags.FLAGS.packed_length
+    measured = {
+        "pairs": split.num_pairs,
+        "bucketed": planning(lambda: BucketedBatches(split, num_buckets=num_buckets, **options)),
+        "packed": planning(lambda: PackedBatches(split, packed_length=packed_length, **options)),
+    }
+    print(json.dumps(measured, indent=2))
+
+
+if __name__ == "__main__":
+    config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
+    flags.DEFINE_integer("pairs", 4_500_000, "of the invented corpus", lower_bound=1_000)
+    flags.DEFINE_integer("num_buckets", 8, "of the invented corpus's batches", lower_bound=1)
+    flags.DEFINE_integer("packed_length", _LONGEST, "of a packed target row", lower_bound=_LONGEST)
+    app.run(main)

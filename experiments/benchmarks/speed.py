@@ -1,0 +1,97 @@
+"""How fast a config trains here: time to the first step, target tokens a second, peak memory.
+
+    python -m experiments.benchmarks.speed --config=configs/tiny.py
+    python -m experiments.benchmarks.speed --config=configs/multi30k.py --windows=6 \
+      --config.data.directory=DIR
+
+Takes the flags of `t2t-jax train`, except --workdir, and trains with the real feed until so many
+log windows are full; the rate is the median of the last three. The corpus is prepared beforehand.
+"""
+
+import json
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from experiments.launchers.process import FASTER_ALLOCATION
+from t2t_jax.training.loop import FIRST_STEP
+from t2t_jax.training.metrics_file import read_metrics
+
+_WINDOWS = 6
+_RATED_WINDOWS = 3
+
+
+def measure(arguments: list[str], workdir: Path, num_windows: int) -> dict[str, float]:
+    """Trains in `workdir` as `t2t-jax train` would, until `num_windows` log entries are written.
+
+    Gives seconds to the first step, target tokens a second and peak memory in MiB.
+
+    Raises:
+      ValueError: the training ended before that; its last words are repeated.
+    """
+    command = [sys.executable, "-m", "t2t_jax.cli.main"]
+    subprocess.run([*command, "prepare", *arguments], check=True)
+    started = time.monotonic()
+    first_step = last_line = None
+    with subprocess.Popen(
+        [*command, "train", *arguments, f"--workdir={workdir}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**FASTER_ALLOCATION, **os.environ},
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            last_line = line.strip()
+            if FIRST_STEP in line:
+                first_step = time.monotonic() - started
+            if len(_rates(workdir)) >= num_windows:
+                process.send_signal(signal.SIGINT)
+                break
+        process.stderr.read()  # until it has saved and ended
+    rates = _rates(workdir)
+    if first_step is None or len(rates) < num_windows:
+        raise ValueError(f"training ended after {len(rates)} log windows: {last_line}")
+    return {
+        "seconds_to_first_step": first_step,
+        "target_tokens_per_second": statistics.median(rates[-_RATED_WINDOWS:]),
+        # Linux counts it in KiB.
+        "peak_memory_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
+    }
+
+
+def _rates(workdir: Path) -> list[float]:
+    entries = read_metrics(workdir / "metrics.jsonl")
+    return [entry["target_tokens_per_second"] for entry in entries if entry["split"] == "train"]
+
+
+def main() -> None:
+    """Reads the flags and measures."""
+    arguments = sys.argv[1:]
+    if not arguments or {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return
+    num_windows = _WINDOWS
+    for argument in [one for one in arguments if one.startswith("--windows=")]:
+        arguments.remove(argument)
+        value = argument.partition("=")[2]
+        if not value.isdigit() or int(value) < _RATED_WINDOWS:
+            sys.exit(f"speed: --windows={value} must be a number from {_RATED_WINDOWS} on")
+        num_windows = int(value)
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            measured = measure(arguments, Path(directory) / "run", num_windows)
+        except ValueError as error:
+            sys.exit(f"speed: {error}")
+        except subprocess.CalledProcessError as error:
+            sys.exit(error.returncode)  # it has said why
+    print(json.dumps(measured, indent=2))
+
+
+if __name__ == "__main__":
+    main()

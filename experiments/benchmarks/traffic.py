@@ -1,0 +1,153 @@
+"""What crosses devices in one training step, read from the compiled program.
+
+    python -m experiments.benchmarks.traffic --config=configs/tiny.py --num_devices=8
+
+A step that is cut over data alone must sum the gradients: one all-reduce of as many bytes as the
+parameters have. Cut over fsdp, it puts the parameters together (all-gather) and sums and cuts the
+gradients (reduce-scatter, or an all-reduce where the compiler has no such thing); data then sums
+the cut gradients. Beyond that only the few sums that make the metrics.
+"""
+
+import math
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from absl import app, flags
+from jaxtyping import PyTree
+from ml_collections import ConfigDict, config_flags
+
+from t2t_jax.cli.command import parse_flags
+from t2t_jax.data.batches.batches import Batch
+from t2t_jax.devices import Devices, make_devices
+from t2t_jax.model.families import make_model
+from t2t_jax.runs.sections import Sections, read_sections
+from t2t_jax.runs.steps import train_step_of
+from t2t_jax.training.optimizer import make_optimizer
+from t2t_jax.training.step import make_train_state
+
+KINDS: tuple[str, ...] = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "collective-permute",
+)
+_COLLECTIVE = re.compile(rf"= (.*?) ({'|'.join(KINDS)})(-start)?\(.*")
+_ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
+_CHANNEL = re.compile(r"channel_id=(\d+)")
+_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{")
+_GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]+)\}|\[\d+,(\d+)\])")
+_MIB = 2**20
+
+
+class CompiledStep(NamedTuple):
+    """A training step, compiled and not run."""
+
+    text: str  # the program, as the compiler writes it
+    memory: Any  # the compiler's account of it
+    param_bytes: int
+
+
+def traffic(program: str) -> dict[str, int]:
+    """Bytes of the whole arrays that each kind of collective works on; loops count once.
+
+    An all-gather counts what it gives, a reduce-scatter what it takes, each on one device. The
+    TPU's compiler writes a reduce-scatter as a computation of that name with an all-reduce in it,
+    and a gather that goes on beside other work once for each piece of that work.
+    """
+    total = dict.fromkeys(KINDS, 0)
+    computation = ""
+    gathers = set()
+    for line in program.splitlines():
+        if (begun := _COMPUTATION.match(line)) is not None:
+            computation = begun[1]
+        if (found := _COLLECTIVE.search(line)) is None:
+            continue
+        shapes, kind, is_start = found.groups()
+        sizes = [
+            math.prod(map(int, filter(None, dims.split(",")))) * max(int(bits or 8) // 8, 1)
+            for bits, dims in _ARRAY.findall(shapes)
+        ]
+        if is_start and kind == "all-gather":
+            sizes = sizes[len(sizes) // 2 :]  # what goes in comes first
+        channel = _CHANNEL.search(line)
+        if kind == "all-gather" and channel is not None:
+            if channel[1] in gathers:
+                continue
+            gathers.add(channel[1])
+        num_bytes = sum(sizes)
+        if computation.startswith("all-reduce-scatter"):
+            total["reduce-scatter"] += num_bytes
+            continue
+        if kind == "reduce-scatter":
+            num_bytes *= _group_size(line)
+        total[kind] += num_bytes
+    return total
+
+
+def compile_step(sections: Sections, devices: Devices, rows: int, length: int) -> CompiledStep:
+    """Compiles the real step of a config for a batch of `rows` x `length` tokens on each side."""
+    model = make_model(sections.model)
+    optimizer = make_optimizer(sections.training, sections.model.d_model)
+    state = jax.eval_shape(lambda: make_train_state(model, optimizer, 0))
+    microbatches = max(sections.training.microbatches, 1)
+    step = train_step_of(sections, devices, model, optimizer, microbatches)
+    ids = np.zeros((rows, length), np.int32)
+    compiled = devices.lower_train_step(step, state, Batch(ids, ids)).compile()
+    return CompiledStep(compiled.as_text(), compiled.memory_analysis(), _num_bytes(state.params))
+
+
+def _group_size(line: str) -> int:
+    found = _GROUPS.search(line)
+    if found is None:
+        raise ValueError(f"a collective without groups of devices: {line.strip()}")
+    listed, size = found.groups()
+    return int(size) if size else listed.count(",") + 1
+
+
+def _num_bytes(tree: PyTree) -> int:
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def table(config: ConfigDict, num_devices: int, rows: int, length: int) -> str:
+    """MiB of each kind of collective, for data alone and for data and fsdp."""
+    lines = [f"{'data x fsdp x tensor':<22}" + "".join(f"{kind:>20}" for kind in KINDS)]
+    layouts: list[Mapping[str, Any]] = [
+        {"data": num_devices},
+        {"data": 1, "fsdp": num_devices},
+        {"data": num_devices // 2, "fsdp": 2},
+        {"data": num_devices // 2, "tensor": 2},
+    ]
+    sections = read_sections(config)
+    num_bytes = 0
+    for layout in layouts:
+        step = compile_step(sections, make_devices(**layout), rows, length)
+        num_bytes = step.param_bytes
+        name = " x ".join(str(layout.get(axis, 1)) for axis in ("data", "fsdp", "tensor"))
+        moved = traffic(step.text)
+        lines.append(f"{name:<22}" + "".join(f"{moved[kind] / _MIB:>20.3f}" for kind in KINDS))
+    return "\n".join([f"parameters: {num_bytes / _MIB:.3f} MiB; moved in a step, MiB:", *lines])
+
+
+def main(_: list[str]) -> None:
+    """Runs the command."""
+    values = flags.FLAGS
+    num_devices = values.num_devices
+    if num_devices < 2 or num_devices % 2:
+        sys.exit(f"traffic: --num_devices={num_devices} must be even: fsdp halves them")
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", num_devices)
+    print(table(values.config, values.num_devices, values.rows, values.length))
+
+
+if __name__ == "__main__":
+    config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
+    flags.DEFINE_integer("num_devices", 8, "devices that JAX makes of this machine's CPU")
+    flags.DEFINE_integer("rows", 64, "rows of a batch")
+    flags.DEFINE_integer("length", 32, "tokens of a row, on each side")
+    flags.mark_flag_as_required("config")
+    app.run(main, flags_parser=lambda argv: parse_flags("experiments.benchmarks.traffic", argv))

@@ -1,0 +1,105 @@
+"""How far a gradient reaches: from the last state of the encoder back to each word before it.
+
+    python -m experiments.inspect.gradient_reach W/recurrent/*/seed-0
+
+For every trained run the norm of d (v . h_n) / d x_(n-k) at distances k, over that at distance 0;
+h_n is the encoder's state at the last of n words, x_i an embedding, v any direction. Mean over
+sentences of different words. What a model learns of a word it learns by this gradient: recurrence
+multiplies it by a matrix at every word in between, attention reaches every word in one step.
+"""
+
+import functools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import app
+from flax import linen as nn
+from jaxtyping import Float, PyTree
+
+from t2t_jax.cli.command import parse_flags
+from t2t_jax.runs import workdir as run_directory
+
+_LENGTH, _SENTENCES = 65, 32
+_DISTANCES = (0, 1, 2, 4, 8, 16, 32, 64)
+_FIRST_PIECE = 4  # below are padding, start, end and the unknown
+
+
+def gradient_norms(
+    model: nn.Module,
+    params: PyTree,
+    vocabulary_size: int,
+    *,
+    length: int = _LENGTH,
+    num_sentences: int = _SENTENCES,
+    seed: int = 0,
+) -> Float[np.ndarray, " length"]:
+    """Norm of the gradient at each distance from the last word, mean over sentences.
+
+    Raises:
+      ValueError: the vocabulary has too few pieces for sentences of different ones.
+    """
+    if vocabulary_size - _FIRST_PIECE < length:
+        raise ValueError(f"{length} different words need more than {vocabulary_size} pieces")
+    name = "source_embedding" if "source_embedding" in params else "embedding"
+
+    @jax.jit
+    def norms(ids, direction):
+        def last_state(table):
+            changed = {**params, name: {**params[name], "table": table}}
+            memory: Any = model.apply(
+                {"params": changed}, ids[None], deterministic=True, method="encode"
+            )
+            states = getattr(memory, "states", memory)  # of a recurrent encoder, or all there is
+            return states[0, -1].astype(jnp.float32) @ direction
+
+        # Each word comes once, so that the gradient of its row is that of its place.
+        grads = jax.grad(last_state)(params[name]["table"])
+        return jnp.linalg.norm(grads[ids], axis=-1)[::-1]
+
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(num_sentences):
+        ids = _FIRST_PIECE + rng.permutation(vocabulary_size - _FIRST_PIECE)[:length]
+        direction = rng.normal(size=params[name]["table"].shape[1])
+        direction /= np.linalg.norm(direction)
+        found.append(norms(ids.astype(np.int32), direction.astype(np.float32)))
+    return np.mean(found, axis=0)
+
+
+def table(directories: Sequence[Path]) -> str:
+    """A line for every run: its gradient at some distances, over that at distance 0.
+
+    Raises:
+      ValueError: a directory holds no trained run, or a model without an encoder.
+    """
+    names = [f"{path.parent.name}/{path.name}" for path in directories]
+    width = max(map(len, names))
+    lines = [f"{'distance':<{width}}" + "".join(f"{distance:>10}" for distance in _DISTANCES)]
+    for name, directory in zip(names, directories, strict=True):
+        trained = run_directory.load_trained(directory, run_directory.read_config(directory))
+        if not hasattr(trained.model, "encode"):
+            family = trained.sections.model.family
+            raise ValueError(f"{directory} holds a model without an encoder, {family}")
+        norms = gradient_norms(trained.model, trained.params, trained.vocabulary.size)
+        shares = norms[list(_DISTANCES)] / norms[0]
+        lines.append(f"{name:<{width}}" + "".join(f"{share:>10.2g}" for share in shares))
+    return "\n".join(lines)
+
+
+def main(argv: list[str]) -> None:
+    """Runs the command."""
+    if len(argv) < 2:
+        sys.exit("gradient_reach: name at least one directory of a trained run; see --help")
+    try:
+        print(table([Path(argument) for argument in argv[1:]]))
+    except (OSError, ValueError) as error:
+        sys.exit(f"gradient_reach: {error}")
+
+
+if __name__ == "__main__":
+    app.run(main, flags_parser=functools.partial(parse_flags, "gradient_reach"))

@@ -1,0 +1,151 @@
+"""Heads taken away after training: how many does a model need that learned with all of them?
+
+    python -m experiments.inspect.pruning W/heads/base/seed-0
+    python -m experiments.inspect.pruning W/heads/base/seed-0 --shares=0.5,0.9 --split=dev
+
+Heads go in the order of their importance, the least important first: the mean over dev batches of
+|dL / d xi_h|, xi_h a factor on the head's output (Michel et al. 2019). Since that output enters the
+layer by the head's rows of the output kernel W_h, it is |<dL / dW_h, W_h>|. As Michel et al. do,
+importances are divided by their norm over each attention. To take a head away is to make W_h zero.
+"""
+
+import functools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags
+from flax.traverse_util import flatten_dict
+from jaxtyping import Array, Float, PyTree
+
+from t2t_jax.cli.command import parse_flags
+from t2t_jax.cli.prepare import prepare
+from t2t_jax.cli.score import check_same_corpus
+from t2t_jax.cli.translate import translate_with
+from t2t_jax.data.corpora.corpus import read_pairs
+from t2t_jax.evaluation.bleu import bleu
+from t2t_jax.runs import workdir as run_directory
+from t2t_jax.runs.batches import evaluation_batches
+from t2t_jax.runs.pretrained import given_vocabulary
+from t2t_jax.runs.steps import make_evaluate
+from t2t_jax.training.loss import LossFn, make_loss_fn, perplexity
+
+_BATCHES = 20
+
+_Keys = tuple[str, ...]
+
+
+class Head(NamedTuple):
+    """One head of one attention."""
+
+    path: _Keys  # of the attention's parameters
+    number: int
+    importance: float
+
+
+def importances(loss_fn: LossFn, params: PyTree, batches: Sequence[Any]) -> list[Head]:
+    """Every head of the model, the least important first."""
+
+    @jax.jit
+    def of_batch(params, batch):
+        grads = jax.grad(lambda params: loss_fn(params, batch, None)[0])(params)
+        return [
+            jnp.abs(jnp.einsum("HVD,HVD->H", grad, kernel))
+            for grad, kernel in zip(
+                *(_kernels(tree).values() for tree in (grads, params)), strict=True
+            )
+        ]
+
+    of_batches = [jax.device_get(of_batch(params, batch)) for batch in batches]
+    heads = []
+    for path, each in zip(_kernels(params), zip(*of_batches, strict=True), strict=True):
+        mean = np.mean(each, axis=0)
+        mean = mean / max(np.linalg.norm(mean), np.finfo(np.float32).tiny)
+        heads += [Head(path, number, float(value)) for number, value in enumerate(mean)]
+    return sorted(heads, key=lambda head: head.importance)
+
+
+def without(params: PyTree, heads: Sequence[Head]) -> PyTree:
+    """The parameters, the output of these heads made zero."""
+    pruned: Any = jax.tree.map(np.array, params)
+    for head in heads:
+        attention: Any = functools.reduce(lambda tree, key: tree[key], head.path, pruned)
+        attention["output"]["kernel"][head.number] = 0
+    return pruned
+
+
+def _kernels(params: PyTree) -> dict[_Keys, Float[Array, "H V D"]]:
+    """The output kernel of every attention, by the path of the attention."""
+    leaves: Any = flatten_dict(params)
+    output = ("output", "kernel")
+    return {
+        path[:-2]: leaves[path]
+        for path in sorted(leaves)  # as JAX does: the order is the same within a compiled function
+        if path[-2:] == output and (*path[:-2], "query", "kernel") in leaves
+    }
+
+
+def table(directory: Path, shares: Sequence[float], split: str) -> str:
+    """Perplexity and BLEU of a trained run without so large shares of its heads.
+
+    Raises:
+      ValueError: the directory holds no trained Transformer, a share is no share, or the corpus
+        does not give the vocabulary that the model was trained with.
+    """
+    for share in shares:
+        if not 0 <= share <= 1:
+            raise ValueError(f"--shares: {share} must lie between 0 and 1")
+    config = run_directory.read_config(directory)
+    trained = run_directory.load_trained(directory, config)
+    if not _kernels(trained.params):
+        raise ValueError(f"{directory} holds a {trained.sections.model.family} model without heads")
+    prepared = prepare(config, given_vocabulary(directory / "vocabulary.model"))
+    check_same_corpus(directory, trained, prepared)
+    if split not in prepared.splits:
+        raise ValueError(f"--split={split} is none of {', '.join(prepared.splits)}")
+    batches = evaluation_batches(prepared, "dev", trained.sections, trained.devices)
+    # Evenly spaced: the shortest sentences come first.
+    count = min(_BATCHES, batches.batches_per_epoch)
+    places = [i * batches.batches_per_epoch // count for i in range(count)]
+    heads = importances(
+        make_loss_fn(trained.model, 0.0), trained.params, [batches[i] for i in places]
+    )
+    evaluate = make_evaluate(trained.sections, trained.devices, trained.model, prepared, split)
+    sources, references = map(list, zip(*read_pairs(trained.sections.data, split), strict=True))
+    lines = [f"{'share':>6} {'heads':>6} {'PPL':>8} {'BLEU':>6}   of {split}, {len(heads)} heads"]
+    for share in shares:
+        number = round(share * len(heads))
+        params = trained.devices.put(without(trained.params, heads[:number]))
+        best = translate_with(trained._replace(params=params), sources)
+        score = bleu(
+            [each[0].text for each in best],
+            references,
+            tokenizer=trained.sections.evaluation.bleu_tokenizer,
+            lowercase=trained.sections.evaluation.bleu_lowercase,
+        ).score
+        lines.append(
+            f"{share:>6.0%} {number:>6} {perplexity(evaluate(params)):>8.3f} {score:>6.1f}"
+        )
+    return "\n".join(lines)
+
+
+def main(argv: list[str]) -> None:
+    """Runs the command."""
+    if len(argv) != 2:
+        sys.exit("pruning: one argument is needed, the directory of a trained run; see --help")
+    values = flags.FLAGS
+    try:
+        shares = [float(share) for share in values.shares]
+        print(table(Path(argv[1]), shares, values.split))
+    except (OSError, ValueError) as error:
+        sys.exit(f"pruning: {error}")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_list("shares", ["0", "0.1", "0.2", "0.4", "0.6", "0.8"], "of all heads")
+    flags.DEFINE_string("split", "test", "on which the rest is scored")
+    app.run(main, flags_parser=functools.partial(parse_flags, "pruning"))

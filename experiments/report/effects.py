@@ -1,0 +1,107 @@
+"""How far the rows of a table are from its base row, and whether that is more than noise.
+
+Where both have two seeds or more, Welch's test over seeds; else, of BLEU, a paired bootstrap over
+the sentences that both translated. The p values of a measure are corrected over all rows (Holm).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.report.measures import ACCURACY, PERPLEXITY, Measure, mean, values_of
+from experiments.run.leaves import Leaf, records_of
+from t2t_jax.evaluation.bleu import bleu_of
+from t2t_jax.evaluation.significance import Comparison, holm, paired_bootstrap, welch_t_test
+from t2t_jax.json_files import read_json
+
+SIGNIFICANT = 0.05
+WELCH, BOOTSTRAP = "Welch", "bootstrap"
+
+
+class Effect(NamedTuple):
+    """A row against the base row, in one measure."""
+
+    # Of the means, in the unit of the table; by a bootstrap, of two runs of one seed.
+    difference: float
+    test: str = ""  # WELCH | BOOTSTRAP | "" for none
+    # Of the logarithms where the measure says so.
+    comparison: Comparison | None = None
+    corrected_p: float | None = None  # over the rows of the table
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the difference is taken as real."""
+        return self.corrected_p is not None and self.corrected_p < SIGNIFICANT
+
+
+def effects(measure: Measure, rows: Mapping[str, Sequence[Leaf]]) -> dict[str, Effect]:
+    """The effect of each row that was measured, by name; none without a base row."""
+    base = rows.get("base", ())
+    found = {}
+    for name, leaves in rows.items():
+        if name != "base" and (effect := _effect(measure, leaves, base)) is not None:
+            found[name] = effect
+    p_values = [effect.comparison and effect.comparison.p_value for effect in found.values()]
+    return {
+        name: effect._replace(corrected_p=p_value)
+        for (name, effect), p_value in zip(found.items(), holm(p_values), strict=True)
+    }
+
+
+def _effect(measure: Measure, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> Effect | None:
+    here, there = values_of(measure, leaves), values_of(measure, base)
+    this_mean, base_mean = mean(here), mean(there)
+    if this_mean is None or base_mean is None:
+        return None
+    if len({_kind(measure, values) for values in records_of([*leaves, *base])}) > 1:
+        return None  # the note below the table says why
+    difference = this_mean.mean - base_mean.mean
+    compared, with_base = ([measure.compared(value) for value in side] for side in (here, there))
+    if (comparison := welch_t_test(compared, with_base)) is not None:
+        return Effect(difference, WELCH, comparison)
+    has_one_seed = min(len(here), len(there)) == 1
+    if measure.is_bleu and has_one_seed:
+        if (comparison := _bootstrap(measure.split, leaves, base)) is not None:
+            return Effect(comparison.difference, BOOTSTRAP, comparison)
+    return Effect(difference)
+
+
+def _kind(measure: Measure, values: dict[str, Any]) -> Any:
+    """What must be the same for two numbers to be compared."""
+    direction = values.get("direction")
+    if measure in (PERPLEXITY, ACCURACY):
+        return direction, values.get("vocabulary_fingerprint")
+    if not measure.is_bleu:
+        return direction
+    return direction, values.get("scores", {}).get(measure.split, {}).get("bleu_signature")
+
+
+def _bootstrap(split: str, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> Comparison | None:
+    """Of the first seed that both have left the counts of their sentences for."""
+    of_base = {leaf.run.seed: leaf for leaf in base}
+    for leaf in leaves:
+        if leaf.run.seed not in of_base:
+            continue
+        this, other = (_sentences(each, split) for each in (leaf, of_base[leaf.run.seed]))
+        if this and other and _same_sentences(this, other):
+            counts, of_other = (np.array(each["statistics"], np.int64) for each in (this, other))
+            return paired_bootstrap(counts, of_other, bleu_of)
+    return None
+
+
+def _sentences(leaf: Leaf, split: str) -> dict[str, Any] | None:
+    """What `t2t-jax score` left of every sentence, if it is of the translations on record."""
+    path = leaf.directory / "scores" / f"{split}.sentences.json"
+    if leaf.record is None or not path.exists():
+        return None
+    sentences = read_json(path)
+    bleu = leaf.record.get("scores", {}).get(split, {}).get("bleu")
+    # Somebody may have scored the run again, with another beam.
+    of_sentences = bleu_of(np.array(sentences["statistics"], np.int64).sum(0))
+    return sentences if bleu is not None and math.isclose(of_sentences, bleu) else None
+
+
+def _same_sentences(this: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(this[key] == other[key] for key in ("bleu_signature", "source_words"))

@@ -1,0 +1,217 @@
+"""What is worth keeping of a sweep, and whether another one agrees with it.
+
+    python -m experiments.report.evidence keep W experiments/results/table3_tiny
+    python -m experiments.report.evidence compare W experiments/results/table3_tiny
+
+`keep` copies records, configs and learning curves, without checkpoints, logs and translations, and
+writes the report beside them; of a run that failed, why. Where a row has one seed alone, and is
+compared sentence by sentence, it copies what BLEU counts of each. `compare` says of every row and
+measure whether the mean of W lies within the 95 % interval of the mean that was kept. Of three
+other seeds a tenth does not, by chance alone: exit code 1 means that a difference is significant,
+or that a run that was kept has not come out in W.
+"""
+
+import functools
+import itertools
+import math
+import os
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from absl import app
+
+from experiments.report import report
+from experiments.report.effects import SIGNIFICANT
+from experiments.report.measures import MEASURES, Mean, Measure, mean, values_of
+from experiments.run import record
+from experiments.run.leaves import Leaf, one_of_each, read_leaves
+from t2t_jax.cli.command import parse_flags
+from t2t_jax.evaluation.significance import holm, welch_t_test
+
+_KEPT = (record.RUN_FILE, record.RECORD_FILE, record.FAILURE_FILE, "metrics.jsonl")
+
+
+# What is said of a mean that does not differ.
+_PLACES = {True: "within", False: "outside", None: "no interval"}
+
+
+class Agreement(NamedTuple):
+    """One number of one row, as it was kept and as it is now."""
+
+    row: str
+    measure: Measure
+    kept: Mean
+    now: Mean
+    is_inside: bool | None  # whether the mean now lies within the interval kept, if there is one
+    corrected_p: float | None  # Welch's test of the seeds kept against those now, by Holm
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two are taken as really different."""
+        return self.corrected_p is not None and self.corrected_p < SIGNIFICANT
+
+
+def keep(workdir: Path, destination: Path) -> list[Path]:
+    """Copies what the runs below `workdir` left, and reports on it; the directories written.
+
+    Raises:
+      ValueError: there are none, or `destination` holds something else.
+    """
+    leaves = read_leaves(workdir)
+    finished = [leaf.directory for leaf in leaves if leaf.record is not None]
+    if not finished:
+        raise ValueError(f"there are no finished runs below {workdir}")
+    if destination.exists() and any(destination.iterdir()):
+        raise ValueError(f"{destination} is not empty: remove it, or choose another")
+    # A row of one seed is compared sentence by sentence, which takes most of the room.
+    bootstraps = 1 in Counter(directory.parent for directory in finished).values()
+    written = []
+    for directory in (leaf.directory for leaf in leaves):
+        target = destination / directory.relative_to(workdir)
+        target.mkdir(parents=True)
+        sentences = sorted((directory / "scores").glob("*.sentences.json"))
+        for path in (*(directory / name for name in _KEPT), *(sentences if bootstraps else ())):
+            if path.exists():
+                copy = target / path.relative_to(directory)
+                copy.parent.mkdir(exist_ok=True)
+                shutil.copyfile(path, copy)
+        written.append(target)
+    report.write_report(destination)
+    return written
+
+
+def compare(workdir: Path, kept: Path) -> list[Agreement]:
+    """Every number of the rows that both have, by table, row and measure.
+
+    Raises:
+      ValueError: they have no row in common, or the configs or data of a row differ.
+    """
+    before, now = _by_row(kept), _by_row(workdir)
+    pairs = []
+    for place in (place for place in now if place in before):
+        for leaf in (*before[place], *now[place]):
+            _check_same_row(leaf, before[place][0])
+        for measure in MEASURES:
+            sides = [values_of(measure, one_of_each(side[place])) for side in (before, now)]
+            if all(sides):
+                pairs.append((place[1], measure, *sides))
+    if not pairs:
+        raise ValueError(f"{workdir} and {kept} have no finished row in common")
+    tests = [_p_value(measure, then, now) for _, measure, then, now in pairs]
+    found = []
+    for (row, measure, then, now), p_value in zip(pairs, holm(tests), strict=True):
+        before_mean: Any = mean(then)
+        now_mean: Any = mean(now)
+        width = before_mean.half_width
+        distance = abs(now_mean.mean - before_mean.mean)
+        is_inside = None if width is None else distance <= max(width, _unseen(measure))
+        found.append(Agreement(row, measure, before_mean, now_mean, is_inside, p_value))
+    return found
+
+
+def _unseen(measure: Measure) -> float:
+    """Half a unit of the last digit that is shown, which is no difference."""
+    return 0.5 * 10**-measure.digits
+
+
+def _p_value(measure: Measure, then: list[float], now: list[float]) -> float | None:
+    """Of Welch's test; 0 where there is none since the seeds of each side agree, but not the sides.
+
+    So it is where one side alone is no finite number.
+    """
+    compared = [[measure.compared(value) for value in side] for side in (now, then)]
+    if (test := welch_t_test(compared[0], compared[1])) is not None:
+        return test.p_value
+    are_finite = [all(map(math.isfinite, side)) for side in compared]
+    if are_finite == [False, False] or (all(are_finite) and min(len(then), len(now)) == 1):
+        return None
+    return 0.0 if not all(are_finite) or abs(then[0] - now[0]) > _unseen(measure) else None
+
+
+def not_compared(workdir: Path, kept: Path) -> tuple[list[str], list[str]]:
+    """What was kept and is not in W, as TABLE/ROW/seed-N: that failed or goes on; not asked for."""
+    leaves = read_leaves(workdir)
+    done = {leaf.run.directory for leaf in leaves if leaf.record is not None}
+    begun = {leaf.run.directory for leaf in leaves}
+    wanted = (leaf.run.directory for leaf in read_leaves(kept) if leaf.record is not None)
+    missing = [directory for directory in wanted if directory not in done]
+    unfinished = [str(directory) for directory in missing if directory in begun]
+    return unfinished, [str(directory) for directory in missing if directory not in begun]
+
+
+def _by_row(workdir: Path) -> dict[tuple[str, str], list[Leaf]]:
+    """The finished runs by table and row."""
+    found: dict[tuple[str, str], list[Leaf]] = {}
+    for leaf in read_leaves(workdir):
+        if leaf.record is not None:
+            found.setdefault((leaf.run.table, leaf.run.row), []).append(leaf)
+    return found
+
+
+def _check_same_row(one: Leaf, other: Leaf) -> None:
+    here, there = (record.settings(leaf.run.config) for leaf in (one, other))
+    # A key that one of them lacks is of another version, and a directory of another machine.
+    differences = [
+        f"{key} {value!r} there, {here[key]!r} here"
+        for key, value in there.items()
+        if key in here and here[key] != value and key != "data.directory"
+    ]
+    if differences:
+        raise ValueError(f"row {one.run.row} has another config: {'; '.join(differences)}")
+    this, that = ((leaf.record or {}).get("data_fingerprint") for leaf in (one, other))
+    if this != that:
+        raise ValueError(f"row {one.run.row} is of other data: {that} there, {this} here")
+
+
+def agreement_text(found: list[Agreement]) -> str:
+    """A line for each number, and a sentence at the end."""
+
+    def text(mean: Mean, digits: int) -> str:
+        width = "" if mean.half_width is None else f" ± {mean.half_width:.{digits}f}"
+        return f"{mean.mean:.{digits}f}{width}"
+
+    lines = [f"{'row':<16} {'':<12} {'kept':>16} {'now':>16}"]
+    for each in found:
+        kept, now = (text(mean, each.measure.digits) for mean in (each.kept, each.now))
+        verdict = "DIFFERS" if each.differs else _PLACES[each.is_inside]
+        lines.append(f"{each.row:<16} {each.measure.title:<12} {kept:>16} {now:>16}  {verdict}")
+    places = [each.is_inside for each in found]
+    num_intervals = len(found) - places.count(None)
+    summary = (
+        f"{places.count(True)} of {num_intervals} means lie within the intervals kept; "
+        f"{sum(each.differs for each in found)} differ at the 5 % level (Welch over seeds, "
+        "corrected by Holm)"
+    )
+    if None in places:
+        summary += f"; {places.count(None)}, of one seed or of no finite numbers, have none"
+    return "\n".join([*lines, "", summary])
+
+
+def main(argv: list[str]) -> None:
+    """Runs the command."""
+    if len(argv) != 4 or argv[1] not in ("keep", "compare"):
+        sys.exit("evidence: keep W DIRECTORY, or compare W DIRECTORY; see --help")
+    _, verb, *directories = argv
+    workdir, kept = map(Path, directories)
+    try:
+        if verb == "keep":
+            print(f"kept {len(keep(workdir, kept))} runs in {kept}")
+            return
+        found = compare(workdir, kept)
+        unfinished, not_asked_for = not_compared(workdir, kept)
+    except (OSError, ValueError) as error:
+        sys.exit(f"evidence: {error}")
+    print(agreement_text(found))
+    for what, names in (("not finished", unfinished), ("not asked for", not_asked_for)):
+        if names:
+            print(f"{what} in {workdir}:")
+            for row, of_row in itertools.groupby(names, os.path.dirname):
+                print(f"  {row}: {', '.join(map(os.path.basename, of_row))}")
+    sys.exit(1 if unfinished or any(each.differs for each in found) else 0)
+
+
+if __name__ == "__main__":
+    app.run(main, flags_parser=functools.partial(parse_flags, "evidence"))

@@ -1,0 +1,135 @@
+"""A forest plot: how far each row is from the base row, with 95 % intervals.
+
+BLEU is on the left, the logarithm of perplexity on the right, in nats per token; between them BLEU
+of sentences longer than any of training, where there is one.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from experiments.report.figures import style
+from experiments.report.figures.forest import Forest, Panel, Point, limits_of
+from experiments.report.measures import Measure
+
+_COLOUR = "#0072B2"
+_INCHES_PER_ROW = 0.27
+_INTERVAL_LOOK: dict[str, Any] = {"color": _COLOUR, "linewidth": 1.4, "solid_capstyle": "butt"}
+_PAPER_LOOK: dict[str, Any] = {
+    "linestyle": "",
+    "marker": "x",
+    "markersize": 5.5,
+    "markeredgecolor": "black",
+    "zorder": 4,
+}
+
+
+def draw(drawn: Sequence[Panel]) -> Figure:
+    """The panels below one another, rows in the order of the table."""
+    heights = [_INCHES_PER_ROW * len(panel.rows) + 1.4 for panel in drawn]
+    figure, axes = style.stacked(heights, max(len(panel.forests) for panel in drawn))
+    for panel, row_of_axes in zip(drawn, axes, strict=True):
+        for index, axis in enumerate(row_of_axes):
+            if index >= len(panel.forests):
+                axis.set_visible(False)
+                continue
+            _draw(panel.forests[index], [name for name, _ in panel.rows], axis)
+            _separate(panel.rows, axis)
+            if index > 0:
+                axis.tick_params(labelleft=False)
+        row_of_axes[0].set_title(panel.title, loc="left")
+    points = [point for panel in drawn for forest in panel.forests for point in forest.points]
+    _legend(figure, has_paper=any(point.paper is not None for point in points))
+    return figure
+
+
+def _legend(figure: Figure, *, has_paper: bool) -> None:
+    looks = [
+        (_look(is_significant=True), "real: 5 % level after Holm"),
+        (_look(is_significant=False), "within noise, or not tested"),
+        (_INTERVAL_LOOK, "95 %, without Holm"),
+        (_PAPER_LOOK, "the paper's difference"),
+    ]
+    keys = [Line2D([], [], **look, label=meaning) for look, meaning in looks[: 3 + has_paper]]
+    figure.legend(
+        handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=9
+    )
+
+
+def _draw(forest: Forest, names: Sequence[str], axis: Any) -> None:
+    limits = limits_of(forest.points)
+    axis.axvline(0, color="black", linewidth=1.0)
+    for point in forest.points:
+        place = names.index(point.row)
+        _draw_point(point, place, limits, forest.measure, axis)
+        if point.paper is not None:
+            axis.plot([point.paper], [place], **_PAPER_LOOK)
+    axis.set_xlim(limits)
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    axis.set_yticks(range(len(names)), names)
+    axis.xaxis.set_major_locator(MaxNLocator(5))
+    axis.set_xlabel(_label(forest.measure))
+    style.tidy(axis, grid="x")
+    axis.spines["left"].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+
+
+def _draw_point(
+    point: Point, place: int, limits: tuple[float, float], measure: Measure, axis: Any
+) -> None:
+    look = _look(is_significant=point.is_significant)
+    low_end, high_end = limits
+    if low_end <= point.difference <= high_end:
+        if point.low is not None and point.high is not None:
+            ends = [max(point.low, low_end), min(point.high, high_end)]
+            axis.plot(ends, [place, place], **_INTERVAL_LOOK)
+        axis.plot([point.difference], [place], **look)
+        return
+    is_right = point.difference > high_end
+    margin = 0.02 * (high_end - low_end)
+    at = high_end - margin if is_right else low_end + margin
+    axis.plot([at], [place], **look | {"marker": ">" if is_right else "<"})
+    axis.annotate(
+        f"{point.difference:+.{_digits(measure)}f}".replace("-", "\N{MINUS SIGN}"),
+        (at, place),
+        (-7 if is_right else 7, 0),
+        textcoords="offset points",
+        ha="right" if is_right else "left",
+        va="center",
+        fontsize=8,
+    )
+
+
+def _look(*, is_significant: bool) -> dict[str, Any]:
+    return {
+        "linestyle": "",
+        "marker": "o",
+        "markersize": 5.5,
+        "markerfacecolor": _COLOUR if is_significant else "white",
+        "markeredgecolor": _COLOUR,
+        "markeredgewidth": 1.4,
+        "zorder": 3,
+    }
+
+
+def _digits(measure: Measure) -> int:
+    return measure.digits + measure.is_logarithmic
+
+
+def _label(measure: Measure) -> str:
+    unit = "nats per token" if measure.is_logarithmic else "points"
+    what = f"{'ln ' if measure.is_logarithmic else ''}{measure.title}"
+    label = f"Δ {what}, {unit}"
+    return f"{label}\n{'better →' if measure.more_is_better else '← better'}"
+
+
+def _separate(rows: Sequence[tuple[str, str]], axis: Any) -> None:
+    place = 0
+    for _, members in groupby(rows, key=lambda row: row[1]):
+        if place:
+            axis.axhline(place - 0.5, color=style.GREY, linewidth=0.5, linestyle=(0, (1, 2)))
+        place += len(list(members))

@@ -1,0 +1,74 @@
+"""All figures of a report, by the names of their files."""
+
+import base64
+import io
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+
+from experiments.report.figures import effects, forest, learning_curves, lengths, style
+from experiments.report.summary import TableSummary
+
+# Name, caption, what makes the panels and what draws them.
+_KINDS: tuple[tuple[str, str, Callable[[Sequence[TableSummary]], list], Any], ...] = (
+    (
+        "effects",
+        "Difference of each row to the base row, with its 95 % interval. Filled: taken as real, at "
+        "the 5 % level after Holm's correction for the number of rows, which the intervals do not "
+        "know; hollow: within noise, or not tested. An arrow stands for a row beyond the axis.",
+        forest.panels,
+        effects.draw,
+    ),
+    (
+        "bleu_by_length",
+        "BLEU of sentences of similar length; long: sentences longer than any of training.",
+        lengths.panels,
+        lengths.draw,
+    ),
+    (
+        "learning_curves",
+        "Dev perplexity while training, on a logarithmic scale; what is higher than any value of "
+        "the second half is cut off.",
+        learning_curves.panels,
+        learning_curves.draw,
+    ),
+)
+
+
+class Picture(NamedTuple):
+    """A figure and what a reader is told of it."""
+
+    name: str  # of its file
+    caption: str
+    figure: Figure
+
+
+def pictures(found: Sequence[TableSummary]) -> Iterator[Picture]:
+    """Those that have something to show, drawn one after the other."""
+    for name, caption, make_panels, draw in _KINDS:
+        if panels := make_panels(found):
+            with style.fonts():
+                figure = draw(panels)
+            yield Picture(name, caption, figure)
+
+
+def write_pngs(found: Sequence[TableSummary], directory: Path) -> list[Path]:
+    """Writes NAME.png for each figure there is; what was written."""
+    paths = []
+    for picture in pictures(found):
+        path = directory / f"{picture.name}.png"
+        with style.fonts():
+            picture.figure.savefig(path, dpi=160)
+        paths.append(path)
+    return paths
+
+
+def data_uri(picture: Picture) -> str:
+    """The figure as SVG inside an address, so that a page needs no other file."""
+    stream = io.BytesIO()
+    with style.fonts():
+        # Without its date the same figure gives the same text.
+        picture.figure.savefig(stream, format="svg", metadata={"Date": None})
+    return "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode()

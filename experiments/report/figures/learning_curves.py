@@ -1,0 +1,140 @@
+"""Dev perplexity against step, a line per row.
+
+In: summaries, and the metrics.jsonl of their runs. Out: a figure.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from experiments.report.figures import style
+from experiments.report.summary import TableSummary
+from t2t_jax.training.metrics_file import read_metrics
+
+METRICS_FILE = "metrics.jsonl"
+
+# More markers on a line than this hide its dashes.
+_MARKERS_PER_LINE = 7
+
+
+class Curve(NamedTuple):
+    """Mean over seeds at each step, and the lowest and highest seed."""
+
+    label: str
+    steps: list[int]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+    num_seeds: int
+
+
+class Panel(NamedTuple):
+    """One table's curves."""
+
+    title: str
+    curves: list[Curve]
+
+
+def panels(found: Sequence[TableSummary]) -> list[Panel]:
+    """A panel for each table, curves of the finished runs in the table's order."""
+    made = []
+    for table in found:
+        curves = [
+            curve(
+                row.name, [_dev(leaf.directory) for leaf in row.leaves if leaf.record is not None]
+            )
+            for row in table.rows
+        ]
+        curves = [one for one in curves if one.steps]
+        if curves:
+            made.append(Panel(table.title, curves))
+    return made
+
+
+def curve(label: str, runs: Iterable[dict[int, float]]) -> Curve:
+    """One row's curve from step -> perplexity of each seed, at the steps that all seeds have."""
+    seeds = [points for points in runs if points]
+    steps = sorted(set.intersection(*map(set, seeds))) if seeds else []
+    at_steps = [[points[step] for points in seeds] for step in steps]
+    return Curve(
+        label,
+        steps,
+        [statistics.fmean(values) for values in at_steps],
+        [min(values) for values in at_steps],
+        [max(values) for values in at_steps],
+        len(seeds),
+    )
+
+
+def _dev(directory: Path) -> dict[int, float]:
+    """Step -> dev perplexity of a run."""
+    entries = read_metrics(directory / METRICS_FILE)
+    return {
+        entry["step"]: entry["perplexity"]
+        for entry in entries
+        if entry["split"] == "dev" and math.isfinite(entry["perplexity"])
+    }
+
+
+def draw(drawn: Sequence[Panel]) -> Figure:
+    """The panels below one another, logarithmic perplexity, legends outside."""
+    # A legend of 20 rows needs the height.
+    heights = [max(3.8, 0.24 * len(panel.curves) + 1.0) for panel in drawn]
+    figure, axes = style.stacked(heights)
+    for panel, axis in zip(drawn, axes[:, 0], strict=True):
+        _draw(panel, axis)
+    return figure
+
+
+def _draw(panel: Panel, axis: Any) -> None:
+    for index, one in enumerate(panel.curves):
+        look = style.line_style(one.label, index)
+        every = max(1, math.ceil(len(one.steps) / _MARKERS_PER_LINE))
+        # Each row's markers begin at another point, so that those of close lines do not coincide.
+        axis.plot(one.steps, one.mean, label=one.label, markevery=(index % every, every), **look)
+        if one.num_seeds > 1:
+            axis.fill_between(
+                one.steps, one.low, one.high, color=look["color"], alpha=0.15, linewidth=0
+            )
+    axis.set_title(panel.title, loc="left")
+    axis.set_xlabel("step")
+    axis.set_ylabel("dev perplexity per token")
+    _scale(axis, panel.curves)
+    style.tidy(axis)
+    seeds = [one.num_seeds for one in panel.curves]
+    band = "band: lowest to highest"
+    style.legend_beside(axis, style.seeds_text(max(seeds), min(seeds), band))
+
+
+def limits_of(curves: Sequence[Curve]) -> tuple[float, float]:
+    """Lowest and highest value of the second halves: the first fall would press all others flat."""
+    ends = [
+        (low, high)
+        for one in curves
+        for step, low, high in zip(one.steps, one.low, one.high, strict=True)
+        if 2 * step >= one.steps[-1]
+    ]
+    return min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def _scale(axis: Any, curves: Sequence[Curve]) -> None:
+    axis.set_yscale("log")
+    lowest, highest = limits_of(curves)
+    margin = max(1.02, (highest / lowest) ** 0.04)
+    axis.set_ylim(lowest / margin, highest * margin)
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    if highest / lowest < 3:
+        # Too narrow for powers of ten: evenly spaced plain numbers.
+        axis.yaxis.set_major_locator(MaxNLocator(6))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        subs = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0) if highest / lowest < 60 else (1.0, 2.0, 5.0)
+        axis.yaxis.set_major_locator(LogLocator(subs=subs, numticks=20))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.yaxis.set_major_formatter(plain)
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

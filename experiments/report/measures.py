@@ -1,0 +1,98 @@
+"""What a table measures of its rows: where a number lies in a record, and its mean over seeds."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from experiments.run.leaves import Leaf, records_of
+from experiments.tables.ablation import Score
+from t2t_jax.evaluation.significance import mean_interval
+
+
+class Measure(NamedTuple):
+    """A score that every finished run has, or may have."""
+
+    name: str  # of its columns in CSV
+    title: str  # of its column in print
+    short: str  # the same in a sentence, and after a Δ
+    split: str
+    keys: tuple[str, ...]  # where it lies in the scores of the split
+    digits: int  # after the decimal point
+    more_is_better: bool = True
+    factor: float = 1.0  # from the record's unit to that of the table
+    is_logarithmic: bool = False  # whether its logarithm is what is compared
+    is_bleu: bool = False  # and so can be made anew from the counts of any sentences
+    unless: str = ""  # a score of the split; where a record has it, this measure is left out
+
+    def value(self, record: dict[str, Any]) -> float | None:
+        """The number in a record; None where it was not measured."""
+        found: Any = record.get("scores", {}).get(self.split, {})
+        if self.unless in found:
+            return None
+        for key in self.keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return None if found is None else self.factor * found
+
+    def compared(self, value: float) -> float:
+        """The number that tests and intervals of differences are about."""
+        if not self.is_logarithmic:
+            return value
+        return math.log(value) if value > 0 else math.nan
+
+
+PERPLEXITY = Measure(
+    "dev_perplexity", "PPL (dev)", "PPL", "dev", ("perplexity",), 2, False, is_logarithmic=True
+)
+DEV_BLEU = Measure("dev_bleu", "BLEU (dev)", "dev BLEU", "dev", ("bleu",), 1, is_bleu=True)
+TEST_BLEU = Measure("test_bleu", "BLEU (test)", "BLEU", "test", ("bleu",), 1, is_bleu=True)
+LONG_BLEU = Measure("long_bleu", "BLEU (long)", "long BLEU", "long", ("bleu",), 1, is_bleu=True)
+ACCURACY = Measure(
+    "test_accuracy",
+    "accuracy (test, %)",
+    "accuracy",
+    "test",
+    ("accuracy",),
+    1,
+    factor=100.0,
+    unless="bleu",
+)
+PROBES = tuple(
+    Measure(
+        f"probe_{kind}", f"{kind} (%)", f"{kind} probes", "test", ("probes", kind), 1, factor=100.0
+    )
+    for kind in ("order", "pronoun", "sense")
+)
+MEASURES = (PERPLEXITY, DEV_BLEU, TEST_BLEU, LONG_BLEU, ACCURACY, *PROBES)
+
+
+def reported(paper: Score | None, measure: Measure) -> float | None:
+    """What the paper says of a row; None where it says nothing."""
+    if paper is None:
+        return None
+    by_name = {
+        PERPLEXITY.name: paper.perplexity,
+        DEV_BLEU.name: paper.bleu,
+        TEST_BLEU.name: paper.test_bleu,
+    }
+    return by_name.get(measure.name)
+
+
+class Mean(NamedTuple):
+    """Over seeds, in the unit of the table."""
+
+    mean: float
+    half_width: float | None  # of the 95 % interval (Student's t), which one seed lacks
+
+
+def values_of(measure: Measure, leaves: Iterable[Leaf]) -> list[float]:
+    """The measure of every finished run that has it."""
+    found = [measure.value(record) for record in records_of(leaves)]
+    return [value for value in found if value is not None]
+
+
+def mean(values: Sequence[float]) -> Mean | None:
+    """Mean and interval of the seeds; None of no values."""
+    if not values:
+        return None
+    return Mean(statistics.fmean(values), mean_interval(values))

@@ -1,0 +1,192 @@
+"""What is to be said below a table: how to read it, where it comes from, what is not comparable."""
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
+from typing import Any
+
+from experiments.report.effects import BOOTSTRAP, WELCH, Effect
+from experiments.report.measures import ACCURACY
+from experiments.report.sweep_command import config_file
+from experiments.run import record
+from experiments.run.leaves import Leaf, records_of
+from experiments.tables import registry as tables
+
+# Keys on which the scores of a translation model do not depend.
+_OF_NO_MATTER = (
+    *("seed", "data.directory", "data.cache", "devices.*"),
+    "data.mask_rate",
+    *("model.pool*", "model.num_classes", "model.re[lc]*", "model.rematerialise"),
+    *("training.log_every_steps", "training.keep_checkpoints"),
+    *("training.microbatches", "training.loss_chunk_tokens"),
+    *("decoding.n_best", "decoding.tokens_per_batch"),
+    *("evaluation.bleu_on_*", "evaluation.num_probes"),
+)
+
+# Keys on which they do not depend as long as another key has this value.
+_OF_NO_MATTER_WITH = {
+    "data.packed_length": ("data.batching", "bucketed"),
+    "training.peak_learning_rate": ("training.schedule", "paper"),
+    "training.evaluate_every_steps": ("training.patience", 0),
+    "training.checkpoint_every_steps": ("decoding.average_checkpoints", 1),
+}
+
+# Keys on which they do depend if another key has this value.
+_MATTERS_WITH = {
+    "data.corpus_seed": ("data.source", "embedded"),
+    "data.train_pairs": ("data.source", "embedded"),
+}
+
+# Beside a difference that is taken as real.
+MARK = "*"
+
+
+def notes(
+    leaves: Sequence[Leaf],
+    has_paper_base: bool,
+    effects: Mapping[str, Mapping[str, Effect]],
+) -> list[str]:
+    """Sentences below a table; `effects` by name of the measure and of the row."""
+    records = records_of(leaves)
+    if not records:
+        return []
+    sentences = [
+        "PPL: perplexity per token of the dev split; BLEU and probes: percent. Differences (Δ) are "
+        "to the base row. ±: half of the 95 % confidence interval of the mean over n seeds "
+        "(Student's t), not the standard deviation; one seed has none. Seconds and tokens/s "
+        "include evaluations of dev, and compilation, which is short where an earlier run has left "
+        "what it compiled.",
+        *_tests([effect for by_row in effects.values() for effect in by_row.values()]),
+        *_bootstrapped(effects),
+        *([_ACCURACY] if any(ACCURACY.value(values) is not None for values in records) else []),
+        *([_PROBES] if any(map(_has_probes, records)) else []),
+    ]
+    facts = [
+        ("direction", "Direction", lambda values: values.get("direction")),
+        ("BLEU signatures", "BLEU signature", _signature),
+        ("vocabularies", "Vocabulary", lambda values: values.get("vocabulary_fingerprint")),
+        *([] if _data_follow(records) else [_DATA]),
+        ("commits", "Commit", lambda values: values.get("commit")),
+        ("hardware", "Hardware", lambda values: values.get("hardware")),
+    ]
+    if not any(values["row"] == "base" for values in records):
+        sentences.append("The base row has no finished run, hence there are no differences to it.")
+    for plural, label, value in facts:
+        sentences += _one_or_mixed(plural, label, [(v["row"], value(v)) for v in records])
+    if has_paper_base:
+        sentences.append(_paper_note(leaves[0].run.table, leaves[0].run.base))
+    return sentences
+
+
+def _tests(effects: Sequence[Effect]) -> list[str]:
+    """How it was decided what is real."""
+    used = {effect.test for effect in effects}
+    if not effects:
+        return []
+    if used == {""}:
+        return [
+            "No difference was tested: that takes two seeds or more of a row and of the base, or "
+            "of BLEU a seed that both have, with the sentences of the translations on record, and "
+            "finite numbers that are not all the same on each side."
+        ]
+    ways = []
+    if WELCH in used:
+        ways.append("Welch's t test over seeds, of PPL on its logarithm")
+    if BOOTSTRAP in used:
+        ways.append("a paired bootstrap over the sentences for BLEU where there is one seed")
+    return [
+        f"{MARK}: differs from the base row at the 5 % level, two-sided, after Holm's correction "
+        f"over the rows of the table, each measure by itself. The test is {', and '.join(ways)}. "
+        f"What was tested and has no {MARK} is within noise."
+    ]
+
+
+def _bootstrapped(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:
+    rows: dict[str, set[str]] = {WELCH: set(), BOOTSTRAP: set()}
+    for by_row in effects.values():
+        for row, effect in by_row.items():
+            rows.get(effect.test, set()).add(row)
+    if not rows[BOOTSTRAP]:
+        return []
+    which = f" ({', '.join(sorted(rows[BOOTSTRAP]))})" if rows[WELCH] else ""
+    return [
+        f"A bootstrap over sentences{which} compares two runs of the same seed, and so does the "
+        "difference beside it. It knows nothing of the noise between seeds, which may be larger: "
+        "two seeds or more are worth more than it."
+    ]
+
+
+_ACCURACY = (
+    "accuracy: share of the tokens to be predicted that are guessed right; of a classifier, of its "
+    "sentences, and PPL is per sentence."
+)
+_PROBES = (
+    "order, pronoun, sense: probes, how often the right translation is likelier than one that is "
+    "wrong in this alone; guessing gives 50 %. Where a statement is to be told from a question of "
+    "the same words, the mark at the end tells them too: who sees no order gets 66 % of order."
+)
+
+
+def _has_probes(values: dict) -> bool:
+    return bool(values.get("scores", {}).get("test", {}).get("probes"))
+
+
+_DATA = ("data", "Data", lambda values: values.get("data_fingerprint"))
+
+
+def _data_follow(records: Sequence[dict[str, Any]]) -> bool:
+    """Whether several vocabularies are why there are several data, which are their token ids."""
+    vocabularies = {values.get("vocabulary_fingerprint") for values in records}
+    pairs = {(v.get("vocabulary_fingerprint"), v.get("data_fingerprint")) for v in records}
+    return 1 < len(vocabularies) == len(pairs)
+
+
+def _signature(values: dict) -> str | None:
+    return values.get("scores", {}).get("test", {}).get("bleu_signature")
+
+
+_COMPARABLE = {
+    "vocabularies": "perplexities and accuracies are not comparable",
+    "direction": "scores are not comparable",
+    "BLEU signatures": "BLEU is not comparable",
+    "data": "scores are comparable only if dev and test are the same",
+}
+
+
+def _one_or_mixed(plural: str, label: str, found: Sequence[tuple[str, str | None]]) -> list[str]:
+    rows_by_value: dict[str, list[str]] = {}
+    for row, value in found:
+        if value is not None:
+            rows_by_value.setdefault(str(value), []).append(row)
+    if not rows_by_value:
+        return []
+    if len(rows_by_value) == 1:
+        return [f"{label}: {next(iter(rows_by_value))}."]
+    parts = [f"{value} ({', '.join(dict.fromkeys(rows))})" for value, rows in rows_by_value.items()]
+    why = _COMPARABLE.get(plural)
+    head = f"Warning: mixed {plural}, {why}" if why else f"Mixed {plural}"
+    return [f"{head}: {'; '.join(parts)}."]
+
+
+def _matters(key: str, base: Mapping[str, Any]) -> bool:
+    if key in _OF_NO_MATTER_WITH:
+        other, value = _OF_NO_MATTER_WITH[key]
+        return base.get(other, value) != value
+    if key in _MATTERS_WITH:
+        other, value = _MATTERS_WITH[key]
+        return base.get(other) == value
+    return not any(fnmatch(key, pattern) for pattern in _OF_NO_MATTER)
+
+
+def _paper_note(table_name: str, base: dict[str, Any]) -> str:
+    """Where else the base departs from that of the paper, beside the model that it shares."""
+    table = tables.find_table(table_name)
+    here = record.flat_dict(base)
+    differences = [
+        f"{key.partition('.')[2]}={here[key]} (configs/base.py: {value})"
+        for key, value in config_file("base").items()
+        if here.get(key, value) != value and _matters(key, here)
+    ]
+    where = f"The paper's numbers are of {table.paper_test}, BLEU by its own script"
+    if not differences:
+        return f"{where}."
+    return f"{where}; this base has the paper's model, but {', '.join(differences)}."

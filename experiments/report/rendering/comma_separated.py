@@ -1,0 +1,60 @@
+"""Tables as CSV, for programs: numbers in full, p values raw and corrected."""
+
+import csv
+import io
+from collections.abc import Sequence
+
+from experiments.report.effects import Effect
+from experiments.report.measures import Mean, Measure
+from experiments.report.summary import RowSummary, TableSummary
+from experiments.tables.ablation import Score
+
+_FACTS = ("table", "base", "row", "changes", "num_seeds", "params_millions")
+# Of each measure; low and high are those of the 95 % interval of the difference.
+_OF_MEASURE = ("mean", "half_width_95", "difference", "test", "low", "high", "p", "p_holm")
+_COSTS = ("seconds", "target_tokens_millions", "target_tokens_per_second")
+_PAPER = ("paper_perplexity", "paper_bleu", "paper_test_bleu", "paper_params_millions")
+
+
+def csv_text(found: Sequence[TableSummary]) -> str:
+    """One line per row of every table; an empty cell was not measured.
+
+    A perplexity is compared by its logarithm: `dev_perplexity_log_low` and `_log_high` are in
+    nats, the difference itself is not.
+    """
+    measures = list(dict.fromkeys(measure for table in found for measure in table.measures))
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    of_measures = [name for measure in measures for name in _names(measure)]
+    writer.writerow([*_FACTS, *of_measures, *_COSTS, *_PAPER])
+    for table in found:
+        for row in table.rows:
+            writer.writerow(_line(table, row, measures))
+    return stream.getvalue()
+
+
+def _names(measure: Measure) -> list[str]:
+    def name(ending: str) -> str:
+        is_log = measure.is_logarithmic and ending in ("low", "high")
+        return f"{measure.name}_{'log_' if is_log else ''}{ending}"
+
+    return [name(ending) for ending in _OF_MEASURE]
+
+
+def _line(table: TableSummary, row: RowSummary, measures: Sequence[Measure]) -> list:
+    cells = [table.name, table.base, row.name, row.changes, row.num_seeds, row.params]
+    for measure in measures:
+        cells += _of_measure(row.means.get(measure.name), row.effects.get(measure.name))
+    paper = (row.paper if table.has_paper_base else None) or Score(None, None)
+    reported = (paper.perplexity, paper.bleu, paper.test_bleu, paper.params)
+    return [*cells, row.seconds, row.target_tokens, row.tokens_per_second, *reported]
+
+
+def _of_measure(mean: Mean | None, effect: Effect | None) -> list:
+    means = (mean.mean, mean.half_width) if mean else (None, None)
+    if effect is None:
+        return [*means, *[None] * 6]
+    if effect.comparison is None:
+        return [*means, effect.difference, *[None] * 5]
+    _, low, high, p_value = effect.comparison
+    return [*means, effect.difference, effect.test, low, high, p_value, effect.corrected_p]

@@ -1,0 +1,50 @@
+"""Tables as Markdown that reads well both as it is and rendered."""
+
+from collections.abc import Sequence
+
+from experiments.report.rendering.columns import Cell, Column, columns
+from experiments.report.summary import TableSummary
+
+
+def markdown(found: Sequence[TableSummary]) -> str:
+    """Every table with its notes, what is missing and the command that makes it anew."""
+    return "\n".join(_table(table) for table in found)
+
+
+def _table(table: TableSummary) -> str:
+    its_columns = columns(table)
+    texts = [_texts(column, table) for column in its_columns]
+    widths = [max(3, *map(len, column)) for column in texts]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.ljust(width) if column.is_text else cell.rjust(width)
+            for cell, width, column in zip(cells, widths, its_columns, strict=True)
+        ]
+        return "| " + " | ".join(padded) + " |"
+
+    rule = [
+        "-" * width if column.is_text else "-" * (width - 1) + ":"
+        for width, column in zip(widths, its_columns, strict=True)
+    ]
+    titles, *rows = zip(*texts, strict=True)
+    lines = [f"## {table.title}", "", line(titles), line(rule), *map(line, rows)]
+    if table.notes:
+        lines += ["", *(f"- {note}" for note in table.notes)]
+    if table.unfinished:
+        lines += ["", "Missing:", "", *(f"- {sentence}" for sentence in table.unfinished)]
+    if table.command:
+        lines += ["", "Made anew by:", "", f"    {table.command}"]
+    return "\n".join(lines) + "\n"
+
+
+def _texts(column: Column, table: TableSummary) -> list[str]:
+    """Title and cells; where some have a mark the others have its room, so that digits align."""
+    cells = [column.cell(row) for row in table.rows]
+    has_marks = any(cell.is_marked for cell in cells)
+
+    def text(cell: Cell) -> str:
+        room = "  " if has_marks and not cell.is_marked else ""
+        return str(cell).replace("|", "\\|") + room
+
+    return [column.title, *map(text, cells)]

@@ -1,0 +1,112 @@
+"""Tables and figures as one HTML page that needs no other file, by light, by dark and on paper."""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import groupby
+
+from experiments.report.notes import MARK
+from experiments.report.rendering.columns import Column, columns
+from experiments.report.rendering.page_style import STYLE
+from experiments.report.summary import RowSummary, TableSummary
+
+
+def html(found: Sequence[TableSummary]) -> str:
+    """Every table with its notes, what is missing, its figures and the command that makes it."""
+    title = found[0].title if len(found) == 1 else "Ablation tables"
+    parts = [
+        "<!doctype html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        f"<title>{escape(title)}</title>",
+        f"<style>{STYLE}</style>",
+        "</head>",
+        "<body>",
+        "<main>",
+        f"<h1>{escape(title)}</h1>",
+        *_contents(found),
+    ]
+    for number, table in enumerate(found):
+        parts += _section(table, number, has_title=len(found) > 1)
+    return "\n".join([*parts, "</main>", "</body>", "</html>"]) + "\n"
+
+
+def _contents(found: Sequence[TableSummary]) -> Iterator[str]:
+    if len(found) > 1:
+        yield "<nav><ul>"
+        for number, table in enumerate(found):
+            yield f'<li><a href="#table-{number}">{escape(table.title)}</a></li>'
+        yield "</ul></nav>"
+
+
+def _section(table: TableSummary, number: int, *, has_title: bool) -> Iterator[str]:
+    yield f'<section id="table-{number}">'
+    if has_title:
+        yield f"<h2>{escape(table.title)}</h2>"
+    yield from _table(table)
+    yield from _list("Notes", table.notes)
+    yield from _list("Missing", table.unfinished)
+    yield from _figures(table)
+    if table.command:
+        yield "<h3>Made anew by</h3>"
+        yield f"<pre><code>{escape(table.command)}\npython -m experiments.report W</code></pre>"
+    yield "</section>"
+
+
+def _table(table: TableSummary) -> Iterator[str]:
+    its_columns = columns(table)
+    # A wide table scrolls by itself, by keyboard too, and leaves the page in its place.
+    yield f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(table.title)}">'
+    yield "<table>"
+    yield "<thead><tr>"
+    for column in its_columns:
+        yield f'<th scope="col"{_class(column)}>{_title(column.title)}</th>'
+    yield "</tr></thead>"
+    for _, rows in groupby(table.rows, key=lambda row: row.group):
+        yield "<tbody>"
+        yield from (_row(row, its_columns) for row in rows)
+        yield "</tbody>"
+    yield "</table></div>"
+
+
+def _row(row: RowSummary, its_columns: Sequence[Column]) -> str:
+    first, *others = its_columns
+    cells = [f'<th scope="row">{escape(first.cell(row).text)}</th>']
+    for column in others:
+        cell = column.cell(row)
+        text = escape(cell.text)
+        if not column.is_text and text.startswith("-"):
+            text = "\N{MINUS SIGN}" + text[1:]
+        mark = f'<b class="mark">{MARK if cell.is_marked else ""}</b>'
+        cells.append(f"<td{_class(column)}>{text}{'' if column.is_text else mark}</td>")
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _class(column: Column) -> str:
+    return ' class="text"' if column.is_text else ""
+
+
+def _title(title: str) -> str:
+    return escape(title).replace("10^6", "10<sup>6</sup>")
+
+
+def _list(heading: str, sentences: Sequence[str]) -> Iterator[str]:
+    if sentences:
+        yield f"<h3>{heading}</h3>"
+        yield "<ul>"
+        yield from (f"<li>{escape(sentence)}</li>" for sentence in sentences)
+        yield "</ul>"
+
+
+def _figures(table: TableSummary) -> Iterator[str]:
+    # Here: matplotlib takes a second to load.
+    from experiments.report.figures import gallery
+
+    for picture in gallery.pictures([table]):
+        caption = escape(picture.caption)
+        yield "<figure>"
+        yield f'<img alt="{caption}" src="{gallery.data_uri(picture)}">'
+        yield f"<figcaption>{caption}</figcaption>"
+        yield "</figure>"

@@ -1,0 +1,247 @@
+"""Records -> what a table says: means over seeds, differences to the base row, and in words.
+
+In: the JSON files below a workdir. Out: numbers and sentences, no layout.
+"""
+
+import json
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ml_collections import ConfigDict
+
+from experiments.report.effects import BOOTSTRAP, Effect, effects
+from experiments.report.measures import (
+    ACCURACY,
+    DEV_BLEU,
+    MEASURES,
+    PERPLEXITY,
+    TEST_BLEU,
+    Mean,
+    Measure,
+    mean,
+    values_of,
+)
+from experiments.report.notes import notes
+from experiments.report.sweep_command import sweep_command
+from experiments.run import record
+from experiments.run.leaves import Leaf, one_of_each, read_leaves, records_of
+from experiments.tables import registry as tables
+from experiments.tables.ablation import LeftOut, Row, Rows, Score, changes_text
+
+_BETTER, _WORSE = "better", "worse"
+
+
+class RowSummary(NamedTuple):
+    """One line of a table; None, or no entry, where nothing was measured."""
+
+    name: str
+    changes: str
+    num_seeds: int
+    params: float | None  # millions
+    means: Mapping[str, Mean]  # by name of the measure
+    effects: Mapping[str, Effect]  # by name of the measure; none of the base row
+    verdict: str  # against the base row, in words
+    seconds: float | None  # training and scoring, mean over seeds
+    target_tokens: float | None  # millions trained on, mean over seeds
+    tokens_per_second: float | None  # target tokens, of training alone, mean over seeds
+    paper: Score | None
+    leaves: list[Leaf]  # finished or not
+
+    @property
+    def group(self) -> str:
+        """Rows of one group stand together: "A" of "A.h=4", "" of "big"; the base row is alone."""
+        head, dot, _ = self.name.partition("=")[0].partition(".")
+        return "base" if self.name == "base" else head if dot else ""
+
+
+class TableSummary(NamedTuple):
+    """All the rows of one table at one base, and what is to be said below them."""
+
+    name: str
+    title: str
+    base: str  # what sets its base apart from those of the same table's other summaries
+    has_paper_base: bool
+    rows: list[RowSummary]
+    notes: list[str]
+    unfinished: list[str]
+    command: str | None  # that makes it anew
+
+    @property
+    def paper_base(self) -> Score | None:
+        """What the paper reports of its base row, where ours can be compared with it."""
+        return next((row.paper for row in self.rows if row.name == "base"), None)
+
+    @property
+    def measures(self) -> list[Measure]:
+        """What some row was scored by."""
+        return [each for each in MEASURES if any(each.name in row.means for row in self.rows)]
+
+
+def summaries(workdir: Path) -> list[TableSummary]:
+    """Every table there are runs of below `workdir`; the same table at two bases is two tables.
+
+    Raises:
+      ValueError: a file is no JSON, or lacks what a run needs.
+    """
+    groups: dict[tuple[str, str], list[Leaf]] = {}
+    for leaf in read_leaves(workdir):
+        base = json.dumps(record.settings(leaf.run.base), sort_keys=True)
+        groups.setdefault((leaf.run.table, base), []).append(leaf)
+    bases: dict[str, list[dict[str, Any]]] = {}
+    for name, base in groups:
+        bases.setdefault(name, []).append(json.loads(base))
+    return [
+        _summary(leaves, _own_settings(json.loads(base), bases[name]))
+        for (name, base), leaves in groups.items()
+    ]
+
+
+def _own_settings(base: dict[str, Any], bases: Sequence[dict[str, Any]]) -> str:
+    """Those keys of a base that are not the same in all of `bases`; "" if there is no other."""
+    own = {
+        key: value
+        for key, value in base.items()
+        if any(key not in other or other[key] != value for other in bases)
+    }
+    return changes_text(own) or ("" if len(bases) == 1 else "fewer keys")
+
+
+def _summary(all_leaves: Sequence[Leaf], own_settings: str) -> TableSummary:
+    leaves = one_of_each(all_leaves)
+    name = leaves[0].run.table
+    rows, title, has_paper_base = _expected_rows(name, leaves)
+    if own_settings:
+        title += f" [{own_settings}]"
+    by_row = {row.name: [leaf for leaf in leaves if leaf.run.row == row.name] for row in rows}
+    by_measure = {measure.name: effects(measure, by_row) for measure in MEASURES}
+    lines = [
+        _row_summary(
+            row,
+            by_row[row.name],
+            {name: found[row.name] for name, found in by_measure.items() if row.name in found},
+            num_base_seeds=len(records_of(by_row.get("base", ()))),
+        )
+        for row in rows
+        if by_row[row.name]
+    ]
+    return TableSummary(
+        name=name,
+        title=title,
+        base=own_settings,
+        has_paper_base=has_paper_base,
+        rows=lines,
+        notes=[*notes(leaves, has_paper_base, by_measure), *_repeated(all_leaves, leaves)],
+        unfinished=_unfinished(rows, by_row),
+        command=sweep_command(name, leaves, [row.name for row in rows]),
+    )
+
+
+def _expected_rows(name: str, leaves: Sequence[Leaf]) -> tuple[list[Row], str, bool]:
+    """The table's rows in the table's order, then those that only the runs know."""
+    base = ConfigDict(leaves[0].run.base)
+    try:
+        table = tables.find_table(name)
+        known, title = table.rows(base), table.title
+    except (AttributeError, KeyError, TypeError, ValueError):
+        # The runs are older or newer than this code; what they say of themselves is enough.
+        known, title = Rows([], list[LeftOut]()), name
+    has_paper_base = any(row.paper is not None for row in known.rows)
+    rows = {row.name: row for row in known.rows}
+    for leaf in leaves:
+        row = rows.get(leaf.run.row)
+        if row is None or dict(row.changes) != leaf.run.changes:  # as the run knows it
+            rows[leaf.run.row] = Row(leaf.run.row, leaf.run.changes)
+    return list(rows.values()), title, has_paper_base
+
+
+def _repeated(all_leaves: Sequence[Leaf], counted: Sequence[Leaf]) -> list[str]:
+    """What is said of runs that are there more than once."""
+    kept = {leaf.directory for leaf in counted}
+    others = [str(leaf.directory) for leaf in all_leaves if leaf.directory not in kept]
+    if not others:
+        return []
+    more = f" and {len(others) - 2} more" if len(others) > 2 else ""
+    return [f"Each seed of a row counts once; left out: {', '.join(others[:2])}{more}."]
+
+
+def _row_summary(
+    row: Row, leaves: list[Leaf], its_effects: Mapping[str, Effect], num_base_seeds: int
+) -> RowSummary:
+    records = records_of(leaves)
+    means = {measure.name: mean(values_of(measure, leaves)) for measure in MEASURES}
+    return RowSummary(
+        name=row.name,
+        changes=changes_text(row.changes),
+        num_seeds=len(records),
+        params=_mean(records, lambda values: values["params"] / 1e6),
+        means={name: found for name, found in means.items() if found is not None},
+        effects=its_effects,
+        verdict=_verdict(its_effects, _seeds_text(len(records), num_base_seeds)),
+        seconds=_mean(records, lambda values: sum(values["seconds"].values())),
+        target_tokens=_mean(records, lambda values: values["target_tokens"] / 1e6),
+        tokens_per_second=_mean(
+            records, lambda values: values["target_tokens"] / values["seconds"]["train"]
+        ),
+        paper=row.paper,
+        leaves=leaves,
+    )
+
+
+def _seeds_text(here: int, of_base: int) -> str:
+    text = f"{here} seed{'' if here == 1 else 's'}"
+    return text if here == of_base else f"{text} against {of_base} of base"
+
+
+def _verdict(found: Mapping[str, Effect], seeds: str) -> str:
+    """What the tests say of perplexity and score: "PPL worse; BLEU within noise at 3 seeds"."""
+    bleu = TEST_BLEU if TEST_BLEU.name in found else DEV_BLEU
+    measures_by_verdict: dict[str, list[str]] = {}
+    for measure in (PERPLEXITY, bleu, ACCURACY):
+        if measure.name in found:
+            verdict = _outcome(found[measure.name], measure, seeds)
+            measures_by_verdict.setdefault(verdict, []).append(measure.short)
+    if len(measures_by_verdict) == 1:
+        [(verdict, measures)] = measures_by_verdict.items()
+        if len(measures) == 2 and verdict not in (_BETTER, _WORSE):
+            return verdict
+    return "; ".join(
+        f"{' and '.join(measures)} {verdict}" for verdict, measures in measures_by_verdict.items()
+    )
+
+
+def _outcome(effect: Effect, measure: Measure, seeds: str) -> str:
+    if effect.comparison is None:
+        return "not tested"
+    if effect.is_significant:
+        is_more = effect.comparison.difference > 0
+        return _BETTER if is_more == measure.more_is_better else _WORSE
+    if effect.test == BOOTSTRAP:
+        return "within the noise of the sentences"
+    return f"within noise at {seeds}"
+
+
+def _mean(records: Iterable[dict], value: Callable[[dict], float]) -> float | None:
+    found = []
+    for values in records:
+        try:
+            found.append(value(values))
+        except (KeyError, TypeError):
+            continue  # a record that lacks a fact still counts for the others
+    return statistics.fmean(found) if found else None
+
+
+def _unfinished(rows: Sequence[Row], by_row: dict[str, list[Leaf]]) -> list[str]:
+    lines = []
+    for row in rows:
+        for leaf in by_row[row.name]:
+            if leaf.record is None:
+                what = f"failed: {leaf.failure}" if leaf.failure else "not finished"
+                log = leaf.directory / record.LOG_FILE
+                where = f"; log: {log}" if log.exists() else ""
+                lines.append(f"{row.name} seed {leaf.run.seed} {what}{where}")
+    never = [row.name for row in rows if not by_row[row.name]]
+    if never:
+        lines.append(f"not asked for: {', '.join(never)}")
+    return lines

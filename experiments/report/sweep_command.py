@@ -1,0 +1,55 @@
+"""The command that makes a table anew, from what its runs say of themselves."""
+
+import runpy
+import shlex
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.run.leaves import Leaf
+from experiments.tables.ablation import flat
+from t2t_jax.json_files import flat_dict
+
+_CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+# Where things lie on one machine is of no use on another.
+_ELSEWHERE = {"data.directory": "DIR", "data.cache": None}
+
+
+def sweep_command(table: str, leaves: Sequence[Leaf], known_rows: Collection[str]) -> str | None:
+    """The `experiments.sweep` of these rows and seeds, with the nearest file of configs/ as base.
+
+    None where no file has the keys of the runs' base config, which then are of another version.
+    """
+    base = flat_dict(leaves[0].run.base)
+    seeds = sorted({leaf.run.seed for leaf in leaves})
+    nearest: tuple[str, list[str]] | None = None
+    for path in sorted(_CONFIGS.glob("[!_]*.py")):
+        config = config_file(path.stem)
+        if config.keys() != base.keys():
+            continue
+        overrides = _overrides(config, base | {"seed": seeds[0]})
+        if nearest is None or len(overrides) < len(nearest[1]):
+            nearest = f"configs/{path.name}", overrides
+    if nearest is None:
+        return None
+    words = ["python -m experiments.sweep", table, f"--base={nearest[0]}", *nearest[1]]
+    run = {leaf.run.row for leaf in leaves}
+    if run != set(known_rows):
+        rows = [row for row in known_rows if row in run]
+        words.append(f"--rows={shlex.quote(','.join(rows))}")
+    if len(seeds) > 1:
+        words.append(f"--seeds={seeds[-1] - seeds[0] + 1}")
+    return " ".join([*words, "--workdir=W"])
+
+
+def config_file(name: str) -> dict[str, Any]:
+    """Dotted key -> value of configs/NAME.py."""
+    return flat(runpy.run_path(str(_CONFIGS / f"{name}.py"))["get_config"]())
+
+
+def _overrides(config: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    flags = []
+    for key, value in wanted.items():
+        if value != config[key] and (shown := _ELSEWHERE.get(key, value)) is not None:
+            flags.append(f"--base.{key}={shlex.quote(str(shown))}")
+    return flags

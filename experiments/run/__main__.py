@@ -1,0 +1,114 @@
+"""One row, one seed: trains, scores, and leaves one JSON record.
+
+The form a launcher uses, with the directory that experiments.sweep has prepared:
+
+    python -m experiments.run RUN_DIRECTORY
+
+The form a person uses; it prepares W/table3/A.h=1/seed-0 itself:
+
+    python -m experiments.run table3 --row=A.h=1 --base=configs/tiny.py --seed=0 --workdir=W
+
+Any key of the base config can be overridden: --base.training.steps=200. The same command again
+continues where it stopped, and does nothing once there is a record.json.
+"""
+
+import contextlib
+import functools
+import os
+import platform
+import sys
+import traceback
+from pathlib import Path
+
+from absl import app, flags
+from ml_collections import config_flags
+
+from experiments.run import presence, record
+from experiments.run.run import run
+from experiments.tables.ablation import AnyConfig, check_config
+from experiments.tables.registry import find_table
+from t2t_jax.cli.command import parse_flags
+from t2t_jax.locks import IsTakenError
+
+
+def define_flags() -> None:
+    """The command's flags; not at import, since sweep has flags of the same names."""
+    flags.DEFINE_string("row", None, "the row's name; sweep TABLE --dry_run prints all names")
+    config_flags.DEFINE_config_file("base", None, "the base config, a file of configs/")
+    flags.DEFINE_integer("seed", None, "the run's seed (default: the base config's)")
+    flags.DEFINE_string("workdir", None, "where TABLE/ROW/seed-N goes")
+
+
+def _prepared_directory(table_name: str) -> Path:
+    values = flags.FLAGS
+    table = find_table(table_name)
+    for flag in ("row", "base", "workdir"):
+        if values[flag].value is None:
+            raise ValueError(f"with the name of a table, --{flag} is needed")
+    base: AnyConfig = values.base
+    row = table.rows(base).named(values.row)
+    check_config(row.config(base), f"row {row.name}")
+    seed = base.seed if values.seed is None else values.seed
+    this_run = record.make_run(table, row, base, seed)
+    directory = Path(values.workdir).expanduser() / this_run.directory
+    record.write_run(directory, this_run)
+    return directory
+
+
+def main(argv: list[str]) -> None:
+    """Reads the flags and runs."""
+    if len(argv) != 2:
+        sys.exit("run: one argument is needed, a run directory or a table; see --help")
+    try:
+        is_directory = (Path(argv[1]) / record.RUN_FILE).exists()
+        directory = Path(argv[1]) if is_directory else _prepared_directory(argv[1])
+    except (KeyError, TypeError, ValueError) as error:
+        sys.exit(f"run: {error.args[0]}")
+    except OSError as error:
+        sys.exit(f"run: {error}")
+
+    from t2t_jax import hosts
+    from t2t_jax.training.loop import Stopped
+
+    try:
+        hosts.join()
+        _keep_compiled(record.read_run(directory).config["data"]["cache"])
+        with presence.present(directory) if hosts.is_first() else contextlib.nullcontext():
+            values = run(directory)
+    except Stopped as stop:
+        print(f"run: {stop}", file=sys.stderr)
+        sys.exit(130)
+    except IsTakenError as error:
+        hosts.leave(f"run: {error}", error, presence.IS_TAKEN)
+        print(f"run: {error}", file=sys.stderr)
+        sys.exit(presence.IS_TAKEN)
+    except (ValueError, TypeError, OSError, FloatingPointError) as error:
+        traceback.print_exc()  # into the log of the run; a person finds the reason in the last line
+        hosts.leave(f"run: {error}", error)
+        sys.exit(f"run: {error}")
+    if hosts.is_first():
+        print(f"{directory / record.RECORD_FILE}: {record.score_text(values)}")
+
+
+def _keep_compiled(cache: str) -> None:
+    """Has JAX keep what it compiles: on this machine seeds, some rows and retries find it again.
+
+    Its directory may be deleted. It is another one where the environment says so, and none where
+    several hosts must compile together.
+    """
+    import jax
+
+    from t2t_jax import hosts
+    from t2t_jax.data.prepare.workers import own_cores
+
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and not hosts.are_several():
+        # What is compiled for a CPU depends on which one and on the number of cores.
+        machine = f"{platform.node()}-{len(own_cores())}"
+        here = Path(cache).expanduser() / "compiled" / machine
+        jax.config.update("jax_compilation_cache_dir", str(here))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(main, flags_parser=functools.partial(parse_flags, "run"))

@@ -1,0 +1,163 @@
+"""A run's presence in its directory: a lock, so that it is there once, and a sign of life.
+
+W/TABLE/ROW/seed-N/running.json  who works on the run, and since when; renewed every few seconds
+                   .lock         held by the process that does
+                   .launch.lock  held by a launcher that does the run elsewhere
+
+Both are files, so that they mean the same to every launcher, on every machine that sees them. Of
+several hosts that do one run together on one disk, only the first is to be present.
+"""
+
+import contextlib
+import errno
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_jax.json_files import read_json, write_json
+from t2t_jax.locks import SECONDS_FOR_THE_LOCK, locked, try_lock
+
+RUNNING_FILE = "running.json"
+IS_TAKEN = os.EX_TEMPFAIL  # exit code of a run that another process does already
+_LOCK_FILE = ".lock"
+_LAUNCH_LOCK_FILE = ".launch.lock"
+
+_SECONDS_BETWEEN_BEATS = 5.0
+# A sign is this old at most: clocks differ, and from a bucket it is fetched once a minute.
+_SECONDS_OF_SILENCE = 180.0
+
+
+class HasLauncherError(Exception):
+    """Another command has the run done."""
+
+
+class Sign(NamedTuple):
+    """A sign of life; times are seconds since 1970."""
+
+    host: str
+    pid: int
+    started: float  # another for each start
+    beat: float
+    stage: str  # "starting" | "compiling" | "training" | "scoring"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process still works, as far as can be known from here."""
+        if self.host == socket.gethostname() and not _exists(self.pid):
+            return False
+        return time.time() - self.beat < _SECONDS_OF_SILENCE
+
+
+@contextlib.contextmanager
+def present(directory: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iterator[None]:
+    """Has the directory for this process alone, and gives signs of life meanwhile.
+
+    Args:
+      patience: seconds to wait for another process to leave.
+
+    Raises:
+      IsTakenError: another process is there and stays.
+    """
+
+    def who() -> str:
+        sign = read(directory)
+        return f"process {sign.pid} on {sign.host}" if sign else "another process"
+
+    does = f"works on the run in {directory}"
+    with locked(directory / _LOCK_FILE, does, who=who, patience=patience):
+        stop = threading.Event()
+        beats = threading.Thread(target=_beat, args=(directory, stop), daemon=True)
+        _take_over(directory)
+        beats.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            beats.join()
+            clear(directory)
+
+
+@contextlib.contextmanager
+def only_launcher(directory: Path) -> Iterator[None]:
+    """Has the directory to itself among the commands that would have its run done elsewhere.
+
+    Raises:
+      HasLauncherError: another command has it done.
+    """
+    with open(directory / _LAUNCH_LOCK_FILE, "ab") as lock:
+        is_free = True
+        with contextlib.suppress(OSError):  # a disk without locks is good enough for records
+            is_free = try_lock(lock)
+        if not is_free:
+            raise HasLauncherError(f"another command has the run in {directory} done")
+        yield
+
+
+def announce(directory: Path) -> None:
+    """Writes the sign that this process is starting the run; the run itself goes on with it."""
+    now = time.time()
+    _write(directory, Sign(socket.gethostname(), os.getpid(), now, now, "starting"))
+
+
+def _take_over(directory: Path) -> None:
+    """The first sign of the run itself, of the start that was announced if there is one."""
+    announced = read(directory)
+    started = now = time.time()
+    if announced is not None and announced.stage == "starting":
+        started = announced.started
+    _write(directory, Sign(socket.gethostname(), os.getpid(), started, now, "compiling"))
+
+
+def clear(directory: Path) -> None:
+    """Takes the sign away; nobody works on the run any more."""
+    (directory / RUNNING_FILE).unlink(missing_ok=True)
+
+
+def read(directory: Path) -> Sign | None:
+    """The last sign, None if there is none."""
+    try:
+        values = read_json(directory / RUNNING_FILE)
+    except OSError as error:
+        # On NFS a file that another machine replaces meanwhile is stale.
+        if error.errno not in (errno.ENOENT, errno.ESTALE):
+            raise
+        return None
+    return Sign(**{field: values[field] for field in Sign._fields})
+
+
+def _write(directory: Path, sign: Sign) -> None:
+    write_json(directory / RUNNING_FILE, sign._asdict())
+
+
+def _beat(directory: Path, stop: threading.Event) -> None:
+    sign = read(directory)
+    size = _size(directory / "metrics.jsonl")
+    while sign is not None and not stop.wait(_SECONDS_BETWEEN_BEATS):
+        # It is cut when a run is taken up again, and grows with the first steps that are done.
+        size_before, size = size, _size(directory / "metrics.jsonl")
+        stage = sign.stage
+        if (directory / "training.json").exists():
+            stage = "scoring"
+        elif size > size_before:
+            stage = "training"
+        sign = sign._replace(beat=time.time(), stage=stage)
+        with contextlib.suppress(OSError):  # a full disk is told by who cannot do without it
+            _write(directory, sign)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # of another user
+    return True

@@ -1,0 +1,109 @@
+"""One row, one seed: trains, scores, and leaves one JSON record."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from experiments.run import record
+from experiments.run.record import Run
+from t2t_jax.locks import IsTakenError
+
+_PACKAGES = (
+    *("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "numpy"),
+    *("sentencepiece", "sacrebleu"),
+)
+_OF_TRAINING = (
+    *("direction", "data_fingerprint", "vocabulary_fingerprint", "params", "steps"),
+    *("target_tokens", "hardware"),
+)
+
+
+def run(directory: Path) -> dict[str, Any]:
+    """Trains and scores the run in `directory`; gives and writes its record.
+
+    What is finished already is not done again. A failure leaves `failure.json` and is raised.
+
+    Raises:
+      Stopped: a signal asked for it; the training saved its state.
+    """
+    record_file, failure_file = directory / record.RECORD_FILE, directory / record.FAILURE_FILE
+    if record_file.exists():
+        return record.read_json(record_file)
+    # Here and not above: it brings jax, which --help and a mistyped flag need not wait for.
+    from t2t_jax import hosts
+    from t2t_jax.cli import train
+    from t2t_jax.training.loop import Stopped
+
+    if hosts.is_first():
+        failure_file.unlink(missing_ok=True)
+    try:
+        this_run = record.read_run(directory)
+        train.train(ConfigDict(this_run.config).lock(), directory)
+        values = _scored(this_run, directory)
+        if hosts.is_first():
+            record.write_json(record_file, values)
+        hosts.wait("the run is recorded")
+    except (Stopped, IsTakenError):
+        raise
+    except Exception as error:
+        sentence = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+        if hosts.is_first() and not record_file.exists():
+            record.write_json(failure_file, {"error": sentence})
+        raise
+    return values
+
+
+def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
+    from t2t_jax.cli import score
+
+    training = record.read_json(directory / "training.json")
+    start = time.monotonic()
+    evaluation = this_run.config["evaluation"]
+    splits = {"dev": evaluation["bleu_on_dev"], "test": True}
+    if evaluation["bleu_on_long"]:
+        splits["long"] = True
+    scores = score.score_splits(directory, splits)
+    seconds = {"train": training["seconds"], "score": time.monotonic() - start}
+    return (
+        {"format": record.FORMAT, **this_run._asdict(), "commit": commit()}
+        | {key: training[key] for key in _OF_TRAINING}
+        | {"scores": scores, "seconds": seconds, "versions": versions()}
+    )
+
+
+def commit() -> str:
+    """The git commit of this code, "-dirty" after it where files differ from it.
+
+    Where the code came without its repository, who sent it says T2T_JAX_COMMIT.
+    """
+    if "T2T_JAX_COMMIT" in os.environ:
+        return os.environ["T2T_JAX_COMMIT"]
+    try:
+        head = _git("rev-parse", "HEAD")
+        dirty = "-dirty" if _git("status", "--porcelain", "--untracked-files=no") else ""
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head + dirty
+
+
+def _git(*arguments: str) -> str:
+    here = Path(__file__).resolve().parent
+    command = ["git", "-C", str(here), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers depend on."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

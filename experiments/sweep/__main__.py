@@ -1,0 +1,112 @@
+"""Rows x seeds of a table: prepares the runs, does the unfinished ones, prints the table.
+
+    python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W
+    python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W --rows='base,A.*'
+    python -m experiments.sweep table3 --base=configs/base.py --dry_run --tokens_per_second=50000
+    python -m experiments.sweep status W
+
+Any key of the base config can be overridden: --base.training.steps=200. Each run has its directory
+W/TABLE/ROW/seed-N with its log, its checkpoints and, when it is finished, its record.json. The same
+command again continues what is not finished and repeats nothing; Ctrl-C stops it.
+
+--launcher says where the runs go, and changes nothing else:
+
+    local    some at a time, each with its share of this machine's cores or GPUs
+    ray      --resources='{"GPU": 1}'              W is a directory that all nodes share
+    slurm    --slurm=partition=gpu,time=600,...    W is a directory that all nodes share
+    tpu_vm   --tpu=project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D    a slice for each run
+"""
+
+import functools
+import sys
+from pathlib import Path
+from typing import Any
+
+from absl import app, flags
+from ml_collections import config_flags
+
+from experiments.launchers import options
+from experiments.sweep.sweep import print_dry_run, run_table
+from experiments.tables.registry import TABLES, find_table
+from t2t_jax.cli.command import parse_flags
+
+
+def define_flags() -> None:
+    """The command's flags; not at import, since run has flags of the same names."""
+    config_flags.DEFINE_config_file("base", None, "the base config, a file of configs/")
+    flags.DEFINE_string("rows", "*", "names of rows, or patterns such as 'base,A.*'")
+    flags.DEFINE_integer("seeds", 1, "runs per row; seeds count up from the base config's")
+    flags.DEFINE_string("workdir", None, "where the runs and the tables go")
+    flags.DEFINE_integer("retries", 0, "how often a run that failed is tried again")
+    flags.DEFINE_integer("samples", 0, "translations of the first row to show at the end")
+    flags.DEFINE_bool("dry_run", False, "only print rows, tokens and hours; needs no data")
+    flags.DEFINE_float(
+        "tokens_per_second", None, "dry_run: target tokens a second of the base row, for the hours"
+    )
+    flags.DEFINE_float("tflops", None, "dry_run: sustained 10^12 operations/s, for the hours")
+    flags.DEFINE_bool("once", False, "status: print once, also on a terminal")
+    options.define_flags()
+    flags.adopt_module_key_flags(options)
+
+
+def main(argv: list[str]) -> None:
+    """Reads the flags, sweeps, prints the table; exit code 1 if a run failed."""
+    values = flags.FLAGS
+    try:
+        if argv[1:2] == ["status"]:
+            _show_status(argv[2:], values.once)
+            return
+        num_failed = _run_table(argv[1:], values)
+    except (KeyError, TypeError, ValueError) as error:
+        sys.exit(f"sweep: {error.args[0]}")
+    except OSError as error:
+        sys.exit(f"sweep: {error}")
+    sys.exit(1 if num_failed else 0)
+
+
+def _show_status(arguments: list[str], once: bool) -> None:
+    if len(arguments) != 1:
+        raise ValueError("status needs one argument, the workdir of a sweep")
+    from experiments.sweep import status
+
+    status.show(Path(arguments[0]), once=once)
+
+
+def _run_table(arguments: list[str], values: Any) -> int:
+    if len(arguments) != 1:
+        names = ", ".join(TABLES)
+        raise ValueError(f"one argument is needed, a table: {names}; or status W; see --help")
+    table = find_table(arguments[0])
+    if values.base is None:
+        raise ValueError("--base is needed, for example --base=configs/tiny.py")
+    workdir = None if values.workdir is None else Path(values.workdir).expanduser()
+    if values.dry_run:
+        options.check(values)
+        basis = {"tokens_per_second": values.tokens_per_second, "tflops": values.tflops}
+        print_dry_run(table, values.base, values.rows, values.seeds, workdir, **basis)
+        return 0
+    if workdir is None:
+        raise ValueError("--workdir is needed; --dry_run needs none")
+    for name in ("tokens_per_second", "tflops"):
+        if values[name].value is not None:
+            raise ValueError(f"--{name} is for the hours of a --dry_run")
+    for name in ("retries", "samples"):
+        if values[name].value < 0:
+            raise ValueError(f"--{name}={values[name].value}; it must not be negative")
+    if values.samples and values.base.data.task != "translation":
+        raise ValueError("--samples are translations; this base does not translate")
+    return run_table(
+        table,
+        values.base,
+        workdir,
+        patterns=values.rows,
+        num_seeds=values.seeds,
+        num_retries=values.retries,
+        num_samples=values.samples,
+        launcher=options.chosen(values),
+    )
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(main, flags_parser=functools.partial(parse_flags, "sweep"))

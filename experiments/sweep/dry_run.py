@@ -1,0 +1,206 @@
+"""What a sweep would be: runs, parameters, tokens and hours of every row, before anything is done.
+
+The hours are those of training alone, taken to grow with tokens times parameters: as fast as runs
+that are finished already, or as the person says. Nothing is assumed of any hardware.
+"""
+
+import statistics
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ml_collections import ConfigDict
+
+from experiments.run import record
+from experiments.tables.ablation import (
+    AnyConfig,
+    Row,
+    Rows,
+    Table,
+    as_dict,
+    changes_text,
+    check_config,
+    num_params,
+)
+
+_WIDTH = 120
+# Forward and backward, a multiplication and an addition each: the usual estimate. Of an
+# encoder-decoder each side's parameters see that side's tokens, of which there are as many.
+_OPERATIONS = 6
+
+_IN_PROPORTION = "; in proportion to tokens and parameters"
+_NO_BASIS = (
+    "Hours: give --tokens_per_second=N (target tokens, of the base row) or --tflops=N (sustained), "
+    "or a --workdir in which runs are finished."
+)
+
+
+class Basis(NamedTuple):
+    """What an estimate of hours rests on."""
+
+    seconds: float  # of training, for one target token and one parameter
+    words: str
+
+
+class _Line(NamedTuple):
+    row: Row
+    params: int
+    target_tokens: int  # padding included, of all seeds
+    hours: float | None
+
+
+def basis(
+    base: ConfigDict,
+    *,
+    tokens_per_second: float | None = None,
+    tflops: float | None = None,
+    workdir: Path | None = None,
+) -> Basis | None:
+    """What hours can be estimated by: what a person says, else runs finished below `workdir`.
+
+    Args:
+      tokens_per_second: target tokens, padding included, of the base row.
+      tflops: 10^12 operations a second, sustained.
+
+    Raises:
+      ValueError: both are given, or one is not positive.
+    """
+    if tokens_per_second is not None and tflops is not None:
+        raise ValueError("--tokens_per_second and --tflops are two answers to one question")
+    for name, value in (("tokens_per_second", tokens_per_second), ("tflops", tflops)):
+        if value is not None and value <= 0:
+            raise ValueError(f"--{name}={value:g}; it must be positive")
+    if tokens_per_second is not None:
+        seconds = 1 / tokens_per_second / num_params(base)
+        return Basis(
+            seconds, f"at {tokens_per_second:,.0f} target tokens/s of the base row{_IN_PROPORTION}"
+        )
+    if tflops is not None:
+        words = f"at --tflops={tflops:g} sustained, 6 operations per parameter and target token"
+        return Basis(_OPERATIONS / (tflops * 1e12), words)
+    return _measured(workdir) if workdir is not None and workdir.is_dir() else None
+
+
+def text(
+    table: Table, rows: Rows, base: ConfigDict, num_seeds: int = 1, basis: Basis | None = None
+) -> str:
+    """The rows, what each changes and costs, and the rows left out with the reasons.
+
+    Raises:
+      ValueError: a row has a value that no section allows, or there are no seeds.
+    """
+    if num_seeds < 1:
+        raise ValueError(f"seeds={num_seeds}; at least 1 is needed")
+    for row in rows.rows:
+        check_config(row.config(_with_some_directory(base)), f"row {row.name}")
+    lines = [_line(row, base, num_seeds, basis) for row in rows.rows]
+    has_paper_base = table.has_paper_base(base)
+    blocks = [
+        table.title,
+        "\n".join(_table(lines, num_seeds, has_paper_base)),
+        "\n".join(_notes(lines, basis)),
+    ]
+    if rows.left_out:
+        left_out = (f"  {name}: {reason}" for name, reason in rows.left_out)
+        blocks.append("\n".join(["Left out at this base:", *left_out]))
+    return "\n\n".join(blocks)
+
+
+def _line(row: Row, base: ConfigDict, num_seeds: int, basis: Basis | None) -> _Line:
+    config = row.config(base)
+    params = num_params(config)
+    tokens = num_seeds * _target_tokens(as_dict(config))
+    hours = None if basis is None else basis.seconds * params * tokens / 3600
+    return _Line(row, params, tokens, hours)
+
+
+def _target_tokens(config: dict[str, Any], steps: int | None = None) -> int:
+    steps = config["training"]["steps"] if steps is None else steps
+    return steps * config["data"]["target_tokens_per_batch"]
+
+
+def _measured(workdir: Path) -> Basis | None:
+    """The median of the finished runs below `workdir`."""
+    rates = []
+    hardware = set()
+    for path in workdir.rglob(record.RECORD_FILE):
+        values = record.read_json(path)
+        tokens = _target_tokens(values["config"], values["steps"])
+        rates.append(values["seconds"]["train"] / tokens / values["params"])
+        hardware.add(values["hardware"])
+    if not rates:
+        return None
+    runs = "run" if len(rates) == 1 else "runs"
+    where = " and ".join(sorted(hardware))
+    took = f"as long as the {len(rates)} finished {runs} below {workdir} took"
+    words = f"{took}, on {where}, compilation included{_IN_PROPORTION}"
+    return Basis(statistics.median(rates), words)
+
+
+def _table(lines: Sequence[_Line], num_seeds: int, has_paper_base: bool) -> Iterable[str]:
+    has_hours = lines[0].hours is not None
+    paper = [_paper_params(line.row) for line in lines] + [""]
+    hours = [_hours_text(line.hours) for line in lines]
+    all_hours = _hours_text(sum(line.hours or 0.0 for line in lines))
+    columns = [
+        ["row", *(line.row.name for line in lines), "all"],
+        ["runs", *[str(num_seeds)] * len(lines), str(num_seeds * len(lines))],
+        ["params 10^6", *(f"{line.params / 1e6:,.2f}" for line in lines), ""],
+        *([["paper", *paper]] if has_paper_base else []),
+        [
+            "tokens 10^6",
+            *(_millions(line.target_tokens) for line in lines),
+            _millions(sum(line.target_tokens for line in lines)),
+        ],
+        *([["hours", *hours, all_hours]] if has_hours else []),
+    ]
+    changes = ["changes", *(_changes(line.row) for line in lines), ""]
+    widths = [max(map(len, column)) for column in columns]
+    indent = sum(widths) + 2 * len(widths)
+    for number, change in enumerate(changes):
+        cells = [
+            column[number].rjust(width) if place else column[number].ljust(width)
+            for place, (column, width) in enumerate(zip(columns, widths, strict=True))
+        ]
+        # A name or a number is never cut, even where it leaves no room for the changes.
+        room = max(30, _WIDTH - indent)
+        first, *others = textwrap.wrap(change, room, break_long_words=False) or [""]
+        yield "  ".join([*cells, first]).rstrip()
+        yield from (" " * indent + other for other in others)
+
+
+def _notes(lines: Sequence[_Line], basis: Basis | None) -> list[str]:
+    notes = ["Tokens: of the target side, steps x tokens per batch, padding included."]
+    if basis is None:
+        return [*notes, *textwrap.wrap(_NO_BASIS, _WIDTH)]
+    hours = f"Hours: {basis.words}; training alone, one run after the other."
+    return [*notes, *textwrap.wrap(hours, _WIDTH)]
+
+
+def _changes(row: Row) -> str:
+    note = f"  ({row.note})" if row.note else ""
+    return changes_text(row.changes) + note
+
+
+def _paper_params(row: Row) -> str:
+    stated = row.paper and row.paper.params
+    return f"{stated}" if stated else ""
+
+
+def _millions(number: int) -> str:
+    millions = number / 1e6
+    return f"{millions:,.0f}" if millions >= 100 else f"{millions:.2f}"
+
+
+def _hours_text(hours: float | None) -> str:
+    if hours is None:
+        return ""
+    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}" if hours >= 0.01 else "<0.01"
+
+
+def _with_some_directory(base: ConfigDict) -> ConfigDict:
+    """The base as if it had data: a dry run is about the rows alone."""
+    filled: AnyConfig = base.copy_and_resolve_references()
+    filled.data.directory = filled.data.directory or "."
+    return filled

@@ -1,0 +1,127 @@
+"""The runs of a sweep: their directories, and how they are done, a line for each event.
+
+In: rows, a base config, a number of seeds. Out: run.json in each directory; then, by a launcher,
+whatever the runs leave there.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ml_collections import ConfigDict
+
+from experiments.launchers.event import Event, Launch
+from experiments.run import record
+from experiments.tables.ablation import Rows, Table, as_dict, check_config
+
+
+def prepare_runs(
+    table: Table, rows: Rows, base: ConfigDict, num_seeds: int, workdir: Path
+) -> list[Path]:
+    """Writes run.json for every row and seed; the directories, seeds outermost.
+
+    The seeds are the base config's and those that follow it. Seeds come outermost so that an
+    interrupted sweep has a whole table of one seed before it starts the second.
+
+    Raises:
+      ValueError: a value no section allows, or a directory with another config in it. Nothing
+        is written then.
+    """
+    if num_seeds < 1:
+        raise ValueError(f"seeds={num_seeds}; at least 1 is needed")
+    for row in rows.rows:
+        check_config(row.config(base), f"row {row.name}")
+    first_seed = as_dict(base)["seed"]
+    seeds = range(first_seed, first_seed + num_seeds)
+    runs = [record.make_run(table, row, base, seed) for seed in seeds for row in rows.rows]
+    for run in runs:
+        record.check_same_run(workdir / run.directory, run)
+    for run in runs:
+        record.write_run(workdir / run.directory, run)
+    return [workdir / run.directory for run in runs]
+
+
+def check_same_data(directories: Sequence[Path], base: ConfigDict, fingerprint: str) -> None:
+    """Raises ValueError if a finished run that reads what `base` reads was made of other data."""
+    here = record.settings({"data": as_dict(base)["data"]})
+    for directory in filter(is_finished, directories):
+        values = record.read_json(directory / record.RECORD_FILE)
+        before = values.get("data_fingerprint", fingerprint)
+        if before != fingerprint and record.settings({"data": values["config"]["data"]}) == here:
+            raise ValueError(
+                f"{directory} was made of the data {before}, but the corpus is now {fingerprint}: "
+                "use another --workdir, or the corpus as it was"
+            )
+
+
+def do_runs(
+    directories: Sequence[Path],
+    launch: Launch,
+    *,
+    num_retries: int = 0,
+    log: Callable[[str], None] = print,
+) -> int:
+    """Does the prepared runs that have no record yet, a line per event; the number that failed.
+
+    What has failed is tried again when all others are done, up to `num_retries` times.
+    """
+    unfinished = [path for path in directories if not is_finished(path)]
+    log(f"{len(directories)} runs, {len(directories) - len(unfinished)} of them finished before")
+    failed = _round(unfinished, launch, log)
+    for retry in range(1, num_retries + 1):
+        if not failed:
+            break
+        log(f"        {len(failed)} failed; retry {retry} of {num_retries}")
+        failed = _round(failed, launch, log)
+    return len(failed)
+
+
+def _round(directories: Sequence[Path], launch: Launch, log: Callable[[str], None]) -> list[Path]:
+    """Launches the runs and tells how they go; those that failed."""
+    start = time.monotonic()
+    failed = []
+    num_done = 0
+    with contextlib.closing(launch(directories)) as events:
+        for event in events:
+            if event.kind == "started":
+                where = f" {event.reason}" if event.reason else ""
+                log(f"        {name(event.directory)} started{where}, log: {_log(event.directory)}")
+                continue
+            num_done += 1
+            if event.kind == "failed":
+                failed.append(event.directory)
+            log(f"{num_done:>3}/{len(directories):<3} {_outcome(event)}")
+            num_left = len(directories) - num_done
+            if num_left:
+                seconds_left = (time.monotonic() - start) / num_done * num_left
+                log(f"        {num_left} to go, about {_duration(seconds_left)}")
+    return failed
+
+
+def is_finished(directory: Path) -> bool:
+    """Whether the run there has left its record."""
+    return (directory / record.RECORD_FILE).exists()
+
+
+def _outcome(event: Event) -> str:
+    if event.kind == "failed":
+        return f"{name(event.directory)} FAILED: {event.reason}; log: {_log(event.directory)}"
+    scores = record.score_text(record.read_json(event.directory / record.RECORD_FILE))
+    return f"{name(event.directory)} finished in {_duration(event.seconds)}: {scores}"
+
+
+def name(directory: Path) -> str:
+    """Row and seed: "A.h=1 seed-0"."""
+    return f"{directory.parent.name} {directory.name}"
+
+
+def _log(directory: Path) -> Path:
+    return directory / record.LOG_FILE
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -1,0 +1,149 @@
+"""How the runs of a sweep stand, from the files in their directories alone.
+
+In: the directories below a workdir. Out: one `Status` each, and a table of them for a terminal.
+What a launcher on another machine writes there is enough; no launcher is asked.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import rich.box
+import rich.console
+import rich.live
+import rich.markup
+import rich.table
+
+from experiments.run import presence, record
+from t2t_jax.training.metrics_file import read_metrics
+
+_REFRESH_SECONDS = 2.0
+# Speed is that of the last entries: the first ones hold the compilation.
+_NUM_ENTRIES = 10
+# Where no terminal says how wide it is.
+_WIDTH = 160
+
+_ENDED = ("done", "failed")
+
+
+class Status(NamedTuple):
+    """How one run stands; None where nothing is known."""
+
+    name: str  # "table3 A.h=1 seed-0"
+    state: str  # waiting | starting | compiling | training | scoring | lost | done | failed
+    step: int
+    steps: int
+    loss: float | None = None  # of training, nats per target token
+    tokens_per_second: float | None = None  # of the target side
+    seconds_left: float | None = None  # of training
+    remark: str = ""  # the scores, the reason, where it runs
+
+
+def statuses(workdir: Path) -> list[Status]:
+    """Of every run below `workdir`, in the order of their names.
+
+    Raises:
+      ValueError: there are none, or a run's file is damaged.
+    """
+    paths = workdir.rglob(record.RUN_FILE) if workdir.is_dir() else []
+    directories = sorted(path.parent for path in paths)
+    if not directories:
+        raise ValueError(f"there are no runs below {workdir}; experiments.sweep makes them")
+    return [status(directory) for directory in directories]
+
+
+def status(directory: Path) -> Status:
+    """Of the run in this directory."""
+    run = record.read_run(directory)
+    name = f"{run.table} {run.row} seed-{run.seed}"
+    steps = run.config["training"]["steps"]
+    path = directory / record.RECORD_FILE
+    if path.exists():
+        values = record.read_json(path)
+        return Status(name, "done", values["steps"], steps, remark=record.score_text(values))
+
+    entries = [
+        entry for entry in read_metrics(directory / "metrics.jsonl") if entry["split"] == "train"
+    ]
+    last = entries[-1] if entries else {}
+    seen = Status(name, "waiting", last.get("step", 0), steps, loss=last.get("loss"))
+    sign = presence.read(directory)
+    if sign is not None and sign.is_alive:
+        seen = seen._replace(state=sign.stage, remark=f"on {sign.host}")
+        if sign.stage == "training" and entries:
+            seen = seen._replace(**_speed(entries, steps))
+        return seen
+    failure = directory / record.FAILURE_FILE
+    if failure.exists():
+        return seen._replace(state="failed", remark=str(record.read_json(failure).get("error")))
+    if sign is not None:
+        silent = _time_text(time.time() - sign.beat)
+        return seen._replace(state="lost", remark=f"no sign from {sign.host} for {silent}")
+    return seen._replace(remark="stopped, will go on" if seen.step else "")
+
+
+def _speed(entries: Sequence[dict[str, Any]], steps: int) -> dict[str, float | None]:
+    first, last = entries[-_NUM_ENTRIES:][0], entries[-1]
+    seconds_left = None
+    if last["step"] > first["step"]:
+        rate = (last["seconds"] - first["seconds"]) / (last["step"] - first["step"])
+        seconds_left = rate * (steps - last["step"])
+    return {
+        "tokens_per_second": last["target_tokens_per_second"],
+        "seconds_left": seconds_left,
+    }
+
+
+def show(workdir: Path, *, once: bool = False) -> None:
+    """Prints the table; on a terminal again and again, until all have ended or Ctrl-C.
+
+    Raises:
+      ValueError: there are no runs below `workdir`.
+    """
+    found = statuses(workdir)
+    console = rich.console.Console()
+    if once or not console.is_terminal:
+        width = None if console.is_terminal else _WIDTH
+        rich.console.Console(width=width).print(table(found))
+        return
+    with rich.live.Live(table(found), console=console, auto_refresh=False) as live:
+        try:
+            while not all(one.state in _ENDED for one in found):
+                time.sleep(_REFRESH_SECONDS)
+                found = statuses(workdir)
+                live.update(table(found), refresh=True)
+        except KeyboardInterrupt:
+            pass  # how one leaves it
+
+
+def table(found: Sequence[Status]) -> rich.table.Table:
+    """The statuses, a line each; below them how many there are of each state."""
+    counts = Counter(one.state for one in found)
+    shown = rich.table.Table(
+        box=rich.box.SIMPLE_HEAD,
+        caption=", ".join(f"{count} {state}" for state, count in counts.items()),
+        caption_justify="left",
+        caption_style="none",
+        pad_edge=False,
+    )
+    for title in ("run", "state"):
+        shown.add_column(title, no_wrap=True)
+    for title in ("step", "loss", "tokens/s", "left"):
+        shown.add_column(title, justify="right", no_wrap=True)
+    shown.add_column("", min_width=16)
+    for one in found:
+        step = f"{one.step:,} of {one.steps:,}" if one.step else ""
+        loss = "" if one.loss is None else f"{one.loss:.3f}"
+        speed = "" if one.tokens_per_second is None else f"{one.tokens_per_second:,.0f}"
+        left = "" if one.seconds_left is None else _time_text(one.seconds_left)
+        cells = (one.name, one.state, step, loss, speed, left, one.remark)
+        shown.add_row(*map(rich.markup.escape, cells))
+    return shown
+
+
+def _time_text(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"

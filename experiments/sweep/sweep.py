@@ -1,0 +1,111 @@
+"""All that the command `python -m experiments.sweep` does with a table."""
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ml_collections import ConfigDict
+
+from experiments.launchers import options
+from experiments.report import report, samples
+from experiments.sweep import dry_run, runs
+from experiments.tables.ablation import Table
+
+# The second is how SLURM warns a job, where that is asked for.
+_STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+
+
+def print_dry_run(
+    table: Table,
+    base: ConfigDict,
+    patterns: str,
+    num_seeds: int,
+    workdir: Path | None,
+    **rates: float | None,
+) -> None:
+    """Prints what the sweep would be; see `dry_run.basis` for the rates.
+
+    Raises:
+      KeyError, TypeError, ValueError: the request cannot be met, in words.
+    """
+    _use_no_accelerator()
+    rows = table.rows(base).select(patterns)
+    basis = dry_run.basis(base, workdir=workdir, **rates)
+    print(dry_run.text(table, rows, base, num_seeds, basis))
+
+
+def run_table(
+    table: Table,
+    base: ConfigDict,
+    workdir: Path,
+    *,
+    patterns: str = "*",
+    num_seeds: int = 1,
+    num_retries: int = 0,
+    num_samples: int = 0,
+    launcher: options.Chosen = options.LOCAL,
+) -> int:
+    """Does the unfinished runs and prints the report; the number of failed runs.
+
+    Raises:
+      KeyError, TypeError, ValueError: the request cannot be met, in words; nothing was trained.
+    """
+    from t2t_jax.cli.prepare import prepare
+
+    _use_no_accelerator()
+    rows = table.rows(base).select(patterns)
+    for name, reason in rows.left_out:
+        print(f"left out: {name}: {reason}")
+    directories = runs.prepare_runs(table, rows, base, num_seeds, workdir)
+    if launcher.shares_files:
+        # Once, before any run: they share what it makes, and a wrong corpus is told here.
+        runs.check_same_data(directories, base, prepare(base).fingerprint)
+    try:
+        with _terminated_like_interrupted():
+            num_failed = runs.do_runs(directories, launcher.launch, num_retries=num_retries)
+    except KeyboardInterrupt:
+        print("\nstopped; the same command continues what is not finished", file=sys.stderr)
+        sys.exit(130)
+    _print_report(table, workdir, directories, num_samples)
+    return num_failed
+
+
+def _print_report(
+    table: Table, workdir: Path, directories: Sequence[Path], num_samples: int
+) -> None:
+    written = report.write_report(workdir)
+    print()
+    print(report.text(workdir / table.name, "markdown"))
+    finished = list(filter(runs.is_finished, directories))
+    if num_samples and finished:
+        print(f"Translations of the test split by {runs.name(finished[0])}:\n")
+        print(samples.sample_translations(finished[0], num_samples))
+        print()
+    print("written: " + "  ".join(str(path) for path in written))
+
+
+def _use_no_accelerator() -> None:
+    """The runs choose their device themselves; this process only counts and must not hold one."""
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+
+
+@contextlib.contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM, SIGUSR1 and a closed terminal end the runs as Ctrl-C does: no orphans are left."""
+
+    def interrupt(signum, frame):
+        raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in _STOPS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

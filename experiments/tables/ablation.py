@@ -1,0 +1,209 @@
+"""An ablation table: named rows, each a few changes to one base config.
+
+In: a base config. Out: one complete, locked config per row, and the reasons of the rows that a
+base has no room for.
+"""
+
+import difflib
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from ml_collections import ConfigDict
+
+from t2t_jax.json_files import flat_dict
+
+# A ConfigDict that is read by attribute. ml_collections types each value as a union of all that a
+# config may hold, of which a type checker then knows no attribute.
+AnyConfig: TypeAlias = Any
+
+
+class Score(NamedTuple):
+    """What the paper reports of one row."""
+
+    perplexity: float | None  # per wordpiece, development set
+    bleu: float | None  # percent, development set
+    params: float | None = None  # millions; the paper leaves it out where it equals the base
+    test_bleu: float | None = None  # percent, test set
+
+
+class Row(NamedTuple):
+    """Named changes to a base config; the name is also the name of a directory."""
+
+    name: str
+    changes: Mapping[str, Any]  # dotted config key -> value
+    paper: Score | None = None
+    note: str = ""  # what a reader of the changes alone would not know
+
+    def config(self, base: ConfigDict) -> ConfigDict:
+        """The base config with this row's changes, locked.
+
+        Raises:
+          KeyError: a changed key does not exist in `base`.
+          TypeError: a changed value does not have the type it has in `base`.
+        """
+        present = flat(base)
+        for key, value in self.changes.items():
+            self._check(present, key, value)
+        config = base.copy_and_resolve_references().lock()
+        config.update_from_flattened_dict(dict(self.changes))
+        return config
+
+    def _check(self, present: Mapping[str, Any], key: str, value: Any) -> None:
+        if key not in present:
+            close = difflib.get_close_matches(key, present, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise KeyError(f"row {self.name} changes {key}, which the base config lacks{hint}")
+        wanted = type(present[key])
+        is_int_for_float = wanted is float and type(value) is int
+        if type(value) is not wanted and not is_int_for_float:
+            raise TypeError(
+                f"row {self.name} sets {key}={value!r}, a {type(value).__name__}; "
+                f"the base config has {present[key]!r}, a {wanted.__name__}"
+            )
+
+
+class LeftOut(NamedTuple):
+    """A row that a base has no room for."""
+
+    name: str
+    reason: str
+
+
+class Rows(NamedTuple):
+    """The rows of a table at one base, and those it leaves out."""
+
+    rows: list[Row]
+    left_out: list[LeftOut]
+
+    def select(self, patterns: str) -> "Rows":
+        """The rows whose names match one of the glob patterns, which commas separate.
+
+        Raises:
+          ValueError: a pattern matches no row.
+        """
+        wanted = [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]
+        if not wanted:
+            raise ValueError("the row patterns are empty; '*' means every row")
+        for pattern in wanted:
+            if not any(fnmatch.fnmatchcase(row.name, pattern) for row in self.rows):
+                raise ValueError(self._no_match(pattern))
+
+        def is_wanted(entry: Row | LeftOut) -> bool:
+            return any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in wanted)
+
+        return Rows(list(filter(is_wanted, self.rows)), list(filter(is_wanted, self.left_out)))
+
+    def named(self, name: str) -> Row:
+        """The one row of this very name.
+
+        Raises:
+          ValueError: there is none.
+        """
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise ValueError(self._no_match(name))
+
+    def _no_match(self, pattern: str) -> str:
+        for name, reason in self.left_out:
+            if fnmatch.fnmatchcase(name, pattern):
+                return f"row {name} is left out at this base: {reason}"
+        names = ", ".join(row.name for row in self.rows)
+        return f"no row is called {pattern!r}; the rows are {names}"
+
+
+class Table(NamedTuple):
+    """Rows as a function of the base config.
+
+    The row called "base" is the one that all others are compared with.
+    """
+
+    name: str  # as typed on the command line
+    title: str
+    make_rows: Callable[[ConfigDict], Sequence[Row | LeftOut]]
+    # dotted config key -> value in the paper's base model; empty where the paper has no such table
+    paper_base: Mapping[str, Any] = {}
+    paper_test: str = "newstest2013"  # of which the paper's numbers are
+
+    def has_paper_base(self, base: ConfigDict) -> bool:
+        """Whether `base` is the paper's, so that the paper's column can stand beside ours.
+
+        A key that it lacks, as runs of an earlier version do, had the paper's value.
+        """
+        present = flat(base)
+        return bool(self.paper_base) and all(
+            present.get(key, value) == value for key, value in self.paper_base.items()
+        )
+
+    def rows(self, base: ConfigDict) -> Rows:
+        """The table at this base; a row that repeats an earlier one is left out.
+
+        Raises:
+          KeyError, TypeError: see `Row.config`.
+          ValueError: two rows of different configs have one name.
+        """
+        rows: list[Row] = []
+        left_out: list[LeftOut] = []
+        seen: dict[str, dict[str, Any]] = {}
+        has_paper_base = self.has_paper_base(base)
+        for entry in self.make_rows(base):
+            if isinstance(entry, LeftOut):
+                left_out.append(entry)
+                continue
+            config = flat(entry.config(base))
+            twin = next((name for name, other in seen.items() if other == config), None)
+            if twin is not None:
+                reason = f"at this base it is the same as {twin}"
+                if entry.note:
+                    reason = f"{entry.note}: {reason}"
+                left_out.append(LeftOut(entry.name, reason))
+                continue
+            if entry.name in seen:
+                raise ValueError(f"table {self.name} has two rows that are called {entry.name}")
+            seen[entry.name] = config
+            rows.append(entry if has_paper_base else entry._replace(paper=None))
+        return Rows(rows, left_out)
+
+
+def flat(config: ConfigDict) -> dict[str, Any]:
+    """Dotted key -> value."""
+    return flat_dict(as_dict(config))
+
+
+def differing(changes: Mapping[str, Any], base: ConfigDict) -> dict[str, Any]:
+    """Those changes that the base does not have already."""
+    present = flat(base)
+    return {key: value for key, value in changes.items() if present.get(key) != value}
+
+
+def as_dict(config: ConfigDict) -> dict[str, Any]:
+    """The config as plain nested dicts."""
+    return config.to_dict()
+
+
+def changes_text(changes: Mapping[str, Any]) -> str:
+    """Changes as one line, without the names of the sections: "num_heads=1 d_k=512 d_v=512"."""
+    return " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in changes.items())
+
+
+def num_params(config: ConfigDict) -> int:
+    """Number of parameters of the model, counted by its shapes; nothing is computed."""
+    from t2t_jax.model.config import TransformerConfig
+    from t2t_jax.model.families import num_parameters
+
+    return num_parameters(TransformerConfig(**as_dict(config)["model"]))
+
+
+def check_config(config: ConfigDict, name: str) -> None:
+    """Checks every section and how they fit together, before anything is trained.
+
+    Raises:
+      ValueError: a value is not allowed; the sentence begins with `name`.
+    """
+    from t2t_jax.runs.sections import read_sections
+
+    try:
+        read_sections(config)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from error

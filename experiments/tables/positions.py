@@ -1,0 +1,32 @@
+"""What tells the model where a word is (paper section 3.5), and what it is worth.
+
+    python -m experiments.sweep positions --base=configs/tiny.py \
+      --base.evaluation.bleu_on_long=True --seeds=3 --workdir=W
+
+The paper's sinusoids and the two other layouts in which they are found in the field; learned
+positions, its row (E); the kinds that Kazemnejad et al. 2023 compare, and none at all. On the
+embedded corpus the probes tell who takes notice of word order, and `long` who can count beyond the
+lengths seen in training.
+"""
+
+from experiments.tables.ablation import AnyConfig, LeftOut, Row, Table
+
+_NOTES = {
+    "sinusoidal": "sine and cosine alternate: the paper's equations",
+    "sinusoidal_concatenated": "all sines, then all cosines: HF Marian, Sockeye",
+    "sinusoidal_tensor2tensor": "the same with other frequencies",
+    "learned": "the paper's row (E); no vector beyond max_positions",
+    "none": "word order is seen by the decoder's mask alone",
+    "rotary": "Su et al. 2021",
+    "relative": "a bias for each bucket of distances, as in T5",
+    "alibi": "Press et al. 2022",
+}
+
+
+def _rows(base: AnyConfig) -> list[Row | LeftOut]:
+    kinds = {kind: note for kind, note in _NOTES.items() if kind != base.model.positions}
+    rows = [Row(kind, {"model.positions": kind}, note=note) for kind, note in kinds.items()]
+    return [Row("base", {}), *rows]
+
+
+TABLE = Table("positions", "What positions are worth (paper section 3.5)", _rows)

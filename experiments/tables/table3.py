@@ -1,0 +1,223 @@
+"""Table 3: variations on the base model, English-German, newstest2013 (paper section 6.2).
+
+    python -m experiments.sweep table3 --base=configs/base.py --dry_run
+    python -m experiments.run table3 --row=A.h=1 --base=configs/tiny.py --workdir=W
+
+The rows are shares of the base: an eighth of its heads, a third of its layers. At `configs/base.py`
+they are exactly the paper's; at a smaller base a share that is not a whole number is rounded or
+left out, as each function below says.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+from experiments.tables.ablation import AnyConfig, LeftOut, Row, Score, Table
+
+# What a base must share with the paper's for its columns to stand beside ours.
+PAPER_BASE = {
+    "data.task": "translation",
+    "data.source_language": "en",
+    "data.target_language": "de",
+    "model.family": "encoder_decoder",
+    "model.num_encoder_layers": 6,
+    "model.num_decoder_layers": 6,
+    "model.d_model": 512,
+    "model.d_ff": 2048,
+    "model.num_heads": 8,
+    "model.d_k": 64,
+    "model.d_v": 64,
+    "model.num_self_attentions": 1,
+    "model.positions": "sinusoidal",
+    "model.first_position": 0,
+    "model.norm": "post",
+    "model.activation": "relu",
+    "model.attention_biases": True,
+    "model.feed_forward_biases": True,
+    "model.tied_embeddings": "all",
+    "model.scale_embeddings": True,
+    "model.embedding_norm": False,
+    "model.scale_logits": False,
+    "model.output_bias": False,
+    "model.dropout_rate": 0.1,
+    "model.attention_dropout_rate": 0.0,
+    "model.feed_forward_dropout_rate": 0.0,
+    "training.label_smoothing": 0.1,
+}
+
+# Above this the network is mostly switched off and the row says nothing about the model.
+_HIGHEST_DROPOUT = 0.8
+
+_FRACTION_WORDS = {
+    Fraction(1, 8): "an eighth",
+    Fraction(1, 4): "a quarter",
+    Fraction(1, 3): "a third",
+    Fraction(1, 2): "half",
+    Fraction(2, 3): "two thirds",
+    Fraction(4, 3): "four thirds",
+    Fraction(2): "twice",
+    Fraction(3): "three times",
+    Fraction(4): "four times",
+}
+
+
+# fmt: off
+def _rows(base: AnyConfig) -> list[Row | LeftOut]:
+    return [
+        Row("base", {}, Score(4.92, 25.8, 65)),
+        # (A) number of heads
+        _heads(base, Fraction(1, 8), Score(5.29, 24.9)),
+        _heads(base, Fraction(1, 2), Score(5.00, 25.5)),
+        _heads(base, Fraction(2),    Score(4.91, 25.8)),
+        _heads(base, Fraction(4),    Score(5.01, 25.4)),
+        # (B) size of the keys
+        _keys(base, Fraction(1, 4), Score(5.16, 25.1, 58)),
+        _keys(base, Fraction(1, 2), Score(5.01, 25.4, 60)),
+        # (C) size of the model
+        _depth(base, Fraction(1, 3), Score(6.11, 23.7, 36)),
+        _depth(base, Fraction(2, 3), Score(5.19, 25.3, 50)),
+        _depth(base, Fraction(4, 3), Score(4.88, 25.5, 80)),
+        _width(base, Fraction(1, 2), Score(5.75, 24.5, 28)),
+        _width(base, Fraction(2),    Score(4.66, 26.0, 168)),
+        _inner_width(base, Fraction(1, 2), Score(5.12, 25.4, 53)),
+        _inner_width(base, Fraction(2),    Score(4.75, 26.2, 90)),
+        # (D) regularisation
+        _dropout(base, 0, Score(5.77, 24.6)),
+        _dropout(base, 2, Score(4.95, 25.5)),
+        _smoothing(base, 0, Score(4.67, 25.3)),
+        _smoothing(base, 2, Score(5.47, 25.7)),
+        # (E) learned positions instead of sinusoids
+        Row("E.learned", {"model.positions": "learned"}, Score(4.92, 25.7)),
+        _big(base, Score(4.33, 26.4, 213)),
+    ]
+# fmt: on
+
+
+def _heads(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOut:
+    """Group (A): more or fewer heads, at least one, at constant computation h d_k and h d_v."""
+    model = base.model
+    exact = share * model.num_heads
+    heads = max(Fraction(1), exact)
+    name = f"A.h={_text(heads)}"
+    whole = _whole(heads, f"{_FRACTION_WORDS[share]} of {model.num_heads} heads")
+    if isinstance(whole, str):
+        return LeftOut(name, whole)
+    d_k = _whole(Fraction(model.num_heads * model.d_k, whole), f"d_k of {whole} heads")
+    d_v = _whole(Fraction(model.num_heads * model.d_v, whole), f"d_v of {whole} heads")
+    if isinstance(d_k, str) or isinstance(d_v, str):
+        return LeftOut(name, d_k if isinstance(d_k, str) else str(d_v))
+    note = "" if exact >= 1 else f"{_FRACTION_WORDS[share]} of {model.num_heads} heads, at least 1"
+    changes = {"model.num_heads": whole, "model.d_k": d_k, "model.d_v": d_v}
+    return Row(name, changes, paper, note)
+
+
+def _keys(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOut:
+    """Group (B): narrower queries and keys; values and the number of heads stay."""
+    exact = share * base.model.d_k
+    name = f"B.d_k={_text(exact)}"
+    d_k = _whole(exact, f"{_FRACTION_WORDS[share]} of d_k={base.model.d_k}")
+    if isinstance(d_k, str):
+        return LeftOut(name, d_k)
+    return Row(name, {"model.d_k": d_k}, paper)
+
+
+def _depth(base: AnyConfig, share: Fraction, paper: Score) -> Row:
+    """Group (C): layers of encoder and decoder, rounded to whole layers, at least one each."""
+    depths = base.model.num_encoder_layers, base.model.num_decoder_layers
+    encoder, decoder = (max(1, round(share * depth)) for depth in depths)
+    name = f"C.N={encoder}" if encoder == decoder else f"C.N={encoder}+{decoder}"
+    is_exact = (encoder, decoder) == tuple(share * depth for depth in depths)
+    note = (
+        "" if is_exact else f"{_FRACTION_WORDS[share]} of {depths[0]}+{depths[1]} layers, rounded"
+    )
+    changes = {"model.num_encoder_layers": encoder, "model.num_decoder_layers": decoder}
+    return Row(name, changes, paper, note)
+
+
+def _width(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOut:
+    """Group (C): d_model with d_k = d_v = d_model / h; heads and d_ff stay."""
+    exact = share * base.model.d_model
+    name = f"C.d_model={_text(exact)}"
+    heads = base.model.num_heads
+    d_model = _whole(exact, f"{_FRACTION_WORDS[share]} of d_model={base.model.d_model}")
+    d_head = _whole(exact / heads, f"d_model={_text(exact)} shared by {heads} heads")
+    if isinstance(d_model, str) or isinstance(d_head, str):
+        return LeftOut(name, d_model if isinstance(d_model, str) else str(d_head))
+    changes = {"model.d_model": d_model, "model.d_k": d_head, "model.d_v": d_head}
+    return Row(name, changes, paper)
+
+
+def _inner_width(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOut:
+    """Group (C): width inside the feed-forward layers."""
+    exact = share * base.model.d_ff
+    name = f"C.d_ff={_text(exact)}"
+    d_ff = _whole(exact, f"{_FRACTION_WORDS[share]} of d_ff={base.model.d_ff}")
+    if isinstance(d_ff, str):
+        return LeftOut(name, d_ff)
+    return Row(name, {"model.d_ff": d_ff}, paper)
+
+
+def _dropout(base: AnyConfig, factor: int, paper: Score) -> Row | LeftOut:
+    """Group (D): no dropout, or twice as much; twice nothing is taken as the paper's 0.1."""
+    rate = _product(factor, base.model.dropout_rate or 0.05)
+    name = f"D.dropout={rate:g}"
+    if rate > _HIGHEST_DROPOUT:
+        return LeftOut(name, _too_much_dropout(factor, base.model.dropout_rate))
+    return Row(name, {"model.dropout_rate": rate}, paper)
+
+
+def _smoothing(base: AnyConfig, factor: int, paper: Score) -> Row | LeftOut:
+    """Group (D): no label smoothing, or twice as much."""
+    smoothing = _product(factor, base.training.label_smoothing)
+    name = f"D.smoothing={smoothing:g}"
+    if smoothing >= 1.0:
+        return LeftOut(name, f"label smoothing {smoothing:g} leaves nothing to the target")
+    return Row(name, {"training.label_smoothing": smoothing}, paper)
+
+
+def _big(base: AnyConfig, paper: Score) -> Row | LeftOut:
+    changes = big_changes(base)
+    return changes if isinstance(changes, LeftOut) else Row("big", changes, paper)
+
+
+def big_changes(base: AnyConfig) -> dict[str, Any] | LeftOut:
+    """The big model: twice the width and the heads, three times the dropout and the steps."""
+    model = base.model
+    dropout_rate = _product(3, model.dropout_rate)
+    if dropout_rate > _HIGHEST_DROPOUT:
+        return LeftOut("big", _too_much_dropout(3, model.dropout_rate))
+    return {
+        "model.d_model": 2 * model.d_model,
+        "model.d_ff": 2 * model.d_ff,
+        "model.num_heads": 2 * model.num_heads,
+        "model.dropout_rate": dropout_rate,
+        "training.steps": 3 * base.training.steps,
+    }
+
+
+def _whole(number: Fraction, what: str) -> int | str:
+    """The number as an int, or the sentence saying that it is none."""
+    if number.denominator == 1:
+        return int(number)
+    return f"{what} would be {_text(number)}, not a whole number"
+
+
+def _product(factor: int, rate: float) -> float:
+    # 3 * 0.1 is 0.30000000000000004, which no one wants to read in a table.
+    return round(factor * rate, 6)
+
+
+def _too_much_dropout(factor: int, rate: float) -> str:
+    words = _FRACTION_WORDS[Fraction(factor)]
+    return f"{words} dropout {rate:g} would be {factor * rate:g}, above {_HIGHEST_DROPOUT:g}"
+
+
+def _text(number: Fraction) -> str:
+    return f"{float(number):g}" if number.denominator > 1 else str(int(number))
+
+
+TABLE = Table(
+    "table3",
+    "Table 3: variations on the base model (paper section 6.2)",
+    _rows,
+    PAPER_BASE,
+)

@@ -1,0 +1,211 @@
+"""What all batches have in common: batch i is a pure function of (prepared corpus, seed, i).
+
+Every epoch holds every pair exactly once, or as often as its corpus has weight. Of each batch a
+host assembles only its part of the rows.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from t2t_jax.data.batches.assembling import Batch, BatchShape
+from t2t_jax.data.batches.masking import Masking
+from t2t_jax.data.batches.order import occurrences, shuffled
+from t2t_jax.data.prepare.prepared import PreparedSplit
+
+# Threads that assemble ahead work on two epochs at once near the end of one.
+_CACHED_EPOCHS = 2
+
+
+class EpochPlan(NamedTuple):
+    order: np.ndarray  # occurrences of pairs, by batch (bucketed) or by cell (packed)
+    sequence: np.ndarray  # which batch (bucketed) or row (packed) comes when
+
+
+class Batches(ABC):
+    """What bucketed and packed batches have in common: the same on every host, at every restart.
+
+    Args:
+      split: the pairs.
+      row_multiple: every batch has a multiple of so many rows.
+      seed: with the epoch it gives the order.
+      shuffle: False keeps the order of the corpus as far as the lengths allow.
+      masking: hides tokens of the source and leaves in the target what was hidden.
+      weights: how often an epoch holds each pair of each corpus of the split.
+      part: number of this host, which assembles its rows of each batch alone.
+      num_parts: number of hosts.
+      padded_to: empty rows fill every batch up to a multiple of so many (devices times
+        microbatches); which pairs it holds does not depend on it.
+
+    Raises:
+      ValueError: the split is empty, a number is too small or does not fit the others.
+    """
+
+    def __init__(
+        self,
+        split: PreparedSplit,
+        row_multiple: int,
+        seed: int,
+        shuffle: bool,
+        masking: Masking | None,
+        weights: Sequence[int],
+        part: int,
+        num_parts: int,
+        padded_to: int,
+    ) -> None:
+        if split.num_pairs == 0:
+            raise ValueError("a split without pairs gives no batches")
+        for name, value, least in (
+            ("row_multiple", row_multiple, 1),
+            ("seed", seed, 0),
+            ("num_parts", num_parts, 1),
+            ("padded_to", padded_to, 1),
+        ):
+            if value < least:
+                raise ValueError(f"{name}={value} must be at least {least}")
+        if padded_to % num_parts:
+            raise ValueError(f"padded_to={padded_to} must be a multiple of num_parts={num_parts}")
+        if not 0 <= part < num_parts:
+            raise ValueError(f"part={part} must lie between 0 and num_parts - 1 = {num_parts - 1}")
+        if len(weights) != len(split.ends) or min(weights) < 1:
+            raise ValueError(
+                f"weights={tuple(weights)} must be a whole number from 1 on for each of "
+                f"{len(split.ends)} corpora"
+            )
+        self._split = split
+        self._seed = seed
+        self._shuffle = shuffle
+        self._masking = masking
+        self._weights = tuple(weights)
+        self._part, self._num_parts = part, num_parts
+        self._padded_to = padded_to
+        self._plans: dict[int, EpochPlan] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def shapes(self) -> tuple[BatchShape, ...]:
+        """All shapes a batch can have, all hosts' rows together; the last one holds every pair."""
+        return tuple(map(self._padded, self._shapes_of_pairs))
+
+    @property
+    def num_empty_rows(self) -> tuple[int, ...]:
+        """Of a batch of each of the `shapes`, the rows that fill it up to a multiple."""
+        pairs = zip(self.shapes, self._shapes_of_pairs, strict=True)
+        return tuple(padded.rows - shape.rows for padded, shape in pairs)
+
+    @property
+    @abstractmethod
+    def batches_per_epoch(self) -> int:
+        """The same for every epoch."""
+
+    @property
+    def non_padding_share(self) -> float:
+        """Real tokens / cells of source and target together, the same for every epoch."""
+        return sum(self._side_tokens()) / sum(self._side_cells())
+
+    @property
+    def non_padding_share_by_side(self) -> tuple[float, float]:
+        """`non_padding_share` of the source and of the target alone; 1 for a side of no cells."""
+        tokens, cells = self._side_tokens(), self._side_cells()
+        return (
+            tokens[0] / cells[0] if cells[0] else 1.0,
+            tokens[1] / cells[1] if cells[1] else 1.0,
+        )
+
+    def __getitem__(self, i: int) -> Batch:
+        """Batch i >= 0, without end: i // batches_per_epoch is its epoch."""
+        if i < 0:
+            raise ValueError(f"batch {i} does not exist: batches are numbered from 0")
+        epoch, position = divmod(i, self.batches_per_epoch)
+        return self._batch(self._plan(epoch), epoch, position)
+
+    @property
+    @abstractmethod
+    def _shapes_of_pairs(self) -> tuple[BatchShape, ...]:
+        """The `shapes` without empty rows."""
+
+    @abstractmethod
+    def _side_cells(self) -> tuple[int, int]:
+        """Cells of all source arrays of an epoch, and of all target arrays."""
+
+    @abstractmethod
+    def _make_plan(self, epoch: int) -> EpochPlan: ...
+
+    @abstractmethod
+    def _batch(self, plan: EpochPlan, epoch: int, position: int) -> Batch: ...
+
+    def _side_tokens(self) -> tuple[int, int]:
+        """Tokens of all sources of an epoch, and of all targets."""
+        ends = np.array([0, *self._split.ends])
+        by_corpus = (
+            np.diff(self._split.source_offsets[ends]),
+            np.diff(self._split.target_offsets[ends]),
+        )
+        return int(by_corpus[0] @ self._weights), int(by_corpus[1] @ self._weights)
+
+    def _lengths(self) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+        """Those of all sources, and of all targets, in half the memory of their offsets."""
+        return (
+            self._split.source_lengths.astype(np.int32),
+            self._split.target_lengths.astype(np.int32),
+        )
+
+    def _times(self) -> Int[np.ndarray, " pairs"] | None:
+        """How often each pair comes in an epoch; None for once."""
+        if set(self._weights) == {1}:
+            return None
+        return np.repeat(self._weights, np.diff([0, *self._split.ends]))
+
+    def _shuffled(
+        self, epoch: int, num_others: int
+    ) -> tuple[Int[np.ndarray, " occurrences"], Int[np.ndarray, " others"]]:
+        """The epoch's pairs in their order, and that of `num_others` batches or rows."""
+        pairs = occurrences(self._split.ends, self._weights)
+        if not self._shuffle:
+            return pairs, np.arange(num_others)
+        return shuffled(pairs, num_others, self._seed, epoch)
+
+    def _plan(self, epoch: int) -> EpochPlan:
+        with self._lock:
+            if epoch not in self._plans:
+                while len(self._plans) >= _CACHED_EPOCHS:
+                    del self._plans[next(iter(self._plans))]
+                self._plans[epoch] = self._make_plan(epoch)
+            return self._plans[epoch]
+
+    def _padded(self, shape: BatchShape) -> BatchShape:
+        """The shape with its empty rows."""
+        return shape._replace(rows=_multiple(shape.rows, self._padded_to))
+
+    def _own(self, shape: BatchShape) -> tuple[slice, BatchShape]:
+        """Which rows of a batch of this shape are this host's, and what shape they have."""
+        rows = self._padded(shape).rows // self._num_parts
+        return slice(rows * self._part, rows * (self._part + 1)), shape._replace(rows=rows)
+
+
+def even_rows(num_rows: int, max_rows: int, row_multiple: int) -> tuple[int, int]:
+    """Rows of a batch, and batches, that share all rows out evenly: the last is nearly full."""
+    num_batches = -(-num_rows // max_rows)
+    if num_batches == 0:
+        return max_rows, 0
+    rows = -(-num_rows // num_batches)
+    return _multiple(rows, row_multiple), num_batches
+
+
+def _multiple(number: int, of: int) -> int:
+    return -(-number // of) * of
+
+
+def check_budget(
+    side: str, row: str, length: int, tokens_per_batch: int, row_multiple: int
+) -> None:
+    """Raises ValueError if `row_multiple` rows of so many tokens do not fit in a batch."""
+    if length * row_multiple > tokens_per_batch:
+        raise ValueError(
+            f"{side}_tokens_per_batch={tokens_per_batch} is too small: {row_multiple} row(s) of "
+            f"{row}, {length} tokens, need {length * row_multiple}"
+        )

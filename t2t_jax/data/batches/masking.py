@@ -1,0 +1,73 @@
+"""Masked language modelling: some tokens of a sentence are hidden, the model is to guess them.
+
+In: sentences. Out: the sentences with tokens hidden, and what stood there (Devlin et al. 2019,
+section 3.1). The masks change from epoch to epoch (Liu et al. 2019, section 4.1).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int, Integer, UInt
+
+from t2t_jax.data.vocabulary.vocabulary import END_ID, MASK_ID, PAD_ID, START_ID
+
+# Tells this use of the seed from the order of pairs.
+_PURPOSE = 2
+# Of ten hidden tokens eight become the mask, one another token, and one stays as it is: a token
+# that is no mask may be to guess, too, so that the model has to represent every one.
+_MASKED_OF_TEN, _REPLACED_OF_TEN = 8, 1
+# Rows of text have fewer positions; then (sentence, position) fits a 64-bit number.
+_POSITION_BITS = np.uint64(32)
+
+
+class Masking(NamedTuple):
+    """How tokens are hidden."""
+
+    rate: float  # share of a sentence's tokens that are hidden; at least one is
+    vocabulary_size: int  # pieces; another token is any of them that is not reserved
+    seed: int
+
+
+def masked(
+    ids: Integer[np.ndarray, " tokens"],
+    lengths: Int[np.ndarray, " sentences"],
+    numbers: Int[np.ndarray, " sentences"],
+    epoch: int,
+    masking: Masking,
+) -> tuple[Integer[np.ndarray, " tokens"], Integer[np.ndarray, " tokens"]]:
+    """The ids with some hidden, and the ids that were hidden, PAD_ID elsewhere.
+
+    `ids` are sentences of these lengths, one after the other. Start and end are never hidden.
+    What happens to a token is a function of the seed, the epoch, the number of its sentence and
+    its position in it alone: not of what stands around the sentence.
+    """
+    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    position = np.arange(len(ids)) - (np.cumsum(lengths) - lengths)[sentence]
+    is_text = (ids != PAD_ID) & (ids != START_ID) & (ids != END_ID)
+    num_tokens = np.bincount(sentence[is_text], minlength=len(lengths))
+    num_hidden = np.where(num_tokens > 0, np.maximum(1, np.rint(masking.rate * num_tokens)), 0)
+
+    tokens = numbers.astype(np.uint64)[sentence] << _POSITION_BITS | position.astype(np.uint64)
+    state = np.random.SeedSequence([masking.seed, _PURPOSE, epoch]).generate_state(2, np.uint64)
+    lots = np.where(is_text, _random_bits(state[:1], tokens), np.iinfo(np.uint64).max)
+    # Sorted within their sentence, tokens have the places that their positions were.
+    rank = np.empty_like(position)
+    rank[np.lexsort((lots, sentence))] = position
+    is_hidden = is_text & (rank < num_hidden[sentence])
+
+    fate, other = np.divmod(_random_bits(state[1:], tokens), np.uint64(10))[::-1]
+    num_pieces = np.uint64(masking.vocabulary_size - MASK_ID - 1)
+    other = (other % num_pieces).astype(ids.dtype) + ids.dtype.type(MASK_ID + 1)
+    becomes = np.where(fate < _MASKED_OF_TEN, ids.dtype.type(MASK_ID), other)
+    becomes = np.where(fate < _MASKED_OF_TEN + _REPLACED_OF_TEN, becomes, ids)
+    return np.where(is_hidden, becomes, ids), np.where(is_hidden, ids, ids.dtype.type(PAD_ID))
+
+
+def _random_bits(
+    state: UInt[np.ndarray, "1"], numbers: UInt[np.ndarray, " n"]
+) -> UInt[np.ndarray, " n"]:
+    """SplitMix64 (Steele et al. 2014): the random number that comes as the n-th from `state`."""
+    z = state + (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -1,0 +1,107 @@
+"""Batches of rows that hold several pairs each, with hardly any padding (see packing.py)."""
+
+from collections.abc import Sequence
+
+from t2t_jax.data.batches.assembling import Batch, BatchShape, assemble
+from t2t_jax.data.batches.epochs import Batches, EpochPlan, check_budget, even_rows
+from t2t_jax.data.batches.masking import Masking
+from t2t_jax.data.batches.order import grouped
+from t2t_jax.data.batches.packing import largest_first, pack
+from t2t_jax.data.prepare.prepared import PreparedSplit
+
+
+class PackedBatches(Batches):
+    """Batches of one shape, several pairs in each row, both sides of a pair in the same.
+
+    The rows are the same for all epochs but for the pairs: those of the same two lengths are
+    exchanged, and rows come in another order.
+
+    Args:
+      source_tokens_per_batch: rows times source length, padding included, is at most this.
+      target_tokens_per_batch: likewise for the target.
+      packed_length: length of a target row. That of a source row is chosen so that both sides
+        of a row fill up at once, but no less than the longest source.
+
+    The other arguments are those of `Batches`.
+
+    Raises:
+      ValueError: see `Batches`; or a target is longer than `packed_length`, or `row_multiple`
+        rows do not fit in a batch.
+    """
+
+    def __init__(
+        self,
+        split: PreparedSplit,
+        *,
+        source_tokens_per_batch: int,
+        target_tokens_per_batch: int,
+        packed_length: int,
+        row_multiple: int,
+        seed: int,
+        shuffle: bool = True,
+        masking: Masking | None = None,
+        weights: Sequence[int] = (1,),
+        part: int = 0,
+        num_parts: int = 1,
+        padded_to: int = 1,
+    ) -> None:
+        super().__init__(
+            split, row_multiple, seed, shuffle, masking, weights, part, num_parts, padded_to
+        )
+        source, target = self._lengths()
+        if packed_length < target.max():
+            raise ValueError(
+                f"packed_length={packed_length} is less than the {target.max()} tokens of the "
+                "longest target: it must be at least as many"
+            )
+        num_source_tokens, num_target_tokens = self._side_tokens()
+        balanced = -(-packed_length * num_source_tokens // num_target_tokens)
+        source_length = max(balanced, int(source.max()))
+        budgets = source_tokens_per_batch, target_tokens_per_batch
+        lengths = source_length, packed_length
+        for side, length, budget in zip(("source", "target"), lengths, budgets, strict=True):
+            check_budget(side, f"a packed {side}", length, budget, row_multiple)
+        max_rows = min(
+            budget // length for budget, length in zip(budgets, lengths, strict=True) if length
+        )
+
+        cells, self._cell_of_pair = largest_first(source, target, self._times())
+        self._rows = pack(cells, source_length, packed_length)
+        rows, self._num_batches = even_rows(
+            self._rows.num_rows, max_rows // row_multiple * row_multiple, row_multiple
+        )
+        self._shape = BatchShape(rows, source_length, packed_length)
+
+    @property
+    def batches_per_epoch(self) -> int:
+        return self._num_batches
+
+    @property
+    def _shapes_of_pairs(self) -> tuple[BatchShape, ...]:
+        return (self._shape,)
+
+    def _side_cells(self) -> tuple[int, int]:
+        rows, source_length, target_length = self._padded(self._shape)
+        num_rows = self._num_batches * rows
+        return num_rows * source_length, num_rows * target_length
+
+    def _make_plan(self, epoch: int) -> EpochPlan:
+        # Of all rows, the few empty ones that fill the last batch too: fewer than a batch has.
+        pairs, sequence = self._shuffled(epoch, self._num_batches * self._shape.rows)
+        cell_of_pair = self._cell_of_pair[pairs % self._split.num_pairs]
+        return EpochPlan(grouped(pairs, cell_of_pair), sequence)
+
+    def _batch(self, plan: EpochPlan, epoch: int, position: int) -> Batch:
+        start = position * self._shape.rows
+        own, shape = self._own(self._shape)
+        rows = plan.sequence[start : start + self._shape.rows][own]
+        places, row_of_pair = self._rows.pairs_of(rows)
+        return assemble(
+            self._split,
+            plan.order[places],
+            row_of_pair,
+            shape,
+            epoch=epoch,
+            masking=self._masking,
+            is_packed=True,
+        )

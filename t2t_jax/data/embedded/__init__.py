@@ -1,1 +1,0 @@
-"""The parts of the embedded corpus; its door is `t2t_jax.data.grammar`."""

@@ -1,0 +1,270 @@
+"""Builds what a prepared directory holds: the vocabulary, then the arrays of each split.
+
+Whatever is finished stays in the directory, and who builds there again begins after it.
+"""
+
+import collections
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from t2t_jax.data.config import DataConfig
+from t2t_jax.data.corpora.corpus import (
+    Chunk,
+    class_names,
+    corpus_names,
+    decode_chunk,
+    num_examples,
+    read_chunks,
+    split_names,
+)
+from t2t_jax.data.prepare import manifest as manifests
+from t2t_jax.data.prepare.teaching import learn_from_train
+from t2t_jax.data.prepare.tokenise import TOO_LONG, Tokenise
+from t2t_jax.data.prepare.unfinished import (
+    ARRAYS,
+    Entry,
+    Unfinished,
+    array_file,
+    write_whole,
+    writing,
+)
+from t2t_jax.data.prepare.workers import num_cores, ordered_map
+from t2t_jax.data.vocabulary.vocabulary import Vocabulary
+
+VOCABULARY = "vocabulary.model"
+# Half a second's work, which is what a kill costs. Of long examples fewer, to save memory.
+_EXAMPLES_PER_CHUNK = 25_000
+_CHARACTERS_PER_CHUNK = 10_000_000
+_EXAMPLES_TO_MEASURE = 200
+# Fewer are done before other processes have started, or anybody has looked for a bar.
+_FEW_CHUNKS = 2
+
+
+class Bar(Protocol):
+    """Shows how many of a number of examples are done."""
+
+    def update(self, done: int, text: str) -> None:
+        """`done` of them are; `text` says what they are."""
+
+
+# Of a name, how many examples there are and how many were done before.
+MakeBar = Callable[[str, int, int], contextlib.AbstractContextManager[Bar]]
+
+
+class Means(NamedTuple):
+    """What to build with; none of it changes a byte of what is built."""
+
+    log: Callable[[str], None]  # called with lines of text
+    make_bar: MakeBar | None  # for what takes long
+    num_processes: int | None  # None is what the machine has and the corpus is worth
+
+
+def build(
+    config: DataConfig, directory: Path, vocabulary: Vocabulary | None, means: Means
+) -> dict[str, Any]:
+    """Builds in `directory` and returns the manifest, but for what the corpus is built from.
+
+    Raises:
+      ValueError: a text is not UTF-8, the vocabulary cannot be learned, nothing is left of a
+        split.
+      OSError: something cannot be written, or a process has been killed; in words.
+    """
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    sizes = {
+        split: tuple(num_examples(config, split, name) for name in corpus_names(config, split))
+        for split in split_names(config)
+    }
+    per_chunk = _examples_per_chunk(config)
+    names = []
+    if vocabulary is None:
+        vocabulary = _learned(config, directory, sizes["train"], per_chunk, means)
+        names.append(VOCABULARY)
+    # Every pair of ids in half the memory, as long as an id fits.
+    dtype = np.dtype(np.uint16 if vocabulary.size <= 1 << 16 else np.int32)
+    classes = class_names(config)
+    identity = {
+        "vocabulary": vocabulary.fingerprint,
+        "ids_dtype": dtype.name,
+        "examples_per_chunk": per_chunk,
+    }
+    splits = {}
+    with Unfinished(directory, identity, dtype.itemsize) as unfinished:
+        if unfinished.entries:
+            num_done = sum(entry.num_examples for entry in unfinished.entries)
+            means.log(f"going on after {num_done:,} {_examples(config)} that an earlier run has")
+        for split in split_names(config):
+            max_length = config.max_length if split == "train" else None
+            tokenise = Tokenise(config.task, vocabulary, classes, max_length, dtype.name)
+            _tokenise_split(config, split, sizes[split], per_chunk, tokenise, unfinished, means)
+            splits[split] = _split_entry(config, split, unfinished, dtype.itemsize)
+            for line, num_pairs in split_lines(config, split, splits[split]):
+                means.log(line)
+                if num_pairs == 0:
+                    raise ValueError(f"nothing is left of the corpus: {line}")
+            names += [array_file(directory, split, name).name for name in ARRAYS]
+    files = manifests.described_files([directory / name for name in sorted(names)])
+    return {
+        "format": manifests.FORMAT,
+        "direction": config.direction,
+        "fingerprint": _fingerprint(files, classes, splits["train"]),
+        "vocabulary_fingerprint": vocabulary.fingerprint,
+        "vocabulary_size": vocabulary.size,
+        "ids_dtype": dtype.name,
+        "splits": splits,
+        "files": files,
+        "classes": classes,
+    }
+
+
+def split_lines(config: DataConfig, split: str, entry: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """What was dropped, in words, and how many are kept; of a mixture, for each corpus too."""
+    for corpus in entry.get("corpora", ()):
+        yield f"{split} of {corpus['name']}: {_kept_and_dropped(config, corpus)}", corpus["pairs"]
+    yield f"{split}: {_kept_and_dropped(config, entry)}", entry["pairs"]
+
+
+def _kept_and_dropped(config: DataConfig, entry: dict[str, Any]) -> str:
+    words = {"blank": "blank", TOO_LONG: f"over {config.max_length} tokens"}
+    dropped = [
+        f"{number:,} {words.get(reason, f'with {reason}')}"
+        for reason, number in entry["dropped"].items()
+    ]
+    kept = f"{entry['pairs']:,} {_examples(config)} kept"
+    return f"{kept}; dropped: {', '.join(dropped)}" if dropped else kept
+
+
+def _examples(config: DataConfig) -> str:
+    return "pairs" if config.task == "translation" else "sentences"
+
+
+def _examples_per_chunk(config: DataConfig) -> int:
+    """How many examples a process shall have in memory, by the length of the first ones."""
+    chunks = read_chunks(config, "train", examples_per_chunk=_EXAMPLES_TO_MEASURE)
+    examples = decode_chunk(next(chunks))
+    num_characters = sum(len(text) for example in examples for text in example)
+    fitting = _CHARACTERS_PER_CHUNK * len(examples) // max(num_characters, 1)
+    return max(1, min(_EXAMPLES_PER_CHUNK, fitting))
+
+
+def _learned(
+    config: DataConfig, directory: Path, sizes: tuple[int, ...], per_chunk: int, means: Means
+) -> Vocabulary:
+    """The vocabulary of train, perhaps learned by a run that was killed later on."""
+    file = directory / VOCABULARY
+    if file.is_file():
+        with contextlib.suppress(ValueError):  # damaged by a power cut
+            vocabulary = Vocabulary.load(file)
+            means.log(f"vocabulary: {vocabulary.size:,} pieces, learned by an earlier run")
+            return vocabulary
+    total = sum(sizes)
+    with _bar(means, "read words of train", total, 0, per_chunk) as bar:
+        vocabulary = learn_from_train(
+            config,
+            sizes,
+            examples_per_chunk=per_chunk,
+            num_processes=_num_processes(means, total, per_chunk),
+            progress=lambda done: bar.update(done, _examples(config)),
+        )
+    write_whole(file, vocabulary.model)
+    means.log(f"vocabulary: {vocabulary.size:,} {config.vocabulary_kind} pieces learned from train")
+    return vocabulary
+
+
+def _tokenise_split(
+    config: DataConfig,
+    split: str,
+    sizes: tuple[int, ...],
+    per_chunk: int,
+    tokenise: Tokenise,
+    unfinished: Unfinished,
+    means: Means,
+) -> None:
+    """Adds the chunks of the split that are not there yet."""
+    names = corpus_names(config, split)
+    num_there = [len(unfinished.of(split, number)) for number in range(len(names))]
+    num_done = sum(entry.num_examples for entry in unfinished.entries if entry.split == split)
+    total = sum(sizes)
+    if num_done == total:
+        return
+    corpora: collections.deque[int] = collections.deque()  # of the chunks on their way
+
+    def missing() -> Iterator[Chunk]:
+        for number, corpus in enumerate(names):
+            chunks = read_chunks(config, split, corpus, examples_per_chunk=per_chunk)
+            for chunk in itertools.islice(chunks, num_there[number], None):
+                corpora.append(number)
+                yield chunk
+
+    num_processes = _num_processes(means, total - num_done, per_chunk)
+    with (
+        _bar(means, f"tokenise {split}", total, num_done, per_chunk) as bar,
+        contextlib.closing(ordered_map(tokenise, missing(), num_processes)) as tokenised,
+    ):
+        for chunk in tokenised:
+            unfinished.add(split, corpora.popleft(), chunk)
+            num_done += chunk.num_examples
+            bar.update(num_done, _examples(config))
+
+
+def _split_entry(
+    config: DataConfig, split: str, unfinished: Unfinished, bytes_per_id: int
+) -> dict[str, Any]:
+    """What the manifest says of a split."""
+    names = corpus_names(config, split)
+    of_corpora = [unfinished.of(split, number) for number in range(len(names))]
+    all_entries = list(itertools.chain.from_iterable(of_corpora))
+    num_bytes = dict(zip(ARRAYS, all_entries[-1].num_bytes, strict=True))
+    entry = _sums(all_entries) | {
+        "source_tokens": num_bytes["source_ids"] // bytes_per_id,
+        "target_tokens": num_bytes["target_ids"] // bytes_per_id,
+    }
+    if names != ("",):
+        corpora = zip(names, of_corpora, strict=True)
+        entry["corpora"] = [{"name": name} | _sums(entries) for name, entries in corpora]
+    return entry
+
+
+def _sums(entries: Iterable[Entry]) -> dict[str, Any]:
+    num_pairs, dropped = 0, collections.Counter()
+    for entry in entries:
+        num_pairs += entry.num_pairs
+        dropped.update(entry.dropped)
+    return {"pairs": num_pairs, "dropped": dict(sorted(dropped.items()))}
+
+
+def _fingerprint(files: dict[str, Any], classes: tuple[str, ...], train: dict[str, Any]) -> str:
+    """16 hexadecimal digits over the vocabulary, all token ids and what divides them."""
+    parts: dict[str, Any] = {"files": files}
+    if classes:
+        parts["classes"] = classes
+    if "corpora" in train:
+        parts["corpora"] = [corpus["pairs"] for corpus in train["corpora"]]
+    return manifests.sha256_of(parts if len(parts) > 1 else files)[:16]
+
+
+def _num_processes(means: Means, num_examples: int, per_chunk: int) -> int:
+    number = means.num_processes
+    if number is None:
+        number = num_cores() if num_examples >= _FEW_CHUNKS * per_chunk else 1
+    return min(number, -(-num_examples // per_chunk))
+
+
+def _bar(
+    means: Means, name: str, total: int, start: int, per_chunk: int
+) -> contextlib.AbstractContextManager[Bar]:
+    is_long = total - start >= _FEW_CHUNKS * per_chunk
+    return means.make_bar(name, total, start) if means.make_bar and is_long else _NoBar()
+
+
+class _NoBar(contextlib.nullcontext):
+    def __enter__(self) -> "_NoBar":
+        return self
+
+    def update(self, done: int, text: str) -> None:
+        """Shows nothing."""

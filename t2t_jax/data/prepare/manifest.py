@@ -1,0 +1,176 @@
+"""What a prepared directory says of itself: what it was made from, and what every file must be."""
+
+import contextlib
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from t2t_jax.data.config import DataConfig
+from t2t_jax.data.corpora.text_files import file_sha256
+from t2t_jax.data.vocabulary.vocabulary import Vocabulary
+from t2t_jax.json_files import read_json, write_json
+
+# Raise when the same input and config would give other files: old directories are then left alone.
+FORMAT = 2
+_VOCABULARY_KEYS = (
+    "vocabulary_kind",
+    "vocabulary_size",
+    "character_coverage",
+    "vocabulary_sentences",
+)
+_KEYS = ("source", "source_language", "target_language", "max_length", *_VOCABULARY_KEYS)
+_EMBEDDED_KEYS = ("corpus_seed", "train_pairs")
+_MANIFEST = "manifest.json"
+_STAMP = "checked.json"
+_CLOCK_TICK_NS = 100_000_000  # longer than that of any file system's clock that is in use
+
+
+def settings(config: DataConfig, vocabulary: Vocabulary | None) -> dict[str, Any]:
+    """The config keys that change a token, or the vocabulary in the place of those it is of."""
+    keys = _KEYS + (_EMBEDDED_KEYS if config.source == "embedded" else ())
+    if config.task != "translation":
+        keys += ("task",)
+    if vocabulary is None:
+        return {key: getattr(config, key) for key in keys}
+    others = {key: getattr(config, key) for key in keys if key not in _VOCABULARY_KEYS}
+    return others | {"vocabulary": vocabulary.fingerprint}
+
+
+def place(config: DataConfig) -> dict[str, Any]:
+    """Where the corpus comes from; the same corpus may come from another place."""
+    if config.source == "embedded":
+        return {"source": config.source}
+    keys = ("source", "name", "directory", "train", "dev", "test")
+    corpora = [corpus for corpus, _ in config.corpora]
+    return {key: getattr(config, key) for key in keys} | {"corpora": corpora}
+
+
+def cache_key(settings: dict[str, Any], inputs: dict[str, str]) -> str:
+    """16 hexadecimal digits over all that a prepared corpus depends on."""
+    return sha256_of({"format": FORMAT, "config": settings, "inputs": inputs})[:16]
+
+
+def sha256_of(values: Any) -> str:
+    """Hexadecimal sha256 of what JSON can hold."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode("utf-8")).hexdigest()
+
+
+def described_files(files: list[Path]) -> dict[str, dict[str, Any]]:
+    """Size and sha256 of each file, by its name."""
+    return {
+        file.name: {"bytes": file.stat().st_size, "sha256": file_sha256(file)} for file in files
+    }
+
+
+def write_manifest(directory: Path, manifest: dict[str, Any]) -> None:
+    """Writes the manifest of files that are as it says."""
+    write_json(directory / _MANIFEST, manifest)
+    _write_stamp(directory, _stamp(directory, manifest["files"]))
+
+
+def checked_manifest(directory: Path) -> dict[str, Any]:
+    """The manifest, once every file has the size and the sha256 it states.
+
+    A sha256 is not computed again while the file has the size and the times that it had when it
+    was last found right: `checked.json` remembers them. Any writing changes the times, and so
+    does copying.
+
+    Raises:
+      ValueError: a file is missing or is not what was written.
+    """
+    advice = f"delete {directory} and prepare again"
+    try:
+        manifest = read_json(directory / _MANIFEST)
+        files = manifest["files"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{directory / _MANIFEST} cannot be read: {advice}") from error
+    known, now = _read_stamp(directory), _stamp(directory, files)
+    for name, expected in files.items():
+        if name in known and known[name] == now.get(name):
+            continue
+        file = directory / name
+        num_bytes = file.stat().st_size if file.is_file() else None
+        if num_bytes != expected["bytes"]:
+            found = "is missing" if num_bytes is None else f"has {num_bytes:,} bytes"
+            raise ValueError(f"{file} {found}, not {expected['bytes']:,} bytes: {advice}")
+        if file_sha256(file) != expected["sha256"]:
+            raise ValueError(f"{file} is not what was written (other sha256): {advice}")
+    if now != known:
+        _write_stamp(directory, now)
+    return manifest
+
+
+def changes(cache: Path, made_from: dict[str, Any]) -> str | None:
+    """How a corpus differs from the prepared one in `cache` that is most like it, in words.
+
+    None if none there is of the same corpus: from the same place, or with a file in common.
+
+    Args:
+      made_from: its `settings` as "config", its `place`, and its "inputs": sha256 by name.
+    """
+    inputs = set(made_from["inputs"].values())
+    wanted = _facts({"format": FORMAT} | made_from)
+    found = []
+    for file in cache.glob(f"*/{_MANIFEST}"):
+        try:
+            other = read_json(file)
+            facts = _facts(other)
+            shares_input = not inputs.isdisjoint(other["inputs"].values())
+            if shares_input or other.get("place") == made_from["place"]:
+                num_alike = len(wanted.items() & facts.items())
+                found.append((num_alike, file.stat().st_mtime_ns, file.parent.name, facts))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # damaged, or none of ours
+    if not found:
+        return None
+    *_, facts = max(found, key=lambda each: each[:3])
+    return "; ".join(
+        _difference(kind, name, facts.get((kind, name)), wanted.get((kind, name)))
+        for kind, name in sorted(wanted.keys() | facts.keys())
+        if facts.get((kind, name)) != wanted.get((kind, name))
+    )
+
+
+def _facts(manifest: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    settings = {"format": manifest["format"], "task": "translation"} | manifest["config"]
+    return {("config", key): value for key, value in settings.items()} | {
+        ("file", name): sha256 for name, sha256 in manifest["inputs"].items()
+    }
+
+
+def _difference(kind: str, name: str, old: Any, new: Any) -> str:
+    if old is None:
+        return f"{name} is new" if kind == "file" else f"{name} is {new}"
+    if new is None:
+        return f"{name} is gone" if kind == "file" else f"{name} was {old}"
+    return f"{name} has changed" if kind == "file" else f"{name} was {old}, is {new}"
+
+
+def _stamp(directory: Path, files: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What to remember of files that have the sha256 in `files`.
+
+    Nothing of one just written: written once more, it could have the same times.
+    """
+    stamp = {}
+    for name, expected in files.items():
+        with contextlib.suppress(OSError):
+            status = (directory / name).stat()
+            times = status.st_mtime_ns, status.st_ctime_ns
+            if time.time_ns() - max(times) > _CLOCK_TICK_NS:
+                stamp[name] = [expected["sha256"], status.st_size, *times]
+    return stamp
+
+
+def _read_stamp(directory: Path) -> dict[str, Any]:
+    try:
+        return read_json(directory / _STAMP)
+    except (OSError, ValueError):
+        return {}
+
+
+def _write_stamp(directory: Path, stamp: dict[str, Any]) -> None:
+    # The directory may be another user's, or full: then every check computes.
+    with contextlib.suppress(OSError):
+        write_json(directory / _STAMP, stamp)

@@ -1,0 +1,177 @@
+"""Token ids on disk: sentences go in once, memory-mapped arrays come out ever after.
+
+A prepared corpus is a directory named after all it depends on: the keys of the config that
+change a token, and the bytes of the input. It holds `manifest.json`, `vocabulary.model` and
+for every split four arrays, `SPLIT.{source,target}_{ids,offsets}.bin`. It is built beside its
+final place and renamed when complete, so a directory under its final name is whole. What a
+killed process leaves, the next one completes; two at once do not disturb each other.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+from numpy.typing import DTypeLike
+
+from t2t_jax.data.config import DataConfig
+from t2t_jax.data.corpora.corpus import check_corpus, content_hashes, make_ready
+from t2t_jax.data.prepare import manifest as manifests
+from t2t_jax.data.prepare.building import VOCABULARY, MakeBar, Means, build, split_lines
+from t2t_jax.data.prepare.unfinished import (
+    ARRAYS,
+    WHAT_IS_LEFT,
+    array_file,
+    finish,
+    only_one_process,
+    writing,
+)
+from t2t_jax.data.vocabulary.vocabulary import Vocabulary
+
+
+class PreparedSplit(NamedTuple):
+    """Pair p is `source_ids[source_offsets[p] : source_offsets[p + 1]]` and likewise the target.
+
+    translation                two sentences, each with the end token, without a start token
+    language_modelling         source: nothing; target: a sentence with the end token
+    masked_language_modelling  source and target: the same sentence with start and end tokens
+    classification             source: a sentence with start and end tokens; target: 1 + its class
+
+    All arrays are memory-mapped and read-only. The pairs of a mixture stand corpus by corpus:
+    number c ends before pair `corpus_ends[c]`.
+    """
+
+    source_ids: np.ndarray
+    source_offsets: np.ndarray
+    target_ids: np.ndarray
+    target_offsets: np.ndarray
+    corpus_ends: tuple[int, ...] = ()  # () is one corpus: see `ends`
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """`corpus_ends`, which of a single corpus is its number of pairs."""
+        return self.corpus_ends or (self.num_pairs,)
+
+    @property
+    def num_pairs(self) -> int:
+        """Number of sentence pairs, or of sentences if the task has no pairs."""
+        return len(self.source_offsets) - 1
+
+    @property
+    def source_lengths(self) -> Int[np.ndarray, " pairs"]:
+        """Tokens of each source, start and end tokens included."""
+        return np.diff(self.source_offsets)
+
+    @property
+    def target_lengths(self) -> Int[np.ndarray, " pairs"]:
+        """Tokens of each target, start and end tokens included."""
+        return np.diff(self.target_offsets)
+
+
+class Prepared(NamedTuple):
+    """A corpus as token ids."""
+
+    directory: Path
+    vocabulary: Vocabulary
+    splits: dict[str, PreparedSplit]
+    fingerprint: str  # 16 hexadecimal digits over the vocabulary and all token ids
+    manifest: dict  # direction, pairs and tokens, what was dropped and why, sha256 of each file
+    classes: tuple[str, ...]  # their names by number; none unless the task is classification
+
+
+def prepare(
+    config: DataConfig,
+    log: Callable[[str], None],
+    vocabulary: Vocabulary | None = None,
+    *,
+    make_bar: MakeBar | None = None,
+    num_processes: int | None = None,
+) -> Prepared:
+    """Learns the vocabulary and tokenises every split, or loads what an earlier call has made.
+
+    Pairs with a `drop_reason` are dropped from every split; pairs with a side of more than
+    `max_length` tokens from train only, so that every model is scored on the same sentences.
+
+    Args:
+      log: called with one line of text per split, and one for the directory.
+      vocabulary: to be used in the place of one that is learned.
+      make_bar: of what shows how far it is; called with a name, how many examples there are and
+        how many are done already. None, and a small corpus, show nothing.
+      num_processes: None chooses. The bytes written do not depend on it.
+
+    Raises:
+      ValueError: the input is wrong (see `check_corpus`), the vocabulary cannot be learned (see
+        `learn_vocabulary`), nothing is left of a split, or the prepared files are damaged.
+      OSError: a file cannot be written, or a worker process has been killed; what is finished
+        is kept for the next call.
+    """
+    if vocabulary is not None and config.task == "masked_language_modelling":
+        if not vocabulary.has_mask:
+            raise ValueError(f"data.task={config.task!r} needs a vocabulary with a mask token")
+    make_ready(config, log)
+    inputs = content_hashes(config)
+    settings = manifests.settings(config, vocabulary)
+    directory = Path(config.cache).expanduser() / manifests.cache_key(settings, inputs)
+    if not directory.exists():
+        check_corpus(config)
+        with only_one_process(directory.with_name(f".{directory.name}.lock"), log):
+            if not directory.exists():  # made by another process in the meantime
+                made_from = {"config": settings, "inputs": inputs, "place": manifests.place(config)}
+                means = Means(log, make_bar, num_processes)
+                _build_aside(config, directory, made_from, vocabulary, means)
+                prepared = _load(directory, vocabulary)
+                log(f"prepared data written to {directory}")
+                return prepared
+    prepared = _load(directory, vocabulary)
+    for split, entry in prepared.manifest["splits"].items():
+        for line, _ in split_lines(config, split, entry):
+            log(line)
+    log(f"nothing has changed: prepared data loaded from {directory}")
+    return prepared
+
+
+def _build_aside(
+    config: DataConfig,
+    directory: Path,
+    made_from: dict,
+    vocabulary: Vocabulary | None,
+    means: Means,
+) -> None:
+    changes = manifests.changes(directory.parent, made_from)
+    if changes:
+        means.log(f"prepared anew: {changes}")
+    unfinished = directory.with_name(f".{directory.name}.unfinished")
+    try:
+        manifest = build(config, unfinished, vocabulary, means) | made_from
+    except ValueError:  # and so would the next run find it
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    except ChildProcessError as error:
+        raise ChildProcessError(f"{error}: {WHAT_IS_LEFT}") from error
+    with writing(unfinished):
+        manifests.write_manifest(unfinished, manifest)
+    finish(unfinished, directory)
+
+
+def _load(directory: Path, vocabulary: Vocabulary | None) -> Prepared:
+    manifest = manifests.checked_manifest(directory)
+    splits = {}
+    for split, entry in manifest["splits"].items():
+        arrays = {}
+        for name in ARRAYS:
+            dtype = np.int64 if name.endswith("offsets") else manifest["ids_dtype"]
+            arrays[name] = _mapped(array_file(directory, split, name), dtype)
+        sizes = [corpus["pairs"] for corpus in entry.get("corpora", [entry])]
+        splits[split] = PreparedSplit(**arrays, corpus_ends=tuple(np.cumsum(sizes).tolist()))
+    vocabulary = vocabulary or Vocabulary.load(directory / VOCABULARY)
+    classes = tuple(manifest["classes"])
+    return Prepared(directory, vocabulary, splits, manifest["fingerprint"], manifest, classes)
+
+
+def _mapped(file: Path, dtype: DTypeLike) -> np.ndarray:
+    if file.stat().st_size == 0:  # which cannot be mapped
+        return np.empty(0, dtype)
+    # A plain view of the mapped memory: indexing np.memmap itself is slow.
+    return np.asarray(np.memmap(file, dtype, mode="r"))

@@ -1,0 +1,156 @@
+"""Sentences become token ids: a chunk of a corpus goes in, its ids as bytes come out.
+
+What is here runs in worker processes, of which each remembers the ids of the words it has met:
+a few hundred thousand words make nearly all of a text, and to look one up is several times
+as fast as to find its pieces.
+"""
+
+import array
+import dataclasses
+import functools
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from t2t_jax.data.config import Task
+from t2t_jax.data.corpora.corpus import Chunk, decode_chunk, drop_reason
+from t2t_jax.data.vocabulary.vocabulary import END_ID, SPACE_PIECE, START_ID, Vocabulary
+
+TOO_LONG = "too_long"
+# About 80 MB of memory. Words come in the order in which they are met, hence the frequent first.
+_MAX_WORDS_REMEMBERED = 500_000
+_MAX_LETTERS_REMEMBERED = 100
+
+
+class Side(NamedTuple):
+    """All sources, or all targets, of some examples."""
+
+    ids: bytes  # one after the other
+    lengths: Int[np.ndarray, " examples"]  # tokens of each
+
+
+class Tokenised(NamedTuple):
+    """What is left of a chunk of a corpus."""
+
+    num_examples: int  # in the chunk
+    dropped: dict[str, int]  # of them, by reason
+    source: Side
+    target: Side
+
+
+@dataclasses.dataclass(frozen=True)
+class Tokenise:
+    """Makes the ids of examples; `PreparedSplit` says what they are for each task.
+
+    Dropped are examples that `drop_reason` is against, that have no tokens on one side
+    ("blank"), or more than `max_length` on one ("too_long").
+    """
+
+    task: Task
+    vocabulary: Vocabulary
+    classes: tuple[str, ...]
+    max_length: int | None  # tokens a side, start and end included; None is any number
+    dtype: str  # of an id: "uint16" or "int32"
+
+    def __call__(self, chunk: Chunk) -> Tokenised:
+        examples = decode_chunk(chunk)
+        reasons = list(map(drop_reason, examples))
+        dropped = Counter(reason for reason in reasons if reason is not None)
+        usable = examples
+        if dropped:
+            usable = [e for e, reason in zip(examples, reasons, strict=True) if reason is None]
+        max_bytes = None if self.max_length is None else self.max_length * self._bytes_per_id
+        kept = []
+        for pair in self._pairs(usable) if usable else ():
+            if pair is None:
+                dropped["blank"] += 1
+            elif max_bytes is not None and (len(pair[0]) > max_bytes or len(pair[1]) > max_bytes):
+                dropped[TOO_LONG] += 1
+            else:
+                kept.append(pair)
+        source, target = map(self._side, zip(*kept, strict=True) if kept else ((), ()))
+        return Tokenised(len(examples), dict(dropped), source, target)
+
+    @property
+    def _bytes_per_id(self) -> int:
+        return np.dtype(self.dtype).itemsize
+
+    @functools.cached_property
+    def _encode(self) -> Callable[[list[str]], list[bytes]]:
+        return make_encode(self.vocabulary, self.dtype)
+
+    def _pairs(self, examples: list[tuple[str, ...]]) -> list[tuple[bytes, bytes] | None]:
+        """The source and target ids of each example; None for one without tokens on a side."""
+        start, end = (_packed([token_id], self.dtype) for token_id in (START_ID, END_ID))
+        texts, *others = map(list, zip(*examples, strict=True))
+        encoded = self._encode(texts)
+        if self.task == "translation":
+            pairs = zip(encoded, self._encode_target(others[0]), strict=True)
+            return [(s + end, t + end) if s and t else None for s, t in pairs]
+        if self.task == "language_modelling":
+            return [(b"", ids + end) if ids else None for ids in encoded]
+        sentences = [start + ids + end if ids else None for ids in encoded]
+        if self.task == "masked_language_modelling":
+            return [(ids, ids) if ids else None for ids in sentences]
+        targets = {
+            name: _packed([number], self.dtype) for number, name in enumerate(self.classes, start=1)
+        }
+        pairs = zip(sentences, others[0], strict=True)
+        return [(ids, targets[name]) if ids else None for ids, name in pairs]
+
+    def _encode_target(self, texts: list[str]) -> list[bytes]:
+        if type(self.vocabulary) is Vocabulary:  # which knows no side
+            return self._encode(texts)
+        return [_packed(ids, self.dtype) for ids in self.vocabulary.encode_target(texts)]
+
+    def _side(self, sentences: tuple[bytes, ...]) -> Side:
+        num_bytes = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        return Side(b"".join(sentences), num_bytes // self._bytes_per_id)
+
+
+def make_encode(vocabulary: Vocabulary, dtype: str) -> Callable[[list[str]], list[bytes]]:
+    """The fastest way to `vocabulary.encode` sentences, the ids of each as bytes."""
+    # Another library's tokenizer may do with spaces what it likes.
+    if type(vocabulary) is not Vocabulary or not vocabulary.is_word_by_word:
+        return lambda sentences: [_packed(ids, dtype) for ids in vocabulary.encode(sentences)]
+    look_up = _IdsOfWords(vocabulary, dtype).__getitem__
+    join = b"".join
+
+    def encode(sentences: list[str]) -> list[bytes]:
+        encoded = []
+        for sentence in sentences:
+            try:
+                encoded.append(join(map(look_up, sentence.split())))
+            except _LiteralSpace:
+                encoded.append(_packed(vocabulary.encode([sentence])[0], dtype))
+        return encoded
+
+    return encode
+
+
+class _LiteralSpace(Exception):
+    """A word holds the character that SentencePiece has for a space."""
+
+
+class _IdsOfWords(dict[str, bytes]):
+    """The ids of every word, found out when first asked for."""
+
+    def __init__(self, vocabulary: Vocabulary, dtype: str) -> None:
+        self._vocabulary = vocabulary
+        self._code = np.dtype(dtype).char
+
+    def __missing__(self, word: str) -> bytes:
+        if SPACE_PIECE in word:
+            raise _LiteralSpace
+        ids = array.array(self._code, self._vocabulary.encode_word(word)).tobytes()
+        if len(self) < _MAX_WORDS_REMEMBERED and len(word) <= _MAX_LETTERS_REMEMBERED:
+            self[word] = ids
+        return ids
+
+
+def _packed(ids: list[int], dtype: str) -> bytes:
+    # Faster than numpy for so few.
+    return array.array(np.dtype(dtype).char, ids).tobytes()

@@ -1,0 +1,156 @@
+"""A function applied to many things in several processes, the results in the order of the things.
+
+The processes are fresh interpreters that import the function and nothing of the program that
+started them: no thread or lock of it is copied, its main module is not run again, and a worker
+holds no more memory than the function needs. Each has one connection to its parent; it ends
+when that is closed, hence also when the parent is killed.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# A worker takes about 150 MB; and more than these, one parent can hardly feed.
+_MAX_PROCESSES = 8
+# Results that wait for an earlier one are held in memory.
+_AHEAD = 2  # for each process
+_CODE = "import sys; from t2t_jax.data.prepare.workers import serve; serve(int(sys.argv[1]))"
+
+
+def num_cores() -> int:
+    """How many processes are worth while here."""
+    return min(len(own_cores()), _MAX_PROCESSES)
+
+
+def own_cores() -> list[int]:
+    """The numbers of the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def ordered_map(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    num_processes: int,
+    rest: Callable[[Any], Result] | None = None,
+) -> Generator[Result, None, None]:
+    """function(item) for each item, in their order, whatever the number of processes.
+
+    With one process it is this one; otherwise `function`, the items and the results are pickled.
+
+    Args:
+      rest: called at the end in every process with its `function`, which may have kept
+        something; what it returns comes last.
+
+    Raises:
+      ChildProcessError: a worker has been ended from outside.
+      Exception: what `function` raises.
+    """
+    if num_processes == 1:
+        yield from map(function, items)
+        if rest is not None:
+            yield rest(function)
+        return
+    numbered = enumerate(items)
+    with _workers(function, num_processes) as idle:
+        busy: dict[Connection, int] = {}
+        results: dict[int, Result] = {}
+        num_given = 0
+        following = next(numbered, None)
+        while following is not None or busy or results:
+            stop = num_given + _AHEAD * num_processes
+            while idle and following is not None and following[0] < stop:
+                number, item = following
+                connection = idle.pop()
+                _send(connection, (None, item))
+                busy[connection] = number
+                following = next(numbered, None)  # read while the workers work
+            if num_given in results:
+                yield results.pop(num_given)
+                num_given += 1
+                continue
+            for connection in wait(list(busy)):
+                assert isinstance(connection, Connection)
+                results[busy.pop(connection)] = _receive(connection)
+                idle.append(connection)
+        for connection in idle if rest is not None else ():
+            _send(connection, (rest, None))
+            yield _receive(connection)
+
+
+def serve(file_descriptor: int) -> None:
+    """What a worker does: takes the function, then things, and answers each with its result."""
+    with Connection(file_descriptor) as connection, contextlib.suppress(EOFError, ConnectionError):
+        function = connection.recv()
+        while True:
+            rest, item = connection.recv()
+            try:
+                answer = function(item) if rest is None else rest(function), None
+            except Exception as error:
+                error.add_note("in a worker process:\n" + traceback.format_exc())
+                answer = None, error
+            connection.send(answer)
+
+
+@contextlib.contextmanager
+def _workers(function: Callable, num_processes: int) -> Iterator[list[Connection]]:
+    """Connections to processes that have been sent the function."""
+    # Where our imports come from, those of the main module's folder too.
+    paths = [path or os.getcwd() for path in sys.path]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    with contextlib.ExitStack() as stack:
+        connections = []
+        for _ in range(num_processes):
+            ours, theirs = Pipe()
+            stack.enter_context(ours)
+            with theirs:
+                process = subprocess.Popen(
+                    [sys.executable, "-c", _CODE, str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    env=environment,
+                    process_group=0,  # Ctrl-C is for the parent alone, which then ends them
+                )
+            stack.callback(_end, process)
+            connections.append(ours)
+        for connection in connections:
+            _send(connection, function)
+        yield connections
+
+
+def _end(process: subprocess.Popen) -> None:
+    process.send_signal(signal.SIGKILL)  # it holds nothing that could be lost
+    process.wait()
+
+
+def _send(connection: Connection, item: Any) -> None:
+    with _death_in_words():
+        connection.send(item)
+
+
+def _receive(connection: Connection) -> Any:
+    with _death_in_words():
+        result, error = connection.recv()
+    if error is not None:
+        raise error
+    return result
+
+
+@contextlib.contextmanager
+def _death_in_words() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, ConnectionError) as error:
+        raise ChildProcessError(
+            "a worker process has been ended, perhaps for lack of memory"
+        ) from error

@@ -1,0 +1,141 @@
+"""The batches a config makes of a prepared corpus, to train on and to score every sentence."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from t2t_jax.data.batches.batches import Batch, Batches, BucketedBatches, PackedBatches
+from t2t_jax.data.batches.masking import Masking
+from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
+from t2t_jax.devices import Devices
+from t2t_jax.runs.sections import Sections
+
+# Of the masks that dev and test are scored with: the same for every run.
+_EVALUATION_SEED = 0
+
+# Rows of a bucketed batch come in eights where a batch has room for so many, so that eight devices
+# have no empty ones. It does not follow the devices at hand: what is learned would depend on them.
+_ROW_MULTIPLE = 8
+
+
+def train_batches(
+    prepared: Prepared, sections: Sections, devices: Devices, microbatches: int = 1
+) -> Batches:
+    """Batches of train without end, epoch after epoch, in an order made of the config's seed.
+
+    Each is cut over the devices and there into `microbatches`, on which its pairs do not depend.
+
+    Raises:
+      ValueError: a sentence is too long for a batch.
+    """
+    data = sections.data
+    weights = tuple(weight for _, weight in data.corpora) or (1,)
+    options: dict[str, Any] = _options(prepared, sections, devices, sections.seed)
+    options["weights"] = weights
+    options["padded_to"] *= microbatches
+    train = prepared.splits["train"]
+    match data.batching:
+        case "bucketed":
+            return _bucketed(train, sections, options)
+        case "packed":
+            return PackedBatches(train, packed_length=data.packed_length, row_multiple=1, **options)
+
+
+def evaluation_batches(
+    prepared: Prepared, split: str, sections: Sections, devices: Devices
+) -> Batches:
+    """Batches whose first epoch holds every pair of the split once, in the corpus's own order.
+
+    Raises:
+      ValueError: a sentence is too long for a batch.
+    """
+    options = _options(prepared, sections, devices, _EVALUATION_SEED)
+    return _bucketed(prepared.splits[split], sections, {"shuffle": False, **options})
+
+
+def check_lengths(prepared: Prepared, sections: Sections, devices: Devices) -> None:
+    """Finds a sentence that could not be trained on or scored, before anything is trained.
+
+    Those that fit in no batch of train are found by `train_batches`.
+
+    Raises:
+      ValueError: it has more tokens than there are learned positions, or than fit in a batch.
+    """
+    for name, split in prepared.splits.items():
+        if name != "train":
+            evaluation_batches(prepared, name, sections, devices)
+        longest = max(split.source_lengths.max(), split.target_lengths.max())
+        most = sections.model.longest_sequence
+        if most is not None and longest > most:
+            raise ValueError(
+                f"model.max_positions={most} is less than the {longest} tokens of a sentence of "
+                f"{name}; learned positions need as many"
+            )
+
+
+def describe(batches: Batches) -> str:
+    """How long an epoch is, which shapes its batches have and how much of them is padding."""
+    sides = "source + target" if batches.shapes[0].source_length else "target"
+    shapes = ", ".join(
+        f"{rows} x ({source} + {target})" if source else f"{rows} x {target}"
+        for rows, source, target in batches.shapes
+    )
+    return (
+        f"an epoch is {batches.batches_per_epoch} batches, {batches.non_padding_share:.1%} of them "
+        f"tokens, the rest padding; shapes, rows x ({sides}): {shapes}"
+    )
+
+
+def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
+    """How the tokens of an update are cut over devices and microbatches."""
+    largest = largest_batch(batches)
+    rows, source = largest.source_ids.shape
+    sides = [f"{rows * length:,}" for length in (source, largest.target_ids.shape[1]) if length]
+    num_rows = rows // (devices.num_data * microbatches)
+    most = max(batches.num_empty_rows)
+    empty = (
+        f"; up to {most} rows of a full batch are empty, for all parts to be equal" if most else ""
+    )
+    return (
+        f"an update is at most {' + '.join(sides)} tokens, padding included: {devices.num_data} on "
+        f"devices x {microbatches} in microbatches x {num_rows} rows{empty}"
+    )
+
+
+def largest_batch(batches: Batches) -> Batch:
+    """A batch of nothing, in the shape that has most cells."""
+    rows, source, target = max(batches.shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]))
+    sides = np.zeros((rows, source), np.int32), np.zeros((rows, target), np.int32)
+    return Batch(*sides, *(sides if isinstance(batches, PackedBatches) else ()))
+
+
+def _bucketed(
+    split: PreparedSplit, sections: Sections, options: Mapping[str, Any]
+) -> BucketedBatches:
+    data = sections.data
+    budgets = data.source_tokens_per_batch, data.target_tokens_per_batch
+    longest = split.source_lengths.max(), split.target_lengths.max()
+    fits = all(
+        length * _ROW_MULTIPLE <= budget for length, budget in zip(longest, budgets, strict=True)
+    )
+    row_multiple = _ROW_MULTIPLE if fits else 1
+    return BucketedBatches(
+        split, num_buckets=data.num_buckets, row_multiple=row_multiple, **options
+    )
+
+
+def _options(prepared: Prepared, sections: Sections, devices: Devices, seed: int) -> dict[str, Any]:
+    """What both kinds of batches take; `seed` is that of the masks and of the order."""
+    masking = None
+    if sections.data.task == "masked_language_modelling":
+        masking = Masking(sections.data.mask_rate, prepared.vocabulary.size, seed)
+    return {
+        "source_tokens_per_batch": sections.data.source_tokens_per_batch,
+        "target_tokens_per_batch": sections.data.target_tokens_per_batch,
+        "padded_to": devices.num_data,
+        "part": devices.part,
+        "num_parts": devices.num_parts,
+        "seed": seed,
+        "masking": masking,
+    }

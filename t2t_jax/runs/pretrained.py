@@ -1,0 +1,192 @@
+"""Models of other libraries, hf:DIR, for the verbs that use a model and the one that trains one.
+
+DIR is in Hugging Face format: config.json, *.safetensors, the tokenizer's files. It is read from
+disk; nothing is fetched.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from flax import linen as nn
+from flax.traverse_util import flatten_dict, unflatten_dict
+from jaxtyping import PyTree
+from ml_collections import ConfigDict
+
+from t2t_jax.data.vocabulary.vocabulary import PAD_ID, Vocabulary
+from t2t_jax.decoding.config import DecodingConfig
+from t2t_jax.devices import Devices, make_devices
+from t2t_jax.interop.huggingface import Pretrained, load_pretrained
+from t2t_jax.interop.vocabulary import PretrainedVocabulary
+from t2t_jax.json_files import read_json
+from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.families import make_model
+from t2t_jax.runs.sections import DevicesConfig
+
+_SCHEME = "hf:"
+
+# What the model section of a config still says of a model whose weights are read.
+_OF_TRAINING = (
+    "dropout_rate",
+    "attention_dropout_rate",
+    "feed_forward_dropout_rate",
+    "dtype",
+    "rematerialise",
+)
+
+
+class PretrainedSections(NamedTuple):
+    """What a config says of a model that was not trained here."""
+
+    model: TransformerConfig
+    decoding: DecodingConfig
+    devices: DevicesConfig
+
+
+class PretrainedModel(NamedTuple):
+    """A model of another library, ready to be used like a trained one."""
+
+    sections: PretrainedSections
+    vocabulary: Vocabulary
+    model: nn.Module
+    params: PyTree
+    devices: Devices
+    classes: tuple[str, ...]
+    opens_with_start: bool
+
+
+class Beginning(NamedTuple):
+    """What a run begins with instead of parameters drawn at random."""
+
+    config: ConfigDict  # with the model section of the weights
+    vocabulary: Vocabulary
+    params: PyTree  # some of the model's; the others are drawn
+
+
+def directory_of(name: str, flag: str) -> Path:
+    """DIR of hf:DIR.
+
+    Raises:
+      ValueError: `name` is not of that form.
+    """
+    if not name.startswith(_SCHEME) or name == _SCHEME:
+        raise ValueError(f"--{flag}={name} must be hf:DIR, a directory in Hugging Face format")
+    return Path(name.removeprefix(_SCHEME)).expanduser()
+
+
+def default_config(directory: Path) -> ConfigDict:
+    """How to use the model in `directory`: as its own files say, which flags can change.
+
+    Raises:
+      ValueError: a file there is damaged.
+    """
+    generation: dict[str, Any] = {}
+    for name in ("config.json", "generation_config.json"):  # older models have it in the first
+        if (directory / name).is_file():
+            generation |= read_json(directory / name)
+    length_penalty = generation.get("length_penalty")
+    decoding = dict(
+        beam_size=generation.get("num_beams") or 1,
+        length_penalty=1.0 if length_penalty is None else float(length_penalty),
+        length_penalty_formula="power",
+        max_extra_tokens=50,
+        max_tokens=0,
+        n_best=1,
+        tokens_per_batch=8_192,
+        average_checkpoints=1,
+    )
+    devices = dict(data=-1, fsdp=1, tensor=1, compile="jit")
+    values = dict(model=dict(dtype="float32"), decoding=decoding, devices=devices)
+    return ConfigDict(values).lock()
+
+
+def load(directory: Path, config: ConfigDict) -> PretrainedModel:
+    """The model in `directory`, to be used as `config` says.
+
+    Raises:
+      ValueError, TypeError: there is none that can be read, or `config` is wrong.
+    """
+    values: dict[str, Any] = config.to_dict()
+    pretrained = load_pretrained(directory)
+    sections = PretrainedSections(
+        model=dataclasses.replace(pretrained.config, **values["model"]),
+        decoding=DecodingConfig(**values["decoding"]),
+        devices=DevicesConfig(**values["devices"]),
+    )
+    devices = make_devices(**dataclasses.asdict(sections.devices))
+    return PretrainedModel(
+        sections,
+        pretrained.vocabulary,
+        make_model(sections.model),
+        devices.put(pretrained.params),
+        devices,
+        pretrained.class_names,
+        pretrained.opens_with_start,
+    )
+
+
+def beginning(directory: Path, config: ConfigDict) -> Beginning:
+    """What a run with `config` begins with, if it is to go on from the model in `directory`.
+
+    The model section becomes that of the weights, but for dropout and how it is computed. Where the
+    task needs another head than the weights have, the head is left to be drawn.
+
+    Raises:
+      ValueError: there is no model that can be read, or label smoothing would give probability to
+        ids that it cannot have.
+    """
+    values: dict[str, Any] = config.to_dict()
+    pretrained = load_pretrained(directory, **_head(values))
+    _check_smoothing(pretrained, values["training"])
+    model = dataclasses.asdict(pretrained.config)
+    model |= {key: values["model"][key] for key in _OF_TRAINING}
+    values["model"] |= model
+    values["data"]["vocabulary_size"] = pretrained.vocabulary.size
+    config = ConfigDict(values).lock()
+    return Beginning(config, pretrained.vocabulary, pretrained.params)
+
+
+def _head(values: dict[str, Any]) -> dict[str, Any]:
+    """What an encoder is to learn."""
+    match values["data"]["task"]:
+        case "classification":
+            return dict(head="classes", num_classes=values["model"]["num_classes"])
+        case "masked_language_modelling":
+            return dict(head="masked")
+    return {}
+
+
+def _check_smoothing(pretrained: Pretrained, training: dict[str, Any]) -> None:
+    """Smoothing would ask for probability where a bias of -1e9 leaves none: an endless loss."""
+    silent = pretrained.vocabulary.rows.is_silent.nonzero()[0].tolist()
+    if training["label_smoothing_mass"] == "others_but_padding":
+        silent = [token_id for token_id in silent if token_id != PAD_ID]
+    if training["label_smoothing"] > 0 and silent and pretrained.config.pooling == "none":
+        told = "set it to 0"
+        if silent == [PAD_ID]:
+            told += " or training.label_smoothing_mass to 'others_but_padding'"
+        raise ValueError(
+            f"training.label_smoothing={training['label_smoothing']} would give probability to "
+            f"ids that stand for no token of this model ({', '.join(map(str, silent))}): {told}"
+        )
+
+
+def with_pretrained(drawn: PyTree, pretrained: PyTree) -> PyTree:
+    """The parameters that were read, and those that were drawn where none were read."""
+    read = flatten_dict(pretrained)
+    leaves = flatten_dict(drawn)
+    return unflatten_dict({path: read.get(path, leaf) for path, leaf in leaves.items()})
+
+
+def load_vocabulary(path: Path) -> Vocabulary:
+    """The vocabulary that a run left: a file that was learned, or a directory that was read.
+
+    Raises:
+      ValueError: there is none.
+    """
+    return PretrainedVocabulary.load(path) if path.is_dir() else Vocabulary.load(path)
+
+
+def given_vocabulary(path: Path) -> Vocabulary | None:
+    """The vocabulary that a run was given, None if it learned its own."""
+    return load_vocabulary(path) if path.is_dir() else None

@@ -1,0 +1,158 @@
+"""Where a ConfigDict becomes the frozen dataclasses that the rest of the code takes."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, no_type_check
+
+from ml_collections import ConfigDict
+
+from t2t_jax.config_checks import check_types
+from t2t_jax.data.config import DataConfig
+from t2t_jax.data.corpora.corpus import split_names
+from t2t_jax.decoding.config import DecodingConfig
+from t2t_jax.devices import Compile
+from t2t_jax.evaluation.config import EvaluationConfig
+from t2t_jax.model.config import TransformerConfig
+from t2t_jax.training.config import TrainingConfig
+
+Section = TypeVar("Section")
+
+# The families that can learn each task.
+_FAMILIES = {
+    "translation": ("encoder_decoder", "recurrent"),
+    "language_modelling": ("decoder_only",),
+    "masked_language_modelling": ("encoder_only",),
+    "classification": ("encoder_only",),
+}
+
+
+@no_type_check  # of its own: tests would have the arguments checked before it can
+@dataclasses.dataclass(frozen=True)
+class DevicesConfig:
+    """Which devices a run uses, and how; see devices.py.
+
+    Raises:
+      ValueError, TypeError: a value is not allowed, or of the wrong type.
+    """
+
+    data: int  # copies of the model, over which a batch is cut; -1: as many as fit
+    fsdp: int  # devices over which a copy's parameters are cut
+    tensor: int  # devices over which each matrix product is cut
+    compile: Compile
+
+    def __post_init__(self) -> None:
+        check_types("devices", self)
+
+
+class Sections(NamedTuple):
+    """A whole config, each section checked."""
+
+    seed: int
+    data: DataConfig
+    model: TransformerConfig
+    training: TrainingConfig
+    decoding: DecodingConfig
+    evaluation: EvaluationConfig
+    devices: DevicesConfig
+
+
+def read_sections(config: ConfigDict) -> Sections:
+    """The sections of `config`, checked one by one and against each other.
+
+    Raises:
+      ValueError, TypeError: a key is missing or unknown, a value is not allowed, or two do not
+        fit together.
+    """
+    expected = set(Sections._fields)
+    if set(config) != expected:
+        wrong = ", ".join(sorted(set(config) ^ expected))
+        raise ValueError(f"the config must have the sections {sorted(expected)}; see {wrong}")
+    values: dict[str, Any] = config.to_dict()
+    sections = Sections(
+        seed=values["seed"],
+        data=_section(values["data"], "data", DataConfig),
+        model=_section(values["model"], "model", TransformerConfig),
+        training=_section(values["training"], "training", TrainingConfig),
+        decoding=_section(values["decoding"], "decoding", DecodingConfig),
+        evaluation=_section(values["evaluation"], "evaluation", EvaluationConfig),
+        devices=_section(values["devices"], "devices", DevicesConfig),
+    )
+    if type(sections.seed) is not int or not 0 <= sections.seed < 2**31:
+        raise ValueError(f"seed={sections.seed!r} must be a whole number from 0 to 2^31 - 1")
+    _check_task(sections)
+    training = sections.training
+    num_checkpoints = -(-training.steps // training.checkpoint_every_steps)
+    if num_checkpoints < sections.decoding.average_checkpoints:
+        raise ValueError(
+            f"decoding.average_checkpoints={sections.decoding.average_checkpoints}, but "
+            f"training.steps={training.steps} with training.checkpoint_every_steps="
+            f"{training.checkpoint_every_steps} leaves only {num_checkpoints}"
+        )
+    if sections.training.keep_checkpoints < sections.decoding.average_checkpoints:
+        raise ValueError(
+            f"decoding.average_checkpoints={sections.decoding.average_checkpoints} is more than "
+            f"training.keep_checkpoints={sections.training.keep_checkpoints}, the number kept"
+        )
+    return sections
+
+
+def _check_task(sections: Sections) -> None:
+    task, model = sections.data.task, sections.model
+    if model.family not in _FAMILIES[task]:
+        allowed = " or ".join(repr(family) for family in _FAMILIES[task])
+        raise ValueError(
+            f"data.task={task!r} cannot be learned by model.family={model.family!r}: it needs "
+            f"{allowed}"
+        )
+    if model.family == "encoder_only" and (model.pooling == "none") == (task == "classification"):
+        needed = "'cls', 'mean' or 'query'" if task == "classification" else "'none'"
+        raise ValueError(
+            f"data.task={task!r} does not go with model.pooling={model.pooling!r}: it needs "
+            f"{needed}"
+        )
+    if model.family == "recurrent" and sections.data.batching == "packed":
+        raise ValueError(
+            "data.batching='packed' does not go with model.family='recurrent', whose state would "
+            "run on from one sentence into the next: it needs 'bucketed'"
+        )
+    if sections.evaluation.bleu_on_long and "long" not in split_names(sections.data):
+        raise ValueError(
+            f"evaluation.bleu_on_long=True does not go with data.source={sections.data.source!r}: "
+            "only the embedded corpus has a split of long sentences, and not to classify"
+        )
+    if task == "classification" and sections.training.label_smoothing > 0:
+        raise ValueError(
+            f"training.label_smoothing={sections.training.label_smoothing} must be 0 where "
+            "data.task='classification': padding has a row beside the classes"
+        )
+
+
+def check_vocabulary_fits(model: TransformerConfig, vocabulary_size: int) -> None:
+    """Raises ValueError if there are more pieces than rows in the embedding."""
+    if model.vocabulary_rows < vocabulary_size:
+        raise ValueError(
+            f"model.vocabulary_rows={model.vocabulary_rows} is less than the {vocabulary_size} "
+            "pieces of the vocabulary: it must be at least as many"
+        )
+
+
+def check_classes_fit(model: TransformerConfig, classes: tuple[str, ...]) -> None:
+    """Raises ValueError unless the model has a logit for each class; without classes all fits."""
+    if classes and model.num_classes != len(classes):
+        raise ValueError(
+            f"model.num_classes={model.num_classes}, but the corpus has {len(classes)} classes "
+            f"({', '.join(classes)}): it must be as many"
+        )
+
+
+def _section(values: dict[str, Any], name: str, section_class: Callable[..., Section]) -> Section:
+    known = set(inspect.signature(section_class).parameters)
+    if unknown := sorted(set(values) - known):
+        raise ValueError(f"config.{name} has no key {', '.join(unknown)}")
+    if missing := sorted(known - set(values)):
+        raise ValueError(
+            f"config.{name} lacks {', '.join(missing)}, which configs/base.py has: add them to a "
+            "config; a run that lacks them was made by an earlier version"
+        )
+    return section_class(**values)

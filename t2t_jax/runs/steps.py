@@ -1,0 +1,100 @@
+"""The steps of a config, as the devices compile them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import optax
+from flax import linen as nn
+from jaxtyping import PyTree
+
+from t2t_jax import hosts
+from t2t_jax.data.batches.batches import Batches
+from t2t_jax.data.batches.feed import feed
+from t2t_jax.data.prepare.prepared import Prepared
+from t2t_jax.devices import Devices
+from t2t_jax.runs.batches import describe_cut, evaluation_batches, largest_batch, train_batches
+from t2t_jax.runs.sections import Sections
+from t2t_jax.training.loss import LossFn, Metrics, make_loss_fn, sum_of
+from t2t_jax.training.step import TrainState, TrainStep, make_eval_step, make_train_step
+
+
+def batches_and_step(
+    prepared: Prepared,
+    sections: Sections,
+    devices: Devices,
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    state: TrainState,
+) -> tuple[Batches, TrainStep]:
+    """The batches of train, and the step for them; says how an update is cut.
+
+    Where `training.microbatches` is 0 there are as few as fit a device's memory: 1, 2, 4, ...
+
+    Raises:
+      ValueError: not even microbatches of one row fit, or a sentence is too long for a batch.
+    """
+    fixed = sections.training.microbatches
+    limit = None if fixed else devices.memory_limit()
+    microbatches = fixed or 1
+    while True:
+        batches = train_batches(prepared, sections, devices, microbatches)
+        step = train_step_of(sections, devices, model, optimizer, microbatches)
+        largest = largest_batch(batches)
+        needed = 0 if limit is None else devices.memory_needed(step, state, largest)
+        if limit is None or not hosts.any_of(needed > limit):
+            hosts.log(describe_cut(batches, devices, microbatches))
+            return batches, step
+        if len(largest.target_ids) <= microbatches * devices.num_data:
+            raise ValueError(
+                f"training.microbatches=0: row by row a step still needs "
+                f"{needed / 2**30:.2f} GiB, a device has {limit / 2**30:.2f}: lower the "
+                "numbers of model, or data.max_length"
+            )
+        microbatches *= 2
+
+
+def train_step_of(
+    sections: Sections,
+    devices: Devices,
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    microbatches: int = 1,
+) -> TrainStep:
+    """The training step of a config, ready for `devices` to compile."""
+    return make_train_step(
+        _loss_fn(sections, devices, model),
+        optimizer,
+        microbatches=microbatches,
+        **devices.step_options,
+    )
+
+
+def make_evaluate(
+    sections: Sections,
+    devices: Devices,
+    model: nn.Module,
+    prepared: Prepared,
+    split: str,
+) -> Callable[[PyTree], Metrics]:
+    """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each."""
+    eval_step = make_eval_step(
+        _loss_fn(sections, devices, model), devices.axis_name, devices.gather
+    )
+    eval_step = devices.compile(eval_step)
+    batches = evaluation_batches(prepared, split, sections, devices)
+
+    def evaluate(params: PyTree[Any]) -> Metrics:
+        fed = feed(batches, 0, batches.batches_per_epoch, devices.put_batch)
+        return sum_of([eval_step(params, batch) for batch in fed])
+
+    return evaluate
+
+
+def _loss_fn(sections: Sections, devices: Devices, model: nn.Module) -> LossFn:
+    training = sections.training
+    return make_loss_fn(
+        model.clone(row_groups=devices.row_groups),
+        training.label_smoothing,
+        training.loss_chunk_tokens,
+        training.label_smoothing_mass,
+    )

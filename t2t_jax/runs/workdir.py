@@ -1,0 +1,198 @@
+"""What a run leaves in its directory, and how a verb takes it up again.
+
+config.json  vocabulary.model  classes.txt  checkpoints/  metrics.jsonl  tensorboard/  training.json
+translations/SPLIT.txt  scores/SPLIT.json  scores/SPLIT.sentences.json
+
+vocabulary.model is a directory, a tokenizer's, where the run began with --init.
+classes.txt holds a name a line, in the order of the classes' numbers; only a classifier has it.
+"""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from flax import linen as nn
+from jaxtyping import PyTree
+from ml_collections import ConfigDict
+
+from t2t_jax import hosts
+from t2t_jax.data.prepare.prepared import Prepared
+from t2t_jax.data.vocabulary.vocabulary import Vocabulary
+from t2t_jax.devices import Devices, make_devices
+from t2t_jax.json_files import flat_dict, read_json, write_bytes, write_json
+from t2t_jax.locks import SECONDS_FOR_THE_LOCK, IsTakenError, locked
+from t2t_jax.model.families import make_model, parameter_shapes
+from t2t_jax.runs.pretrained import load_vocabulary
+from t2t_jax.runs.sections import Sections, check_classes_fit, read_sections
+from t2t_jax.training.checkpoint import Checkpoints
+from t2t_jax.training.config import SCHEDULES_WITH_AN_END
+
+_LOCK_FILE = ".train.lock"
+
+# Keys that may change when a run is taken up again: they do not change what has been learned.
+_MAY_CHANGE = (
+    "training.log_every_steps",
+    "training.evaluate_every_steps",
+    "training.checkpoint_every_steps",
+    "training.keep_checkpoints",
+    "training.patience",
+    "training.loss_chunk_tokens",
+    "training.microbatches",
+    "model.rematerialise",
+    "data.directory",
+    "data.cache",
+    "decoding.",
+    "evaluation.",
+    "devices.",
+)
+
+
+class Trained(NamedTuple):
+    """A trained model, ready to be used."""
+
+    sections: Sections
+    vocabulary: Vocabulary
+    model: nn.Module
+    params: PyTree
+    devices: Devices
+    step: int  # of the last checkpoint
+    classes: tuple[str, ...] = ()  # names by number; none unless the task is classification
+    opens_with_start: bool = True  # a language model reads START before a prompt; GPT-2 does not
+
+
+def check_vocabulary(workdir: Path, vocabulary: Vocabulary) -> None:
+    """Raises ValueError if the run in `workdir` was trained with another vocabulary."""
+    path = workdir / "vocabulary.model"
+    if path.exists() and (before := load_vocabulary(path).fingerprint) != vocabulary.fingerprint:
+        raise ValueError(
+            f"{workdir} was trained with the vocabulary {before}, but the corpus now gives "
+            f"{vocabulary.fingerprint}: use another --workdir, or the corpus as it was"
+        )
+
+
+@contextlib.contextmanager
+def only_training(workdir: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iterator[None]:
+    """Lets one job at a time train in this directory; all its hosts must ask at once.
+
+    Args:
+      patience: seconds to wait for another process to leave.
+
+    Raises:
+      IsTakenError: another process trains there and stays.
+      OSError: the directory cannot be made or locked.
+    """
+    refusal: OSError | None = None
+    with contextlib.ExitStack() as stack:
+        try:
+            if hosts.is_first():
+                workdir.mkdir(parents=True, exist_ok=True)
+                file, does = workdir / _LOCK_FILE, f"trains in {workdir}"
+                stack.enter_context(locked(file, does, patience=patience))
+        except OSError as error:
+            refusal = error
+        if hosts.any_of(refusal is not None):
+            raise refusal or IsTakenError(f"the first host may not train in {workdir}")
+        yield
+
+
+def write_run(workdir: Path, config: ConfigDict, prepared: Prepared) -> None:
+    """Writes what every later verb needs; of several hosts the first does, when all have agreed.
+
+    `check_config` and `check_vocabulary` come first.
+    """
+    hosts.wait("the config is that of the run")
+    if not hosts.is_first():
+        return
+    write_json(workdir / "config.json", json.loads(config.to_json()))
+    if not (workdir / "vocabulary.model").exists():
+        prepared.vocabulary.save(workdir / "vocabulary.model")
+    write_classes(workdir, prepared.classes)
+
+
+def write_classes(workdir: Path, classes: tuple[str, ...]) -> None:
+    """Writes `classes.txt`, if there are classes."""
+    if classes:
+        names = "".join(f"{name}\n" for name in classes)
+        write_bytes(workdir / "classes.txt", names.encode())
+
+
+def read_classes(workdir: Path) -> tuple[str, ...]:
+    """The names in `classes.txt`.
+
+    Raises:
+      ValueError: it is not there.
+    """
+    path = workdir / "classes.txt"
+    if not path.exists():
+        raise ValueError(f"{workdir} has no {path.name}: t2t-jax train writes it for a classifier")
+    return tuple(path.read_text("utf-8").removesuffix("\n").split("\n"))
+
+
+def check_config(workdir: Path, config: ConfigDict) -> None:
+    """Raises ValueError if `workdir` holds a run with another config; says which keys differ."""
+    path = workdir / "config.json"
+    if not path.exists():
+        return
+    values = json.loads(config.to_json())
+    before, now = flat_dict(read_json(path)), flat_dict(values)
+    may_change = _MAY_CHANGE
+    if values["training"]["schedule"] not in SCHEDULES_WITH_AN_END:
+        may_change += ("training.steps",)
+    changed = [
+        f"{key} was {before.get(key)!r}, now it is {now.get(key)!r}"
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key) != now.get(key) and not key.startswith(may_change)
+    ]
+    if changed:
+        raise ValueError(
+            f"{workdir} holds a run with another config: {'; '.join(changed)}. "
+            "Use another --workdir, or the same config"
+        )
+
+
+def read_config(workdir: Path) -> ConfigDict:
+    """The config of the run in `workdir`.
+
+    Raises:
+      ValueError: there is none.
+    """
+    path = workdir / "config.json"
+    if not path.exists():
+        raise ValueError(f"{workdir} holds no run: t2t-jax train writes {path.name} there")
+    return ConfigDict(read_json(path)).lock()
+
+
+def load_trained(workdir: Path, config: ConfigDict) -> Trained:
+    """The model of `workdir`, its last checkpoints averaged as `config.decoding` says.
+
+    Raises:
+      ValueError: there is no run, no checkpoint, or it does not fit the config or the vocabulary.
+    """
+    sections = read_sections(config)
+    vocabulary = load_vocabulary(workdir / "vocabulary.model")
+    classes = read_classes(workdir) if sections.data.task == "classification" else ()
+    check_classes_fit(sections.model, classes)
+    model = make_model(sections.model)
+    devices = make_devices(**dataclasses.asdict(sections.devices))
+    shapes = parameter_shapes(model)
+    directory = workdir / "checkpoints"
+    if not directory.exists():
+        raise ValueError(f"{workdir} holds no checkpoint: train first")
+    with Checkpoints(directory, identity=identity(vocabulary)) as checkpoints:
+        average = sections.decoding.average_checkpoints
+        params = checkpoints.restore_params(devices.replicated_shapes(shapes), average=average)
+        step = checkpoints.steps[-1]
+    params = devices.put(params)
+    return Trained(sections, vocabulary, model, params, devices, step, classes)
+
+
+def identity(vocabulary: Vocabulary, data_fingerprint: str | None = None) -> dict[str, str]:
+    """What a checkpoint is stamped with, and must agree with to be used.
+
+    Training goes on with the same data only; to use what has been learned the vocabulary is enough.
+    """
+    stamp = {"vocabulary_fingerprint": vocabulary.fingerprint}
+    return stamp if data_fingerprint is None else stamp | {"data_fingerprint": data_fingerprint}

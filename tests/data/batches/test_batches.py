@@ -1,0 +1,345 @@
+"""Bucketed batches as a function of their number: nothing lost, twice or too large."""
+
+import itertools
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_jax.data.batches.batches import BucketedBatches
+from t2t_jax.data.batches.buckets import cheapest_shapes, choose_shapes, length_histogram
+from t2t_jax.data.batches.masking import Masking
+from t2t_jax.data.prepare.prepared import PreparedSplit, prepare
+from t2t_jax.data.vocabulary.vocabulary import PAD_ID
+from tests.data.splits import (
+    RANDOM_LENGTHS,
+    all_pairs,
+    assert_equal_batches,
+    epoch_of,
+    lengths_lists,
+    rows_of,
+    split_of,
+)
+from tests.data.text_corpus import text_config
+
+MULTI30K = Path(__file__).resolve().parents[4] / "shared" / "data" / "multi30k"
+
+
+def batches_of(lengths, **changes) -> BucketedBatches:
+    options = {
+        "source_tokens_per_batch": 128,
+        "target_tokens_per_batch": 128,
+        "num_buckets": 5,
+        "row_multiple": 2,
+        "seed": 0,
+    }
+    return BucketedBatches(split_of(lengths), **options | changes)
+
+
+RANDOM_LENGTHS_OF_ONE_SIDE = np.random.default_rng(7).integers(2, 25, 200)
+
+
+@settings(max_examples=60)
+@given(
+    lengths=lengths_lists,
+    num_buckets=st.integers(1, 7),
+    row_multiple=st.integers(1, 4),
+    budgets=st.tuples(st.integers(96, 300), st.integers(96, 300)),
+    shuffle=st.booleans(),
+)
+def test_an_epoch_holds_each_pair_once_within_all_limits(
+    lengths, num_buckets, row_multiple, budgets, shuffle
+):
+    batches = batches_of(
+        lengths,
+        num_buckets=num_buckets,
+        row_multiple=row_multiple,
+        source_tokens_per_batch=budgets[0],
+        target_tokens_per_batch=budgets[1],
+        shuffle=shuffle,
+    )
+    for epoch in (0, 3):
+        made = epoch_of(batches, epoch)
+        assert sorted(itertools.chain.from_iterable(map(rows_of, made))) == all_pairs(
+            split_of(lengths)
+        )
+        shapes = {(*batch.source_ids.shape, batch.target_ids.shape[1]) for batch in made}
+        assert shapes == set(batches.shapes) and len(shapes) <= num_buckets
+        assert all(len(batch.source_ids) % row_multiple == 0 for batch in made)
+        assert all(batch.source_ids.size <= budgets[0] for batch in made)
+        assert all(batch.target_ids.size <= budgets[1] for batch in made)
+        assert all(side.dtype == np.int32 for batch in made for side in batch[:2])
+        # No batch is empty, and only one shape may have a batch that is not full.
+        assert all(rows_of(batch) for batch in made)
+        not_full = [b for b in made if len(rows_of(b)) < len(b.source_ids)]
+        assert len({b.source_ids.shape for b in not_full}) <= 1
+        tokens = sum(int((side != PAD_ID).sum()) for batch in made for side in batch[:2])
+        cells = sum(side.size for batch in made for side in batch[:2])
+        assert batches.non_padding_share == tokens / cells
+
+
+def test_the_same_number_gives_the_same_batch_in_a_fresh_object():
+    first = batches_of(RANDOM_LENGTHS)
+    n = first.batches_per_epoch
+    for i in (3 * n + 1, 0, n - 1, n, 7 * n):
+        assert_equal_batches(first[i], batches_of(RANDOM_LENGTHS)[i])
+
+
+def test_epochs_have_different_orders_and_epochs_and_seeds_different_company():
+    batches, other_seed = batches_of(RANDOM_LENGTHS), batches_of(RANDOM_LENGTHS, seed=1)
+    runs = [epoch_of(batches, 0), epoch_of(batches, 1), epoch_of(other_seed, 0)]
+    shapes = [[batch.source_ids.shape for batch in run] for run in runs]
+    company = [{frozenset(rows_of(batch)) for batch in run} for run in runs]
+    for a, b in itertools.combinations(range(3), 2):
+        assert shapes[a] != shapes[b]
+        assert len(company[a] & company[b]) < len(company[a]) / 2
+
+
+def test_every_pair_changes_its_row_from_epoch_to_epoch():
+    # One bucket alone: its pairs must be shuffled, too.
+    batches = batches_of([(5, 5)] * 400, num_buckets=1)
+    first, second = (rows_of(epoch_of(batches, epoch)[0]) for epoch in (0, 1))
+    assert len(set(first) & set(second)) < len(first) / 2
+
+
+def test_without_shuffling_all_epochs_keep_the_order_of_the_corpus():
+    batches = batches_of(RANDOM_LENGTHS, shuffle=False)
+    for first, second in zip(epoch_of(batches, 0), epoch_of(batches, 1), strict=True):
+        assert_equal_batches(first, second)
+    equal = batches_of([(5, 5)] * 150, shuffle=False, num_buckets=1)
+    rows = itertools.chain.from_iterable(map(rows_of, epoch_of(equal, 0)))
+    assert [row[0] for row in rows] == [
+        source for source, _ in sorted(all_pairs(split_of([(5, 5)] * 150)))
+    ]
+
+
+def test_without_shuffling_pairs_handed_on_keep_their_place_among_the_others():
+    # At least three tokens a side: then the first two tell the pair.
+    batches = batches_of([(s + 2, t + 2) for s, t in RANDOM_LENGTHS], shuffle=False)
+    pairs_of_shape = {}
+    for batch in epoch_of(batches, 0):
+        of_this_shape = pairs_of_shape.setdefault(
+            (batch.source_ids.shape, batch.target_ids.shape), []
+        )
+        of_this_shape += [(source[0], source[1]) for source, _ in rows_of(batch)]
+    assert len(pairs_of_shape) > 3
+    assert all(pairs == sorted(pairs) for pairs in pairs_of_shape.values())
+
+
+def test_batches_are_nearly_full():
+    batches = batches_of(RANDOM_LENGTHS, source_tokens_per_batch=512, target_tokens_per_batch=512)
+    rows = sum(len(batch.source_ids) for batch in epoch_of(batches, 0))
+    assert 500 <= rows <= 510
+    assert batches.non_padding_share > 0.75
+    source_share, target_share = batches.non_padding_share_by_side
+    assert min(source_share, target_share) <= batches.non_padding_share
+    assert max(source_share, target_share) >= batches.non_padding_share
+
+
+def test_a_corpus_smaller_than_a_batch_is_one_batch_of_few_rows():
+    batches = batches_of([(4, 5), (6, 3), (2, 2)], row_multiple=4)
+    assert batches.batches_per_epoch == 1
+    assert batches.shapes == ((4, 6, 5),)
+
+
+def test_more_buckets_never_mean_more_padding():
+    shares = [batches_of(RANDOM_LENGTHS, num_buckets=k).non_padding_share for k in range(1, 10)]
+    assert shares == sorted(shares)
+
+
+def test_two_threads_get_the_batches_that_one_gets():
+    batches, alone = batches_of(RANDOM_LENGTHS), batches_of(RANDOM_LENGTHS)
+    numbers = range(4 * batches.batches_per_epoch)
+    got = {}
+
+    def assemble(mine):
+        for i in mine:
+            got[i] = batches[i]
+
+    threads = [threading.Thread(target=assemble, args=(numbers[k::2],)) for k in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in numbers:
+        assert_equal_batches(got[i], alone[i])
+
+
+def test_the_order_is_the_same_on_every_machine():
+    # Written out: a new numpy must not change it, or resumed runs would differ.
+    batches = batches_of([(3, 3)] * 10, num_buckets=1, source_tokens_per_batch=12)
+    order = [[row[0][0] * 100 + row[0][1] - 404 for row in rows_of(batches[i])] for i in range(3)]
+    assert order == [[5, 0], [3, 7, 4, 2], [9, 8, 1, 6]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"source_tokens_per_batch": 39},
+            r"source_tokens_per_batch=39 is too small: 2 row\(s\) of the longest source sentence, "
+            "20 tokens, need 40",
+        ),
+        ({"target_tokens_per_batch": 7}, "longest target sentence, 4 tokens, need 8"),
+        ({"num_buckets": 0}, "num_buckets=0 must be at least 1"),
+    ],
+)
+def test_a_mistake_is_told(changes, message):
+    with pytest.raises(ValueError, match=message):
+        batches_of([(20, 3), (3, 4)], **changes)
+
+
+def test_the_largest_shape_may_get_no_pair():
+    # The longest source and the longest target are in pairs of their own, of which none is over.
+    lengths = [(2, 10)] * 8 + [(10, 2)] * 8
+    batches = batches_of(
+        lengths,
+        source_tokens_per_batch=80,
+        target_tokens_per_batch=80,
+        num_buckets=3,
+        row_multiple=8,
+    )
+    made = epoch_of(batches, 0)
+    assert sorted(itertools.chain.from_iterable(map(rows_of, made))) == all_pairs(split_of(lengths))
+
+
+def test_exactly_enough_tokens_for_the_longest_pair_are_enough():
+    batches = batches_of([(20, 3), (3, 4)], source_tokens_per_batch=40, target_tokens_per_batch=8)
+    assert batches.shapes == ((2, 20, 4),)
+
+
+def test_a_side_without_tokens_counts_for_nothing():
+    lengths = np.random.default_rng(0).integers(1, 25, 300)
+    split = split_of([(1, length) for length in lengths])
+    nothing = PreparedSplit(
+        np.empty(0, np.uint16), np.zeros(301, int), split.target_ids, split.target_offsets
+    )
+    options = {"num_buckets": 4, "row_multiple": 2, "seed": 0}
+    # The source's budget of one token does not limit what has no source.
+    batches = BucketedBatches(
+        nothing, source_tokens_per_batch=1, target_tokens_per_batch=256, **options
+    )
+    made = epoch_of(batches, 0)
+    assert all(batch.source_ids.shape == (len(batch.target_ids), 0) for batch in made)
+    assert sum(len(rows_of(batch)) for batch in made) == 300
+    assert len(batches.shapes) > 2 and batches.non_padding_share > 0.7
+    assert batches.non_padding_share_by_side == (1.0, batches.non_padding_share)
+
+
+def test_a_class_is_a_target_of_one_token():
+    lengths = [(int(length), 1) for length in np.random.default_rng(1).integers(1, 25, 300)]
+    batches = batches_of(lengths, source_tokens_per_batch=256, target_tokens_per_batch=16)
+    made = epoch_of(batches, 0)
+    assert sorted(itertools.chain.from_iterable(map(rows_of, made))) == all_pairs(split_of(lengths))
+    assert all(batch.target_ids.shape[1] == 1 for batch in made)
+    assert max(len(batch.target_ids) for batch in made) == 16
+
+
+def test_masks_leave_a_sentence_in_two_halves_whatever_the_batch():
+    lengths = [(int(length), int(length)) for length in RANDOM_LENGTHS_OF_ONE_SIDE]
+    split = split_of(lengths)
+    masking = Masking(rate=0.15, vocabulary_size=200, seed=3)
+
+    def hidden(**changes):
+        options = {"num_buckets": 3, "row_multiple": 1, "seed": 0, "masking": masking} | changes
+        batches = BucketedBatches(
+            split, source_tokens_per_batch=128, target_tokens_per_batch=128, **options
+        )
+        found = []
+        for batch in epoch_of(batches, 1):
+            assert batch.source_ids.shape == batch.target_ids.shape
+            for source, target in zip(*batch[:2], strict=True):
+                tokens = np.where(target != PAD_ID, target, source)
+                if tokens.any():
+                    found.append(
+                        (tokens[tokens != PAD_ID].tolist(), np.flatnonzero(target).tolist())
+                    )
+        return sorted(found)
+
+    sentences = sorted(list(source) for source, _ in all_pairs(split_of(lengths)))
+    assert [tokens for tokens, _ in hidden()] == sentences
+    assert hidden() == hidden(row_multiple=4, num_buckets=1, shuffle=False, seed=9)
+    assert hidden() != hidden(masking=masking._replace(seed=4))
+
+
+@settings(max_examples=40)
+@given(lengths=lengths_lists, max_shapes=st.integers(1, 6))
+def test_the_cheapest_shape_is_the_one_a_plain_loop_finds(lengths, max_shapes):
+    source, target = (np.array(side) for side in zip(*lengths, strict=True))
+    histogram = length_histogram(source, target)
+    cells = []
+    for shapes in choose_shapes(histogram, max_shapes):
+        edges = [(histogram.source_edges[i], histogram.target_edges[j]) for i, j in shapes]
+        chosen = cheapest_shapes(histogram, shapes)
+        total = 0
+        for s, t in lengths:
+            i, j = (
+                np.searchsorted(histogram.source_edges, s),
+                np.searchsorted(histogram.target_edges, t),
+            )
+            wide = edges[chosen[i, j]]
+            assert s <= wide[0] and t <= wide[1]
+            assert sum(wide) == min(a + b for a, b in edges if a >= s and b >= t)
+            total += sum(wide)
+        cells.append(total)
+    assert cells == sorted(set(cells), reverse=True), "each further shape saves cells"
+
+
+def test_two_shapes_are_placed_where_an_exhaustive_search_puts_them():
+    source, target = (np.array(side) for side in zip(*RANDOM_LENGTHS, strict=True))
+    *_, shapes = choose_shapes(length_histogram(source, target), 2)
+
+    def num_cells(small):
+        fits = (source <= small[0]) & (target <= small[1])
+        return np.where(fits, sum(small), source.max() + target.max()).sum()
+
+    best = min(num_cells((s, t)) for s in range(1, 25) for t in range(1, 25))
+    histogram = length_histogram(source, target)
+    i, j = shapes[0]
+    assert num_cells((histogram.source_edges[i], histogram.target_edges[j])) == best
+
+
+def test_hundreds_of_different_lengths_are_rounded_up():
+    source = np.arange(1, 2001)
+    histogram = length_histogram(source, source[::-1].copy())
+    assert len(histogram.source_edges) == 128 and histogram.source_edges[-1] == 2000
+    assert histogram.counts.sum() == 2000
+
+
+@pytest.mark.skipif(not MULTI30K.is_dir(), reason="no Multi30k beside the repository")
+def test_multi30k_is_batched_with_little_padding(tmp_path):
+    config = text_config(
+        MULTI30K,
+        dev="val",
+        test="test2016",
+        vocabulary_size=10_000,
+        max_length=256,
+        cache=str(tmp_path),
+    )
+    train = prepare(config, lambda line: None).splits["train"]
+    batches = BucketedBatches(
+        train,
+        source_tokens_per_batch=4_096,
+        target_tokens_per_batch=4_096,
+        num_buckets=12,
+        row_multiple=1,
+        seed=0,
+    )
+    # 0.909 is the best known for twelve shapes even if no batch had to be full.
+    assert batches.non_padding_share > 0.9
+    assert sum(len(batch.source_ids) for batch in epoch_of(batches, 0)) < 29_020
+
+
+def test_what_is_handed_on_leaves_with_the_next_longer_sentences():
+    batches = batches_of(
+        [(3, 3)] * 33 + [(10, 10)] * 43 + [(24, 24)] * 7,
+        num_buckets=3,
+        source_tokens_per_batch=100,
+        target_tokens_per_batch=100,
+    )
+    longest = [rows_of(batch) for batch in epoch_of(batches, 0) if batch.source_ids.shape[1] == 24]
+    sizes = [len(source) for rows in longest for source, _ in rows]
+    assert 3 not in sizes and 10 in sizes

@@ -1,0 +1,23 @@
+"""The measurement of speed, on a training of seconds."""
+
+import pytest
+
+from experiments.benchmarks import speed
+from tests.cli.configs import OVERRIDES
+
+
+def flags(cache, **changes):
+    values = OVERRIDES | {"data.cache": cache, "data.num_buckets": 1} | changes
+    values |= {"training.log_every_steps": 2, "training.checkpoint_every_steps": 8}
+    return ["--config=configs/tiny.py", *(f"--config.{key}={v}" for key, v in values.items())]
+
+
+def test_a_short_training_has_a_speed_and_a_peak_memory(tmp_path):
+    arguments = flags(tmp_path / "cache")
+    measured = speed.measure(arguments, tmp_path / "run", num_windows=3)
+    assert 0 < measured["seconds_to_first_step"] < 300
+    assert measured["target_tokens_per_second"] > 0
+    assert measured["peak_memory_mib"] > 50
+    # What ends it before: here another config in the same directory.
+    with pytest.raises(ValueError, match=r"ended after [345] log windows: .* model\.d_ff was 16"):
+        speed.measure([*arguments, "--config.model.d_ff=32"], tmp_path / "run", num_windows=9)

@@ -1,0 +1,176 @@
+"""What is kept of a sweep, and what another one must come to."""
+
+import math
+
+import pytest
+
+from experiments.report import evidence
+from experiments.report.measures import TEST_BLEU, Mean
+from experiments.run import record
+from tests.experiments import fakes, sweeps
+
+
+@pytest.fixture
+def kept(tmp_path):
+    directory = sweeps.write_sweep(tmp_path / "sweep")
+    fakes.write_translations(
+        directory / "quickstart" / "no_positions" / "seed-0", wrong_every=2, split="long"
+    )
+    evidence.keep(directory, tmp_path / "kept")
+    return tmp_path / "kept"
+
+
+def test_records_and_curves_are_kept_and_reported(tmp_path, kept):
+    [run] = kept.glob("*/no_positions/seed-0")
+    names = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    sentences = "scores/long.sentences.json"  # a bootstrap needs them
+    assert names == {"run.json", "record.json", "metrics.jsonl", sentences}
+    assert "one_head" in (kept / "report.md").read_text()
+    with pytest.raises(ValueError, match="kept is not empty"):
+        evidence.keep(tmp_path / "sweep", kept)
+    with pytest.raises(ValueError, match="no finished runs"):
+        evidence.keep(tmp_path / "nothing", tmp_path / "other")
+
+
+def test_the_same_sweep_agrees_with_what_was_kept_of_it(tmp_path, kept):
+    found = evidence.compare(tmp_path / "sweep", kept)
+    assert {each.row: each.is_inside for each in found} == {
+        "base": True,
+        "one_head": True,
+        "no_positions": None,  # one seed has no interval
+    }
+    assert not any(each.differs for each in found)
+    said = evidence.agreement_text(found)
+    num_inside = sum(each.row != "no_positions" for each in found)
+    assert f"{num_inside} of {num_inside} means lie within the intervals kept; 0 differ" in said
+    assert f"; {len(found) - num_inside}, of one seed or of no finite numbers, have none" in said
+
+
+@pytest.mark.parametrize(
+    ("bleus", "is_inside", "differs"),
+    [((94.0, 93.5, 94.5), True, False), ((96.0,), False, False), ((50.0, 50.5, 51.0), False, True)],
+)
+def test_a_mean_outside_of_what_was_kept_is_told(tmp_path, kept, bleus, is_inside, differs):
+    # Kept are 92, 91 and 93 BLEU: 92.0 ± 2.5.
+    sweeps.write_row(tmp_path / "w", "base", [(1.3, bleu) for bleu in bleus])
+    [_, agreement] = evidence.compare(tmp_path / "w", kept)
+    assert agreement.measure.short == "BLEU"
+    assert (agreement.is_inside, agreement.differs) == (is_inside, differs)
+    assert ("DIFFERS" in evidence.agreement_text([agreement])) == differs
+
+
+def test_another_base_is_refused(tmp_path, kept):
+    config = sweeps.CONFIG.copy_and_resolve_references()
+    config.training.steps = 77
+    # Beside runs of the base that was kept, of which the same seed is one.
+    for name, base in (("a", sweeps.CONFIG), ("b", config)):
+        fakes.write_record(
+            tmp_path / "w" / name, sweeps.TABLE, base, "base", 0, perplexity=1.3, bleu=92.0
+        )
+    with pytest.raises(ValueError, match="row base has another config: training.steps 1100 there"):
+        evidence.compare(tmp_path / "w", kept)
+
+
+def test_a_row_that_means_something_else_now_is_refused(tmp_path, kept):
+    directory = fakes.write_record(
+        tmp_path / "w", sweeps.TABLE, sweeps.CONFIG, "one_head", 0, perplexity=1.3, bleu=92.0
+    )
+    values = record.read_json(directory / record.RUN_FILE)
+    values["config"]["model"]["d_k"] = 64
+    record.write_json(directory / record.RUN_FILE, values)
+    with pytest.raises(ValueError, match="row one_head has another config: model.d_k 128 there"):
+        evidence.compare(tmp_path / "w", kept)
+
+
+def test_other_data_are_refused(tmp_path, kept):
+    fakes.write_record(
+        tmp_path / "w",
+        sweeps.TABLE,
+        sweeps.CONFIG,
+        "base",
+        7,
+        perplexity=1.3,
+        bleu=92.0,
+        data_fingerprint="d1",
+    )
+    with pytest.raises(ValueError, match="row base is of other data: d0 there, d1 here"):
+        evidence.compare(tmp_path / "w", kept)
+
+
+def test_a_key_of_one_version_alone_does_not_hinder(tmp_path, kept):
+    for path in kept.rglob("run.json"):
+        run = record.read_json(path)
+        del run["base"]["model"]["norm"]
+        record.write_json(path, run)
+    assert evidence.compare(tmp_path / "sweep", kept)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "differs"),
+    [
+        ([100.0] * 3, [50.0] * 3, True),
+        ([100.0] * 3, [100.0] * 3, False),
+        ([1.2, 1.3], [math.inf, 1.3], True),
+        ([1.2], [math.inf], True),
+        ([math.inf] * 2, [math.inf] * 2, False),
+        ([100.0] * 3, [50.0], False),  # one seed tells nothing
+    ],
+)
+def test_what_no_test_can_compare_is_compared_all_the_same(then, now, differs):
+    p_value = evidence._p_value(TEST_BLEU, then, now)
+    assert (p_value is not None and p_value < 0.05) == differs
+
+
+def test_runs_that_did_not_come_out_are_kept_and_told(tmp_path, kept, capsys):
+    sweep = tmp_path / "sweep"
+    for row in ("base", "one_head"):
+        [directory] = sweep.glob(f"*/{row}/seed-1")
+        (directory / "record.json").unlink()
+        if row == "base":
+            record.write_json(directory / "failure.json", {"error": "ValueError: boom"})
+        else:
+            (directory / "run.json").unlink()
+    evidence.keep(sweep, tmp_path / "again")
+    missing = (tmp_path / "again" / "report.md").read_text().partition("Missing:")[2]
+    assert "base seed 1 failed: ValueError: boom" in missing
+    assert evidence.not_compared(sweep, kept) == (
+        ["quickstart/base/seed-1"],
+        ["quickstart/one_head/seed-1"],
+    )
+    with pytest.raises(SystemExit, match="^1$"):
+        evidence.main(["evidence", "compare", str(sweep), str(kept)])
+    assert capsys.readouterr().out.endswith(
+        f"not finished in {sweep}:\n  quickstart/base: seed-1\n"
+        f"not asked for in {sweep}:\n  quickstart/one_head: seed-1\n"
+    )
+
+
+def test_a_sweep_that_agrees_ends_with_0(tmp_path, kept):
+    with pytest.raises(SystemExit, match="^0$"):
+        evidence.main(["evidence", "compare", str(tmp_path / "sweep"), str(kept)])
+
+
+def test_sweeps_without_a_common_row_are_told(tmp_path, kept):
+    fakes.write_record(
+        tmp_path / "other", sweeps.TABLE, sweeps.CONFIG, "one_layer", 0, perplexity=1.3, bleu=1.0
+    )
+    with pytest.raises(ValueError, match="no finished row in common"):
+        evidence.compare(tmp_path / "other", kept)
+
+
+def test_a_copy_of_a_run_is_no_second_seed_of_a_comparison(tmp_path, kept):
+    for name in "ab":
+        fakes.write_record(
+            tmp_path / "w" / name, sweeps.TABLE, sweeps.CONFIG, "base", 0, perplexity=1.3, bleu=96.0
+        )
+    assert [each.now for each in evidence.compare(tmp_path / "w", kept)] == [
+        Mean(1.3, None),
+        Mean(96.0, None),
+    ]
+
+
+def test_many_comparisons_are_corrected_for_their_number(tmp_path, kept):
+    sweeps.write_row(tmp_path / "w", "base", [(1.2, 94.6), (1.3, 93.6), (1.4, 95.6)])
+    found = evidence.compare(tmp_path / "w", kept)
+    assert evidence._p_value(TEST_BLEU, [92.0, 91.0, 93.0], [94.6, 93.6, 95.6]) < 0.05
+    assert not any(each.differs for each in found)

@@ -1,0 +1,218 @@
+"""What is drawn, and that it can be told apart without colour."""
+
+import json
+
+import pytest
+
+from configs import base
+from experiments.report.figures import effects, forest, gallery, learning_curves, lengths, style
+from experiments.report.measures import DEV_BLEU, PERPLEXITY, TEST_BLEU
+from experiments.report.summary import summaries
+from experiments.tables import table3
+from tests.experiments import fakes
+from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    return write_sweep(tmp_path)
+
+
+def test_a_curve_is_the_mean_of_all_seeds_and_ends_with_the_first_of_them():
+    made = learning_curves.curve("row", [{10: 4.0, 20: 2.0, 30: 1.0}, {10: 6.0, 20: 3.0}, {}])
+    assert made.steps == [10, 20]
+    assert made.mean == [5.0, 2.5]
+    assert (made.low, made.high) == ([4.0, 2.0], [6.0, 3.0])
+    assert made.num_seeds == 2
+
+
+def test_the_axis_of_curves_holds_their_second_halves():
+    first = learning_curves.curve("a", [{10: 90.0, 20: 4.0, 30: 2.0, 40: 1.5}])
+    second = learning_curves.curve("b", [{10: 80.0, 20: 3.0}, {10: 7.0, 20: 2.5}, {}])
+    assert learning_curves.limits_of([first]) == (1.5, 4.0)
+    assert learning_curves.limits_of([first, second]) == (1.5, 80.0)
+
+
+def test_there_is_a_curve_per_finished_row(workdir):
+    [panel] = learning_curves.panels(summaries(workdir))
+    assert [curve.label for curve in panel.curves] == ["base", "one_head", "no_positions"]
+    assert panel.curves[0].steps == [1, 2, 3]
+
+
+def test_the_figures_are_images(workdir):
+    paths = gallery.write_pngs(summaries(workdir), workdir)
+    assert [path.name for path in paths] == ["effects.png", "learning_curves.png"]
+    for path in paths:
+        content = path.read_bytes()
+        assert content.startswith(b"\x89PNG\r\n\x1a\n") and content.endswith(b"IEND\xaeB`\x82")
+        width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
+        assert width > 800 and height > 250
+
+
+def test_the_same_figure_is_the_same_text(workdir):
+    first, second = (
+        [gallery.data_uri(picture) for picture in gallery.pictures(summaries(workdir))]
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def test_twenty_rows_have_twenty_looks_without_colour():
+    styles = [
+        style.line_style(row.name, i)
+        for i, row in enumerate(table3.TABLE.rows(base.get_config()).rows)
+    ]
+    looks = {(str(style["linestyle"]), style.get("marker")) for style in styles}
+    assert len(looks) == 20
+
+
+def test_a_forest_has_every_row_but_the_base_in_the_tables_order(workdir):
+    [panel] = forest.panels(summaries(workdir))
+    assert [name for name, _ in panel.rows] == ["one_head", "no_positions"]
+    assert [each.measure for each in panel.forests] == [TEST_BLEU, PERPLEXITY]
+    one_head, no_positions = panel.forests[0].points
+    assert one_head.difference == pytest.approx(-3.0)
+    assert one_head.low < -3.0 < one_head.high and not one_head.is_significant
+    # One seed: a point without an interval, of perplexity in nats too: ln(4 / 1.3).
+    assert (no_positions.low, no_positions.high) == (None, None)
+    assert panel.forests[1].points[1].difference == pytest.approx(1.1239, abs=1e-4)
+
+
+def test_a_filled_point_is_a_significant_one(tmp_path):
+    for row, worse in (("base", 0.0), ("one_head", 20.0), ("one_layer", 0.3)):
+        for seed in range(3):
+            fakes.write_record(
+                tmp_path, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=90.0 + seed - worse
+            )
+    panels = forest.panels(summaries(tmp_path))
+    assert [point.is_significant for point in panels[0].forests[0].points] == [True, False]
+    figure = effects.draw(panels)
+    faces = [
+        line.get_markerfacecolor() for line in figure.axes[0].lines if line.get_marker() == "o"
+    ]
+    assert len(faces) == 2 and faces[0] != "white" == faces[1]
+
+
+def test_the_papers_differences_stand_beside_ours_at_its_base(tmp_path):
+    paper = base.get_config()
+    paper.data.directory = "."
+    for row, perplexity in (("base", 5.0), ("A.h=1", 5.2)):
+        scores = {"dev": {"perplexity": perplexity, "bleu": 25.0}, "test": {"bleu": 27.0}}
+        fakes.write_record(
+            tmp_path, table3.TABLE, paper, row, 0, perplexity=5.0, bleu=1.0, scores=scores
+        )
+    [panel] = forest.panels(summaries(tmp_path))
+    # Those of dev, which the paper reports: 24.9 - 25.8 BLEU, ln(5.29 / 4.92) nats.
+    assert [each.measure for each in panel.forests] == [DEV_BLEU, PERPLEXITY]
+    differences = [each.points[0].paper for each in panel.forests]
+    assert differences == pytest.approx([-0.9, 0.07251], abs=1e-4)
+    figure = effects.draw([panel])
+    [legend] = figure.legends
+    assert legend.get_texts()[-1].get_text() == "the paper's difference"
+
+
+def _point(difference, low=None, high=None):
+    return forest.Point("row", "", difference, low, high, False)
+
+
+def test_the_axis_of_a_forest_holds_zero_and_all_intervals_but_those_of_far_rows():
+    low, high = forest.limits_of([_point(1.0, 0.5, 1.5), _point(2.0, 1.0, 3.0)])
+    assert low == pytest.approx(-0.24) and high == pytest.approx(3.24)
+    usual = [_point(1.0, 0.5, 1.5), _point(-1.0, -1.5, -0.5)]
+    assert forest.limits_of([*usual, _point(-50.0, -51.0, -49.0)]) == forest.limits_of(usual)
+    assert forest.limits_of([_point(0.0)]) == (-1.0, 1.0)
+    with_paper = _point(1.0)._replace(paper=-1.0)
+    assert forest.limits_of([with_paper]) == pytest.approx((-1.16, 1.16))
+
+
+def test_a_row_beyond_the_axis_is_written_as_a_number(tmp_path):
+    for row, bleu in (("base", 90.0), ("one_head", 89.5), ("one_layer", 91), ("no_positions", 9.0)):
+        fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, perplexity=2.0, bleu=bleu)
+    figure = effects.draw(forest.panels(summaries(tmp_path)))
+    assert [text.get_text() for text in figure.axes[0].texts] == ["\N{MINUS SIGN}81.0"]
+
+
+def _write_lengths(workdir, rows, splits=("test",), seeds=1):
+    for place, row in enumerate(rows):
+        for seed in range(seeds):
+            directory = fakes.write_record(
+                workdir, table3.TABLE, CONFIG, row, seed, perplexity=2.0, bleu=90.0
+            )
+            for split in splits:
+                fakes.write_translations(directory, wrong_every=2 + place, split=split)
+
+
+def test_lengths_are_those_with_enough_sentences(tmp_path):
+    _write_lengths(tmp_path, ["base", "A.h=1"], seeds=2)
+    [panel] = lengths.panels(summaries(tmp_path))
+    # Sources of 6, 8, 12 and 16 words, 25 of each.
+    assert panel.sentences == {
+        (6, 10): (50, "test"),
+        (11, 15): (25, "test"),
+        (16, 20): (25, "test"),
+    }
+    base, one_head = panel.lines
+    assert (base.label, base.num_seeds) == ("base", 2)
+    mean, low, high = base.values[6, 10]
+    assert low == mean == high < one_head.values[6, 10][0]
+
+
+def test_a_bin_is_of_the_split_with_more_sentences_in_it(tmp_path):
+    scores = {
+        "test": {"bleu_by_length": [_entry(6, 10, 30, 90.0), _entry(16, 20, 25, 80.0)]},
+        "long": {"bleu_by_length": [_entry(16, 20, 26, 70.0), _entry(31, None, 19, 1.0)]},
+    }
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0, scores=scores)
+    [panel] = lengths.panels(summaries(tmp_path))
+    assert panel.sentences == {(6, 10): (30, "test"), (16, 20): (26, "long")}
+    [line] = panel.lines
+    assert line.values == {(6, 10): (90.0, 90.0, 90.0), (16, 20): (70.0, 70.0, 70.0)}
+    # Scores of other sentences do not go on from those before.
+    [axis] = lengths.draw([panel]).axes
+    assert [list(drawn.get_ydata()) for drawn in axis.lines[:2]] == [[90.0], [70.0]]
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["base"]
+
+
+def test_a_row_with_few_sentences_alone_is_left_out(tmp_path):
+    entries = {"base": [(1, 5, 30), (6, 10, 30)], "one_head": [(11, 15, 3)]}
+    for row, its in entries.items():
+        scores = {"test": {"bleu_by_length": [_entry(*entry, 50.0) for entry in its]}}
+        fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, perplexity=1, bleu=1, scores=scores)
+    panels = lengths.panels(summaries(tmp_path))
+    assert [line.label for line in panels[0].lines] == ["base"]
+    lengths.draw(panels)
+
+
+def _entry(low, high, sentences, bleu):
+    return {"words": [low, high], "sentences": sentences, "bleu": bleu}
+
+
+def test_of_many_rows_the_base_and_the_extremes_are_drawn(tmp_path):
+    rows = [row.name for row in table3.TABLE.rows(CONFIG).rows][:10]
+    _write_lengths(tmp_path, rows)
+    [panel] = lengths.panels(summaries(tmp_path))
+    labels = [line.label for line in panel.lines]
+    assert labels == [*rows[:4], *rows[7:]] and panel.left_out == rows[4:7]
+    lengths.draw([panel])
+
+
+def test_runs_without_translations_have_no_figure_of_lengths(workdir):
+    assert lengths.panels(summaries(workdir)) == []
+
+
+def test_a_curve_is_of_dev_and_of_finished_runs(tmp_path):
+    for seed in range(2):
+        run_ = fakes.write_record(tmp_path, TABLE, CONFIG, "base", seed, perplexity=2.0, bleu=1.0)
+        lines = [
+            json.dumps({"step": 1, "split": split, "perplexity": perplexity}) + "\n"
+            for split, perplexity in (("train", 9.0), ("dev", 5.0))
+        ]
+        (run_ / "metrics.jsonl").write_text("".join(lines))
+    (run_ / "record.json").unlink()
+    [panel] = learning_curves.panels(summaries(tmp_path))
+    assert panel.curves[0].mean == [5.0] and panel.curves[0].num_seeds == 1
+
+
+def test_the_arrow_of_an_axis_points_to_what_is_better():
+    assert effects._label(PERPLEXITY).endswith("\n← better")
+    assert effects._label(TEST_BLEU).endswith("\nbetter →")

@@ -1,0 +1,254 @@
+"""One run, with stand-ins for the verbs that train and score."""
+
+import json
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import jax
+import pytest
+
+from configs import tiny
+from experiments.run import __main__ as command
+from experiments.run import presence, record, run
+from experiments.tables import quickstart
+from experiments.tables.ablation import flat
+from t2t_jax.locks import IsTakenError
+from t2t_jax.training.loop import Stopped
+
+TRAINING = {
+    "steps": 12,
+    "target_tokens": 3456,
+    "seconds": 7.5,
+    "params": 1000,
+    "data_fingerprint": "d",
+    "vocabulary_fingerprint": "v",
+    "direction": "en-de",
+    "hardware": "paper and pencil",
+}
+
+
+@pytest.fixture
+def verbs(monkeypatch):
+    """Stand-ins for train and score that note how they were called."""
+    calls = []
+
+    def train(config, workdir):
+        calls.append(("train", config))
+        record.write_json(workdir / "training.json", TRAINING)
+
+    def score_splits(workdir, splits):
+        calls.append(("score", splits))
+        scores = {"perplexity": 1.5, "tokens": 10, "bleu": 90.0, "bleu_signature": "s"}
+        return dict.fromkeys(splits, scores)
+
+    cli = types.ModuleType("t2t_jax.cli")
+    cli.train = types.SimpleNamespace(train=train)
+    cli.score = types.SimpleNamespace(score_splits=score_splits)
+    monkeypatch.setitem(sys.modules, "t2t_jax.cli", cli)
+    return types.SimpleNamespace(calls=calls, cli=cli)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    config = tiny.get_config()
+    row = quickstart.TABLE.rows(config).named("one_head")
+    prepared = record.make_run(quickstart.TABLE, row, config, seed=3)
+    record.write_run(tmp_path / prepared.directory, prepared)
+    return tmp_path / prepared.directory
+
+
+@pytest.mark.parametrize("holds", ["run", "training"])
+def test_a_run_that_another_process_does_has_an_exit_code_of_its_own(
+    verbs, monkeypatch, directory, capsys, holds
+):
+    def is_taken(*_):
+        raise IsTakenError("process 7 works on the run")
+
+    if holds == "run":
+        monkeypatch.setattr(command, "run", is_taken)
+    else:
+        verbs.cli.train.train = is_taken
+    monkeypatch.setattr(command, "_keep_compiled", lambda cache: None)
+    with pytest.raises(SystemExit) as stop:
+        command.main(["run", str(directory)])
+    assert stop.value.code == presence.IS_TAKEN
+    assert capsys.readouterr().err == "run: process 7 works on the run\n"
+    assert not (directory / "failure.json").exists()
+
+
+def test_the_record_says_all_that_a_table_needs(verbs, directory):
+    run.run(directory)
+    values = json.loads((directory / "record.json").read_text())
+    assert values["format"] == 1
+    assert (values["table"], values["row"], values["seed"]) == ("quickstart", "one_head", 3)
+    assert values["config"]["model"]["num_heads"] == 1
+    assert values["scores"]["dev"]["perplexity"] == 1.5
+    assert values["scores"]["test"]["bleu"] == 90.0
+    assert values["seconds"]["train"] == 7.5 and values["seconds"]["score"] >= 0
+    for key in set(TRAINING) - {"seconds"}:
+        assert values[key] == TRAINING[key]
+    assert {"commit", "versions", "changes", "base"} <= values.keys()
+    assert {"python", "jax", "sacrebleu"} <= values["versions"].keys()
+
+
+def test_training_gets_the_rows_locked_config_with_the_seed(verbs, directory):
+    run.run(directory)
+    [(_, config)] = [call for call in verbs.calls if call[0] == "train"]
+    assert config.is_locked
+    expected = quickstart.TABLE.rows(tiny.get_config()).named("one_head").config(tiny.get_config())
+    assert flat(config) == flat(expected) | {"seed": 3}
+    # In one call, which loads the model once.
+    assert verbs.calls[1:] == [("score", {"dev": False, "test": True})]
+
+
+def test_long_sentences_are_translated_where_the_config_says_so(verbs, tmp_path):
+    config = tiny.get_config()
+    config.evaluation.bleu_on_long = config.evaluation.bleu_on_dev = True
+    row = quickstart.TABLE.rows(config).named("base")
+    prepared = record.make_run(quickstart.TABLE, row, config, seed=0)
+    record.write_run(tmp_path, prepared)
+    assert run.run(tmp_path)["scores"].keys() == {"dev", "test", "long"}
+    assert verbs.calls[1:] == [("score", {"dev": True, "test": True, "long": True})]
+
+
+def test_a_finished_run_calls_no_verb(verbs, directory):
+    first = run.run(directory)
+    verbs.calls.clear()
+    assert run.run(directory) == first
+    assert verbs.calls == []
+
+
+def test_a_failure_leaves_its_last_line_and_the_next_success_removes_it(verbs, directory):
+    def broken(config, workdir):
+        error = ValueError("the corpus is empty\nand more of it")
+        error.add_note("a library explains its traceback")
+        raise error
+
+    working = verbs.cli.train.train
+    verbs.cli.train.train = broken
+    with pytest.raises(ValueError, match="the corpus is empty"):
+        run.run(directory)
+    failure = json.loads((directory / "failure.json").read_text())
+    assert failure == {"error": "ValueError: the corpus is empty"}
+    assert not (directory / "record.json").exists()
+
+    verbs.cli.train.train = working
+    run.run(directory)
+    assert not (directory / "failure.json").exists()
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, Stopped])
+def test_an_interrupted_run_is_no_failure(verbs, directory, stop):
+    def interrupted(config, workdir):
+        raise stop
+
+    verbs.cli.train.train = interrupted
+    with pytest.raises(stop):
+        run.run(directory)
+    assert not (directory / "failure.json").exists()
+
+
+def test_a_directory_without_a_run_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"holds no run\.json"):
+        record.read_run(tmp_path)
+    (tmp_path / "run.json").write_text('{"table": "t"}')
+    with pytest.raises(ValueError, match="lacks row, changes, seed, config, base"):
+        record.read_run(tmp_path)
+
+
+def test_a_record_in_a_few_words_has_the_score_of_its_task():
+    dev = {"perplexity": 1.25}
+    text = record.score_text({"scores": {"dev": dev, "test": {"bleu": 90.04, "accuracy": 0.9}}})
+    assert text == "PPL 1.25  BLEU 90.0"
+    text = record.score_text({"scores": {"dev": dev, "test": {"accuracy": 0.987}}})
+    assert text == "PPL 1.25  accuracy 98.7%"
+
+
+def test_writing_json_replaces_the_whole_file_and_leaves_no_other(tmp_path):
+    path = tmp_path / "record.json"
+    record.write_json(path, {"a": 1})
+    record.write_json(path, {"b": "ä"})
+    assert json.loads(path.read_text(encoding="utf-8")) == {"b": "ä"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_write_that_is_cut_short_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "record.json"
+    record.write_json(path, {"a": 1})
+
+    def cut_short(self, content):
+        with open(self, "wb") as file:
+            file.write(content[:3])
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", cut_short)
+    with pytest.raises(OSError, match="no space"):
+        record.write_json(path, {"b": 2})
+    assert record.read_json(path) == {"a": 1}
+
+
+def test_differences_name_changed_added_and_removed_keys():
+    old = {"seed": 0, "model": {"d_k": 1, "gone": 2}}
+    new = {"seed": 0, "model": {"d_k": 3, "fresh": 4}}
+    assert record.config_differences(old, new) == [
+        ("model.d_k", 1, 3),
+        ("model.gone", 2, None),
+        ("model.fresh", None, 4),
+    ]
+
+
+def test_outside_a_git_checkout_the_commit_is_unknown(monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "__file__", str(tmp_path / "run.py"))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert run.commit() == "unknown"
+
+
+def test_what_is_compiled_is_kept_beside_the_data_unless_the_environment_says_where(monkeypatch):
+    updates = {}
+    monkeypatch.setattr(jax.config, "update", updates.__setitem__)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
+    command._keep_compiled("cache")
+    assert not updates
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    command._keep_compiled("cache")
+    assert updates["jax_compilation_cache_dir"].startswith("cache/compiled/")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["table3", "--row=A.h=1", "--workdir=w"], "--base is needed"),
+        (["table3", "--row=X", "--base=configs/tiny.py", "--workdir=w"], "no row is called 'X'"),
+        (["table9"], "no table is called 'table9'"),
+        ([], "one argument is needed"),
+    ],
+)
+def test_a_mistyped_command_ends_in_a_sentence(arguments, sentence):
+    command = [sys.executable, "-m", "experiments.run", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.startswith("run: ") and sentence in done.stderr
+
+
+def test_the_commit_is_what_the_environment_says_or_dirty(monkeypatch):
+    monkeypatch.setattr(run, "_git", lambda verb, *_: {"rev-parse": "abc", "status": "M x"}[verb])
+    monkeypatch.delenv("T2T_JAX_COMMIT", raising=False)
+    assert run.commit() == "abc-dirty"
+    monkeypatch.setenv("T2T_JAX_COMMIT", "def")
+    assert run.commit() == "def"
+
+
+def test_a_run_is_present_while_it_is_done(verbs, directory, monkeypatch):
+    seen = []
+
+    def train(config, workdir):
+        seen.append(presence.read(workdir))
+        record.write_json(workdir / "training.json", TRAINING)
+
+    verbs.cli.train.train = train
+    monkeypatch.setattr(command, "_keep_compiled", lambda cache: None)
+    command.main(["run", str(directory)])
+    assert [sign and sign.pid for sign in seen] == [os.getpid()]

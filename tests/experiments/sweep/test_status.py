@@ -1,0 +1,131 @@
+"""How runs stand, from their files."""
+
+import io
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+import rich.console
+
+from configs import tiny
+from experiments.run import presence, record
+from experiments.sweep import runs, status
+from experiments.tables import quickstart
+from tests.experiments import fakes
+
+CONFIG = tiny.get_config()
+TABLE = quickstart.TABLE
+
+
+@pytest.fixture
+def directory(tmp_path):
+    [prepared] = runs.prepare_runs(TABLE, TABLE.rows(CONFIG).select("base"), CONFIG, 1, tmp_path)
+    return prepared
+
+
+def _train_entry(step, seconds):
+    entry = {"split": "train", "step": step, "loss": 2.5, "seconds": seconds}
+    return json.dumps(entry | {"target_tokens_per_second": 1234.5}) + "\n"
+
+
+def _sign(directory, **values):
+    sign = presence.Sign("elsewhere", 7, time.time() - 60, time.time(), "training")
+    record.write_json(directory / presence.RUNNING_FILE, sign._replace(**values)._asdict())
+
+
+def test_a_run_nobody_has_begun_is_waiting(directory):
+    assert status.status(directory) == status.Status(
+        "quickstart base seed-0", "waiting", 0, CONFIG.training.steps
+    )
+
+
+def test_a_training_run_tells_step_loss_speed_and_time_left(directory):
+    # The first entry holds the compilation; the speed is that of what follows.
+    lines = [_train_entry(1, 100.0), _train_entry(51, 110.0), _train_entry(101, 120.0)]
+    (directory / "metrics.jsonl").write_text("".join(lines) + '{"split": "tra')
+    _sign(directory)
+    seen = status.status(directory)
+    assert (seen.state, seen.step, seen.loss) == ("training", 101, 2.5)
+    assert seen.tokens_per_second == 1234.5
+    assert seen.seconds_left == pytest.approx((CONFIG.training.steps - 101) * 0.2)
+    assert seen.remark == "on elsewhere"
+
+
+@pytest.mark.parametrize("stage", ["starting", "compiling", "scoring"])
+def test_other_stages_have_no_speed(directory, stage):
+    (directory / "metrics.jsonl").write_text(_train_entry(1, 10.0))
+    _sign(directory, stage=stage)
+    seen = status.status(directory)
+    assert (seen.state, seen.tokens_per_second, seen.seconds_left) == (stage, None, None)
+
+
+def test_a_run_that_gives_no_sign_any_more_is_lost(directory):
+    _sign(directory, beat=time.time() - 3600)
+    seen = status.status(directory)
+    assert seen.state == "lost" and seen.remark == "no sign from elsewhere for 1:00:00"
+
+
+def test_a_stopped_run_waits_to_go_on(directory):
+    (directory / "metrics.jsonl").write_text(_train_entry(50, 10.0))
+    seen = status.status(directory)
+    assert (seen.state, seen.step) == ("waiting", 50)
+    assert seen.remark == "stopped, will go on"
+
+
+def test_a_failed_run_says_why_until_it_is_tried_again(directory):
+    record.write_json(directory / record.FAILURE_FILE, {"error": "ValueError: no such thing"})
+    seen = status.status(directory)
+    assert (seen.state, seen.remark) == ("failed", "ValueError: no such thing")
+    _sign(directory, stage="compiling")
+    assert status.status(directory).state == "compiling"
+
+
+def test_a_finished_run_has_its_scores(tmp_path):
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.234, bleu=91.26)
+    [seen] = status.statuses(tmp_path)
+    assert (seen.state, seen.remark) == ("done", "PPL 1.23  BLEU 91.3")
+    assert seen.step == 300
+
+
+def test_the_table_has_a_line_for_each_run_and_counts_the_states(tmp_path):
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.234, bleu=91.26)
+    rows = TABLE.rows(CONFIG).select("one_head,one_layer")
+    failing, _ = runs.prepare_runs(TABLE, rows, CONFIG, 1, tmp_path)
+    record.write_json(failing / record.FAILURE_FILE, {"error": "[red] is no markup"})
+    console = rich.console.Console(width=120, record=True, file=io.StringIO())
+    console.print(status.table(status.statuses(tmp_path)))
+    lines = console.export_text().splitlines()
+    assert [line.split()[:2] for line in lines if "quickstart" in line] == [
+        ["quickstart", "base"],
+        ["quickstart", "one_head"],
+        ["quickstart", "one_layer"],
+    ]
+    assert "[red] is no markup" in "\n".join(lines)
+    assert lines[-1].strip() == "1 done, 1 failed, 1 waiting"
+
+
+def test_the_command_prints_once_where_no_terminal_is(tmp_path):
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.234, bleu=91.26)
+    runs.prepare_runs(TABLE, TABLE.rows(CONFIG).select("one_head"), CONFIG, 1, tmp_path)
+
+    def said(*arguments):
+        command = [sys.executable, "-m", "experiments.sweep", "status", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    shown = said(str(tmp_path))
+    assert shown.returncode == 0
+    assert "1 done, 1 waiting" in shown.stdout
+    wrong = said(str(tmp_path / "absent"))
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith("sweep: there are no runs below ")
+
+
+def test_the_time_left_is_told_by_the_last_entries():
+    def entry(step, seconds):
+        return {"step": step, "seconds": seconds, "target_tokens_per_second": 1.0}
+
+    slow = [entry(step, 10.0 * step) for step in range(11)]
+    fast = [entry(10 + step, 100.0 + step) for step in range(1, 11)]
+    assert status._speed([*slow, *fast], 120)["seconds_left"] == pytest.approx(100)

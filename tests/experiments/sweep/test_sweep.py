@@ -1,0 +1,145 @@
+"""The command: stopping, the table at the end, wrong flags; a stand-in for the training."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import types
+
+import pytest
+
+from configs import tiny
+from experiments.report import samples
+from experiments.sweep import __main__ as command
+from experiments.sweep import runs, sweep
+from experiments.tables import quickstart
+from tests.experiments import fakes, pretended_run
+
+CONFIG = tiny.get_config()
+TABLE = quickstart.TABLE
+ROWS = TABLE.rows(CONFIG)
+
+
+@pytest.fixture(autouse=True)
+def no_corpus(monkeypatch):
+    prepared = types.SimpleNamespace(fingerprint=fakes.DATA)
+    monkeypatch.setattr("t2t_jax.cli.prepare.prepare", lambda config: prepared)
+
+
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_sweep_leaves_no_process_and_says_how_to_continue(tmp_path, stop_signal):
+    code = f"""
+        import functools
+        import signal
+        from pathlib import Path
+        from configs import tiny
+        from experiments.sweep import sweep
+        from experiments.tables import quickstart
+        from experiments.launchers import local, options
+        # As in a terminal, also where these tests are a shell's background job, which ignores it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        run_command = {pretended_run.COMMAND!r}
+        launch = functools.partial(local.launch, parallel=1, command=run_command)
+        sweep.run_table(quickstart.TABLE, tiny.get_config(), Path({str(tmp_path)!r}),
+                        patterns="no_positions", launcher=options.Chosen(launch, False))
+    """
+    pid_file = tmp_path / "quickstart/no_positions/seed-0/pid"
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as it:
+        while not (pid_file.exists() and pid_file.read_text()):
+            assert it.poll() is None
+            time.sleep(0.05)
+        it.send_signal(stop_signal)
+        _, said = it.communicate(timeout=60)
+    assert it.returncode == 130
+    assert "the same command continues what is not finished" in said
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
+
+
+def test_the_table_is_printed_and_written_without_anything_left_to_train(tmp_path, capsys):
+    for row in ROWS.rows:
+        fakes.write_record(tmp_path, TABLE, CONFIG, row.name, 0, perplexity=1.5, bleu=90.0)
+    assert sweep.run_table(TABLE, CONFIG, tmp_path) == 0
+    said = capsys.readouterr().out
+    assert "5 runs, 5 of them finished before" in said
+    assert "| no_positions" in said
+    assert "report.md" in said and "learning_curves.png" in said
+
+
+def test_a_corpus_that_has_changed_since_a_run_is_told(tmp_path, monkeypatch):
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.5, bleu=90.0)
+    assert sweep.run_table(TABLE, CONFIG, tmp_path, patterns="base") == 0
+    prepared = types.SimpleNamespace(fingerprint="another")
+    monkeypatch.setattr("t2t_jax.cli.prepare.prepare", lambda config: prepared)
+    with pytest.raises(ValueError, match=f"made of the data {fakes.DATA}, .* is now another"):
+        sweep.run_table(TABLE, CONFIG, tmp_path, patterns="base")
+
+
+def test_sample_translations_stand_between_source_and_reference(tmp_path):
+    config = tiny.get_config()
+    text = {"train": "a\n", "dev": "b\n", "test": "one\ntwo\nthree\n"}
+    for stem, lines in text.items():
+        (tmp_path / f"{stem}.en").write_text(lines)
+        (tmp_path / f"{stem}.de").write_text(lines.upper())
+    config.data.update(source="text", directory=str(tmp_path))
+    [directory] = runs.prepare_runs(TABLE, ROWS.select("base"), config, 1, tmp_path / "work")
+    (directory / "translations").mkdir()
+    (directory / "translations" / "test.txt").write_text("eins\nzwei\ndrei\n")
+    blocks = samples.sample_translations(directory, 2).split("\n\n")
+    assert [block.split() for block in blocks] == [
+        ["source", "one", "translation", "eins", "reference", "ONE"],
+        ["source", "two", "translation", "zwei", "reference", "TWO"],
+    ]
+
+
+def _command(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["table3", "--base=configs/tiny.py", "--base.model.nheads=3"], "no key 'nheads'"),
+        (["table3", "--base=configs/tiny.py", "--dry_run", "--rows=Z.*"], "no row is called 'Z.*'"),
+        (["table3"], "--base is needed"),
+        (["table3", "--base=configs/tiny.py", "--dry_run", "--slurm=time=9"], "--slurm is for"),
+        (["table3", "--base=configs/absent.py", "--dry_run"], "configs/absent.py"),
+        (
+            ["heads", "--base=configs/language_model.py", "--samples=2", "--workdir=absent"],
+            "this base does not translate",
+        ),
+    ],
+)
+def test_a_mistyped_command_ends_in_a_sentence(arguments, sentence):
+    done = _command("experiments.sweep", *arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith("sweep: ") and sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_overrides_reach_the_rows_and_help_shows_the_commands():
+    flags = ["--base=configs/tiny.py", "--base.model.num_heads=8", "--dry_run", "--rows=A.*"]
+    assert "A.h=32" in _command("experiments.sweep", "table3", *flags).stdout
+    shown = _command("experiments.sweep", "--help").stdout
+    assert "--rows='base,A.*'" in shown and "--[no]dry_run" in shown
+
+
+def test_the_quickstart_command_is_the_sweep_of_its_table():
+    said = _command("experiments.quickstart", "--dry_run", "--base.model.d_ff=64").stdout
+    assert "one_head" in said and "no_positions" in said
+    assert io.StringIO(said).readline() == TABLE.title + "\n"
+
+
+def test_a_sweep_with_a_failed_run_ends_with_1(monkeypatch):
+    monkeypatch.setattr(command.flags, "FLAGS", types.SimpleNamespace(once=False))
+    for num_failed, code in ((0, 0), (2, 1)):
+        monkeypatch.setattr(command, "_run_table", lambda *_, number=num_failed: number)
+        with pytest.raises(SystemExit) as end:
+            command.main(["sweep", "table3"])
+        assert end.value.code == code
