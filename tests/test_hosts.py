@@ -23,13 +23,14 @@ from ml_collections import ConfigDict
 from experiments.run import record
 from t2t_jax import hosts
 from t2t_jax.cli.lines import read_lines
-from t2t_jax.cli.score import score
-from t2t_jax.cli.train import train
 from t2t_jax.devices import make_devices
+from t2t_jax.runs.score import score
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.train import train
 from t2t_jax.training.metrics_file import read_metrics
 from tests import slurm_tasks
-from tests.cli.configs import smallest_config
 from tests.data.text_corpus import sentence_pairs, write_pairs
+from tests.runs.configs import smallest_config
 
 REPOSITORY = Path(__file__).parents[1]
 # What is said of a process that lost another.
@@ -61,6 +62,12 @@ def config_of(tmp_path_factory):
         return smallest_config(directory / "cache", **fixed | changes)
 
     return config
+
+
+@pytest.fixture
+def sections_of(config_of):
+    """The same as sections."""
+    return lambda steps, **changes: read_sections(config_of(steps, **changes))
 
 
 def start_host(*command: str, **environment: str) -> subprocess.Popen:
@@ -111,15 +118,15 @@ def params_of(workdir: Path, step: int):
 
 
 def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
-    config_of, tmp_path
+    config_of, sections_of, tmp_path
 ):
     """1 device, 8, 2 hosts of 2, whose 20 steps and translations are the point, 1 device.
 
     The hosts do a run of a sweep, record and all.
     """
     relay, alone = tmp_path / "relay", tmp_path / "alone"
-    train(config_of(2), relay)
-    train(config_of(4, **{"devices.data": 4, "devices.fsdp": 2}), relay)
+    train(sections_of(2), relay)
+    train(sections_of(4, **{"devices.data": 4, "devices.fsdp": 2}), relay)
     config = config_of(24, **{"devices.data": 2, "devices.fsdp": 2}).to_dict()
     record.write_run(relay, record.Run("a table", "a row", {}, config["seed"], config, config))
     first, other = (
@@ -132,14 +139,14 @@ def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
     assert "mesh of 4 x cpu on 2 hosts: replica 1, data 2, fsdp 2, tensor 1" in first[2]
     assert "train 24/24" in first[2] and "train" not in other[2]
     by_hosts = (relay / "translations" / "test.txt").read_text("utf-8").splitlines()
-    train(config_of(26), relay)
+    train(sections_of(26), relay)
 
-    train(config_of(24), alone)
+    train(sections_of(24), alone)
     scores = score(alone, "test")
     assert by_hosts == (alone / "translations" / "test.txt").read_text("utf-8").splitlines()
     assert len(by_hosts) == 23 and len(set(by_hosts)) > 1
     assert record.read_json(relay / record.RECORD_FILE)["scores"]["test"]["bleu"] == scores["bleu"]
-    train(config_of(26), alone)
+    train(sections_of(26), alone)
     losses = [
         [
             entry["loss"]
@@ -203,7 +210,7 @@ def test_a_host_that_fails_alone_says_why_and_the_others_end_with_it(error, exit
     assert errors.splitlines()[-1].startswith(ENDED)
 
 
-def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, tmp_path):
+def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, sections_of, tmp_path):
     path = write_config(tmp_path / "config.py", config_of(100_000, **{"devices.data": -1}))
     workdir = tmp_path / "run"
     command = ["train", f"--config={path}", f"--workdir={workdir}"]
@@ -223,7 +230,7 @@ def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, tmp_pa
     last = max(
         int(each.name) for each in (workdir / "checkpoints").iterdir() if each.name.isdigit()
     )
-    train(config_of(last + 1), workdir)
+    train(sections_of(last + 1), workdir)
     assert [entry["step"] for entry in read_metrics(workdir / "metrics.jsonl")][-2:] == [
         last + 1,
         last + 1,
@@ -375,11 +382,11 @@ def test_devices_of_processes_that_have_not_joined_are_refused(monkeypatch):
         make_devices()
 
 
-def test_what_hosts_must_agree_on_is_compared(config_of, tmp_path, monkeypatch):
-    train(config_of(2), tmp_path)
+def test_what_hosts_must_agree_on_is_compared(sections_of, tmp_path, monkeypatch):
+    train(sections_of(2), tmp_path)
     compared = {}
     monkeypatch.setattr(hosts, "check_same", compared.__setitem__)
-    train(config_of(2), tmp_path)
+    train(sections_of(2), tmp_path)
     checkpoints = tmp_path / "checkpoints"
     assert compared[
         f"the list of checkpoints in {checkpoints}, a disk that all hosts must share,"

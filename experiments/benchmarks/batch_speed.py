@@ -20,13 +20,13 @@ import numpy as np
 from absl import app, flags
 from ml_collections import config_flags
 
-from t2t_jax.cli.prepare import prepare
 from t2t_jax.data.batches.batches import Batches, BucketedBatches, PackedBatches
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
 from t2t_jax.devices import make_devices
 from t2t_jax.model.families import make_model
 from t2t_jax.runs.batches import train_batches
+from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.sections import Sections, read_sections
 from t2t_jax.runs.steps import train_step_of
 from t2t_jax.training.optimizer import make_optimizer
@@ -163,7 +163,7 @@ def main(_: list[str]) -> None:
     """Measures and prints one JSON object."""
     if flags.FLAGS.config is not None:
         sections = read_sections(flags.FLAGS.config)
-        measured = feed_against_step(sections, prepare(flags.FLAGS.config))
+        measured = feed_against_step(sections, prepare(sections))
         print(json.dumps(measured, indent=2))
         return
     split = wmt_like_split(flags.FLAGS.pairs)

@@ -22,7 +22,7 @@ from flax import linen as nn
 from jaxtyping import Float, PyTree
 
 from t2t_jax.cli.command import parse_flags
-from t2t_jax.runs import workdir as run_directory
+from t2t_jax.runs.workdir import load_trained
 
 _LENGTH, _SENTENCES = 65, 32
 _DISTANCES = (0, 1, 2, 4, 8, 16, 32, 64)
@@ -81,7 +81,7 @@ def table(directories: Sequence[Path]) -> str:
     width = max(map(len, names))
     lines = [f"{'distance':<{width}}" + "".join(f"{distance:>10}" for distance in _DISTANCES)]
     for name, directory in zip(names, directories, strict=True):
-        trained = run_directory.load_trained(directory, run_directory.read_config(directory))
+        trained = load_trained(directory)
         if not hasattr(trained.model, "encode"):
             family = trained.sections.model.family
             raise ValueError(f"{directory} holds a model without an encoder, {family}")

@@ -23,15 +23,13 @@ from flax.traverse_util import flatten_dict
 from jaxtyping import Array, Float, PyTree
 
 from t2t_jax.cli.command import parse_flags
-from t2t_jax.cli.prepare import prepare
-from t2t_jax.cli.score import check_same_corpus
-from t2t_jax.cli.translate import translate_with
 from t2t_jax.data.corpora.corpus import read_pairs
 from t2t_jax.evaluation.bleu import bleu
-from t2t_jax.runs import workdir as run_directory
 from t2t_jax.runs.batches import evaluation_batches
-from t2t_jax.runs.pretrained import given_vocabulary
+from t2t_jax.runs.score import corpus_of
 from t2t_jax.runs.steps import make_evaluate
+from t2t_jax.runs.translate import translate
+from t2t_jax.runs.workdir import load_trained
 from t2t_jax.training.loss import LossFn, make_loss_fn, perplexity
 
 _BATCHES = 20
@@ -99,14 +97,10 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
     for share in shares:
         if not 0 <= share <= 1:
             raise ValueError(f"--shares: {share} must lie between 0 and 1")
-    config = run_directory.read_config(directory)
-    trained = run_directory.load_trained(directory, config)
+    trained = load_trained(directory)
     if not _kernels(trained.params):
         raise ValueError(f"{directory} holds a {trained.sections.model.family} model without heads")
-    prepared = prepare(config, given_vocabulary(directory / "vocabulary.model"))
-    check_same_corpus(directory, trained, prepared)
-    if split not in prepared.splits:
-        raise ValueError(f"--split={split} is none of {', '.join(prepared.splits)}")
+    prepared = corpus_of(directory, trained, [split])
     batches = evaluation_batches(prepared, "dev", trained.sections, trained.devices)
     # Evenly spaced: the shortest sentences come first.
     count = min(_BATCHES, batches.batches_per_epoch)
@@ -120,7 +114,7 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
     for share in shares:
         number = round(share * len(heads))
         params = trained.devices.put(without(trained.params, heads[:number]))
-        best = translate_with(trained._replace(params=params), sources)
+        best = translate(trained._replace(params=params), sources)
         score = bleu(
             [each[0].text for each in best],
             references,

@@ -37,14 +37,15 @@ def run(directory: Path) -> dict[str, Any]:
         return record.read_json(record_file)
     # Here and not above: it brings jax, which --help and a mistyped flag need not wait for.
     from t2t_jax import hosts
-    from t2t_jax.cli import train
+    from t2t_jax.runs.sections import read_sections
+    from t2t_jax.runs.train import train
     from t2t_jax.training.loop import Stopped
 
     if hosts.is_first():
         failure_file.unlink(missing_ok=True)
     try:
         this_run = record.read_run(directory)
-        train.train(ConfigDict(this_run.config).lock(), directory)
+        train(read_sections(ConfigDict(this_run.config)), directory)
         values = _scored(this_run, directory)
         if hosts.is_first():
             record.write_json(record_file, values)
@@ -60,7 +61,7 @@ def run(directory: Path) -> dict[str, Any]:
 
 
 def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
-    from t2t_jax.cli import score
+    from t2t_jax.runs.score import score_splits
 
     training = record.read_json(directory / "training.json")
     start = time.monotonic()
@@ -68,7 +69,7 @@ def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
     splits = {"dev": evaluation["bleu_on_dev"], "test": True}
     if evaluation["bleu_on_long"]:
         splits["long"] = True
-    scores = score.score_splits(directory, splits)
+    scores = score_splits(directory, splits)
     seconds = {"train": training["seconds"], "score": time.monotonic() - start}
     return (
         {"format": record.FORMAT, **this_run._asdict(), "commit": commit()}

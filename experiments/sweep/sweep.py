@@ -52,7 +52,8 @@ def run_table(
     Raises:
       KeyError, TypeError, ValueError: the request cannot be met, in words; nothing was trained.
     """
-    from t2t_jax.cli.prepare import prepare
+    from t2t_jax.runs.prepare import prepare
+    from t2t_jax.runs.sections import read_sections
 
     _use_no_accelerator()
     rows = table.rows(base).select(patterns)
@@ -61,7 +62,7 @@ def run_table(
     directories = runs.prepare_runs(table, rows, base, num_seeds, workdir)
     if launcher.shares_files:
         # Once, before any run: they share what it makes, and a wrong corpus is told here.
-        runs.check_same_data(directories, base, prepare(base).fingerprint)
+        runs.check_same_data(directories, base, prepare(read_sections(base)).fingerprint)
     try:
         with _terminated_like_interrupted():
             num_failed = runs.do_runs(directories, launcher.launch, num_retries=num_retries)

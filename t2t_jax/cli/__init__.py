@@ -1,1 +1,1 @@
-"""The verbs of `t2t-jax`: flags and wiring only."""
+"""The verbs of `t2t-jax`: flags and printing only. Floor 6."""

@@ -11,51 +11,17 @@ own in layer norms: --config.model.norm_epsilon=1e-5 moves a logit by some 1e-5.
 
 from pathlib import Path
 
-import jax
-import numpy as np
 from absl import flags
 
 from t2t_jax import hosts
 from t2t_jax.cli.workdir_flags import define_workdir_flags, trained_of_flags
-from t2t_jax.interop.ctranslate2_export import export_ctranslate2
-from t2t_jax.interop.marian_export import export_marian
-from t2t_jax.runs.families import check_family
-from t2t_jax.runs.workdir import Trained
-
-_FORMATS = ("marian", "ctranslate2")
-
-
-def export(trained: Trained, format: str, output: Path, max_positions: int) -> None:
-    """Writes the model to the new directory `output`.
-
-    Raises:
-      ValueError: the model does not translate, the format cannot express it (says which key), a
-        library is not installed, or `output` is there already.
-    """
-    if format not in _FORMATS:
-        raise ValueError(f"--format={format} is none of {', '.join(_FORMATS)}")
-    if max_positions < 1:
-        raise ValueError(f"--max_positions={max_positions} must be at least 1")
-    sections = trained.sections
-    check_family(sections.model, "translate")
-    params = jax.tree.map(np.asarray, trained.params)
-    model = (sections.model, params, trained.vocabulary, output)
-    if format == "ctranslate2":
-        export_ctranslate2(*model, max_positions=max_positions)
-    else:
-        languages = (sections.data.source_language, sections.data.target_language)
-        export_marian(
-            *model,
-            decoding=sections.decoding,
-            languages=languages,
-            max_positions=max_positions,
-        )
+from t2t_jax.runs.export import FORMATS, export
 
 
 def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     define_workdir_flags(arguments, __name__)
-    flags.DEFINE_string("format", None, " or ".join(_FORMATS))
+    flags.DEFINE_string("format", None, " or ".join(FORMATS))
     flags.DEFINE_string("output", None, "the directory to make")
     flags.DEFINE_integer("max_positions", 512, "longest sentence it will take, tokens")
     flags.mark_flags_as_required(["format", "output"])

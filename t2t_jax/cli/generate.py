@@ -21,52 +21,10 @@ from absl import flags
 
 from t2t_jax.cli.lines import read_lines, text_output
 from t2t_jax.cli.token_table import make_console, print_generation
-from t2t_jax.cli.workdir_flags import UsableModel, define_model_flags, model_of_flags
-from t2t_jax.decoding.generate import Generation, Generator
+from t2t_jax.cli.workdir_flags import define_model_flags, model_of_flags
+from t2t_jax.decoding.generate import Generation
 from t2t_jax.decoding.sampling import Sampling
-from t2t_jax.model.language_model import LanguageModel
-from t2t_jax.runs.families import check_family
-from t2t_jax.training.progress import Progress
-
-
-def generate_with(
-    trained: UsableModel,
-    prompts: Sequence[str],
-    *,
-    max_new_tokens: int,
-    sampling: Sampling,
-    seed: int = 0,
-    num_samples: int = 1,
-    top_n: int = 0,
-) -> list[list[Generation]]:
-    """The `num_samples` continuations of each prompt, by a model that is loaded.
-
-    Raises:
-      ValueError: the model is no language model, a number is not allowed, or a prompt is too long.
-    """
-    check_family(trained.sections.model, "generate")
-    assert isinstance(trained.model, LanguageModel)
-    generator = Generator(
-        trained.model,
-        trained.params,
-        trained.vocabulary,
-        max_new_tokens=max_new_tokens,
-        sampling=sampling,
-        top_n=top_n,
-        tokens_per_batch=trained.sections.decoding.tokens_per_batch,
-        compile=trained.devices.compile_by_row,
-        row_multiple=trained.devices.num_data,
-        opens_with_start=trained.opens_with_start,
-    )
-    if len(prompts) == 1:
-        return generator(prompts, num_samples=num_samples, seed=seed)
-    with Progress("generate", len(prompts) * num_samples) as progress:
-        return generator(
-            prompts,
-            num_samples=num_samples,
-            seed=seed,
-            progress=lambda done, _: progress.update(done, "texts"),
-        )
+from t2t_jax.runs.generate import generate
 
 
 def print_texts(
@@ -139,7 +97,7 @@ def main() -> None:
             )
     sampling = Sampling(temperature=values.temperature, top_k=values.top_k, top_p=values.top_p)
     prompts = read_lines() if values.prompt is None else values.prompt
-    found = generate_with(
+    found = generate(
         model_of_flags(),
         prompts,
         max_new_tokens=values.max_new_tokens,

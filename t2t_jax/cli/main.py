@@ -64,17 +64,17 @@ def main() -> None:
 
 def _define_common_flags(module_name: str) -> None:
     flags.DEFINE_bool("debug", False, "show where an error arose", module_name=module_name)
-    for define, flag, told in (
+    for define, flag, meaning in (
         (flags.DEFINE_string, "coordinator", "of several hosts: address:port of the first"),
         (flags.DEFINE_integer, "num_processes", "of several hosts: how many"),
         (flags.DEFINE_integer, "process_id", "of several hosts: which one this is, from 0"),
     ):
-        define(flag, None, told, module_name=module_name)
-    told = (
+        define(flag, None, meaning, module_name=module_name)
+    meaning = (
         "of several hosts: find the others by what the cloud or the cluster says of them; by "
         "default where it speaks of others, with --nodistributed never"
     )
-    flags.DEFINE_bool("distributed", None, told, module_name=module_name)
+    flags.DEFINE_bool("distributed", None, meaning, module_name=module_name)
 
 
 def _run(name: str, verb_main: Callable[[], None], argv: list[str]) -> None:

@@ -10,145 +10,26 @@ W then holds the config, the vocabulary, a classifier's classes.txt, checkpoints
 TensorBoard files.
 """
 
-import dataclasses
 from pathlib import Path
 
-import jax.numpy as jnp
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import config_flags
 
-from t2t_jax import hosts
-from t2t_jax.cli.prepare import prepare
-from t2t_jax.data.batches.feed import feed
-from t2t_jax.data.prepare.prepared import Prepared
-from t2t_jax.devices import make_devices
-from t2t_jax.json_files import write_json
-from t2t_jax.model.families import make_model, num_parameters
-from t2t_jax.runs import pretrained
-from t2t_jax.runs import workdir as run_directory
-from t2t_jax.runs.batches import check_lengths, describe
-from t2t_jax.runs.sections import Sections, read_sections
-from t2t_jax.runs.steps import batches_and_step, make_evaluate
-from t2t_jax.training import loop
-from t2t_jax.training.checkpoint import Checkpoints
-from t2t_jax.training.optimizer import make_optimizer
-from t2t_jax.training.schedule import learning_rate
-from t2t_jax.training.step import make_train_state
-
-
-def train(config: ConfigDict, workdir: Path, init: str | None = None) -> None:
-    """Trains as `config` says, in `workdir`, from where the run there stands.
-
-    With `init`, hf:DIR, it begins with the weights of another library's model: the model section
-    is theirs but for dropout and dtype, the vocabulary is their tokenizer.
-
-    Raises:
-      ValueError, TypeError: the config or the corpus is wrong, or `workdir` is of another run.
-      loop.Stopped: a signal asked to stop; the state was saved.
-    """
-    hosts.check_same("the config", f"{config.to_json(sort_keys=True)} {init}".encode())
-    begin = _beginning(workdir, config, init)
-    if begin is not None:
-        config = begin.config
-    sections = read_sections(config)
-    if sections.model.family != "encoder_only" and sections.model.num_decoder_layers < 1:
-        raise ValueError("model.num_decoder_layers=0: a decoder needs at least 1 layer to attend")
-    vocabulary = begin.vocabulary if begin else None
-    prepared = hosts.first_then_others(lambda: prepare(config, vocabulary))
-    hosts.check_same("the prepared corpus", prepared.fingerprint.encode())
-    # Before a device is asked for, which another process may hold.
-    with run_directory.only_training(workdir):
-        run_directory.check_vocabulary(workdir, prepared.vocabulary)
-        run_directory.check_config(workdir, config)
-        _train_alone(workdir, config, sections, prepared, begin)
-
-
-def _train_alone(
-    workdir: Path,
-    config: ConfigDict,
-    sections: Sections,
-    prepared: Prepared,
-    begin: pretrained.Beginning | None,
-) -> None:
-    """Trains in a directory where nobody else does."""
-    devices = make_devices(**dataclasses.asdict(sections.devices))
-    check_lengths(prepared, sections, devices)
-    model = make_model(sections.model)
-    optimizer = make_optimizer(sections.training, sections.model.d_model)
-    state = devices.compile_init(
-        lambda seed: make_train_state(model, optimizer, seed), sections.seed
-    )
-    if begin is not None:
-        params = pretrained.with_pretrained(state.params, begin.params)
-        state = state._replace(params=devices.put(params))
-    batches, train_step = batches_and_step(prepared, sections, devices, model, optimizer, state)
-    num_params = num_parameters(sections.model)
-    hosts.log(f"{num_params / 1e6:.2f} million parameters")
-    for line in (*devices.describe_layout(state.params, state), describe(batches)):
-        hosts.log(line)
-
-    checkpoints = Checkpoints(
-        workdir / "checkpoints",
-        identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
-        # And one that a stopped run saves out of turn.
-        keep=sections.training.keep_checkpoints + 1,
-    )
-    with checkpoints:
-        state = checkpoints.restore_last(state) or state
-        step, steps = int(state.step), sections.training.steps
-        if step > steps:
-            raise ValueError(f"{workdir} has {step} steps already, training.steps={steps} is less")
-        if step > 0:
-            hosts.log(f"continuing after step {step}")
-        # Not before: what is refused changes nothing.
-        run_directory.write_run(workdir, config, prepared)
-        record_file = workdir / "training.json"
-        if step == steps and not hosts.any_of(not record_file.exists()):
-            return
-        summary = loop.train(
-            state,
-            sections.training,
-            train_step=devices.compile_train_step(train_step, state),
-            feed=lambda start, stop: feed(batches, start, stop, devices.put_batch),
-            evaluate=make_evaluate(sections, devices, model, prepared, "dev"),
-            learning_rate=lambda step: float(
-                learning_rate(jnp.asarray(step), sections.training, sections.model.d_model)
-            ),
-            checkpoints=checkpoints,
-            workdir=workdir,
-        )
-    facts = {
-        "params": num_params,
-        "data_fingerprint": prepared.fingerprint,
-        "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
-        "direction": sections.data.direction,
-        "hardware": devices.describe(),
-        "non_padding_share": batches.non_padding_share,
-    }
-    if hosts.is_first():
-        write_json(record_file, summary._asdict() | facts)
-    hosts.wait("the run is recorded")
-    early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
-    hosts.log(f"trained {summary.steps:,} steps in {summary.seconds:,.0f} s{early}")
-
-
-def _beginning(workdir: Path, config: ConfigDict, init: str | None) -> pretrained.Beginning | None:
-    if init is not None:
-        return pretrained.beginning(pretrained.directory_of(init, "init"), config)
-    if (workdir / "vocabulary.model").is_dir():
-        raise ValueError(f"{workdir} holds a run that began with --init=hf:DIR: give it again")
-    return None
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.train import train
 
 
 def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
     flags.DEFINE_string("workdir", None, "where the run is kept, or is found again")
-    told = "hf:DIR: begin with the weights of a directory in Hugging Face format"
-    flags.DEFINE_string("init", None, told)
+    flags.DEFINE_string(
+        "init", None, "hf:DIR: begin with the weights of a directory in Hugging Face format"
+    )
     flags.mark_flags_as_required(["config", "workdir"])
 
 
 def main() -> None:
     """Runs the verb."""
-    train(flags.FLAGS.config, Path(flags.FLAGS.workdir).expanduser(), flags.FLAGS.init)
+    values = flags.FLAGS
+    train(read_sections(values.config), Path(values.workdir).expanduser(), values.init)

@@ -6,10 +6,8 @@ from absl import flags
 from ml_collections import config_flags
 
 from t2t_jax.runs import pretrained
-from t2t_jax.runs.pretrained import PretrainedModel
-from t2t_jax.runs.workdir import Trained, load_trained, read_config
-
-UsableModel = Trained | PretrainedModel
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.workdir import Trained, UsableModel, load_trained, read_config
 
 
 def define_workdir_flags(
@@ -36,7 +34,8 @@ def trained_of_flags() -> Trained:
     Raises:
       ValueError: there is none, or it does not fit the config.
     """
-    return load_trained(Path(flags.FLAGS.workdir).expanduser(), flags.FLAGS.config)
+    values = flags.FLAGS
+    return load_trained(Path(values.workdir).expanduser(), read_sections(values.config))
 
 
 def define_model_flags(arguments: list[str], module_name: str) -> None:
@@ -47,8 +46,12 @@ def define_model_flags(arguments: list[str], module_name: str) -> None:
         model.
     """
     define_workdir_flags(arguments, module_name, is_required=False)
-    told = "hf:DIR, a directory in Hugging Face format, in the place of --workdir"
-    flags.DEFINE_string("model", None, told, module_name=module_name)
+    flags.DEFINE_string(
+        "model",
+        None,
+        "hf:DIR, a directory in Hugging Face format, in the place of --workdir",
+        module_name=module_name,
+    )
     flags.mark_flags_as_mutual_exclusive(["workdir", "model"], required=True)
     name = _value(arguments, "model")
     if name is not None and _value(arguments, "workdir") is None:

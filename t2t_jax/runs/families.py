@@ -8,11 +8,11 @@ def check_family(model: TransformerConfig, verb: str) -> None:
     what, fitting = _use(model)
     if verb == fitting:
         return
-    told = f"use t2t-jax {fitting}"
+    advice = f"use t2t-jax {fitting}"
     if fitting == "score":
-        told = "t2t-jax score tells how well it guesses"
+        advice = "t2t-jax score tells how well it guesses"
     raise ValueError(
-        f"this is {what} (model.family={model.family!r}), not one to {verb} with: {told}"
+        f"this is {what} (model.family={model.family!r}), not one to {verb} with: {advice}"
     )
 
 

@@ -21,7 +21,8 @@ from t2t_jax.interop.vocabulary import PretrainedVocabulary
 from t2t_jax.json_files import read_json
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.families import make_model
-from t2t_jax.runs.sections import DevicesConfig
+from t2t_jax.runs.sections import DevicesConfig, Sections, check_fit
+from t2t_jax.training.config import TrainingConfig
 
 _SCHEME = "hf:"
 
@@ -58,7 +59,7 @@ class PretrainedModel(NamedTuple):
 class Beginning(NamedTuple):
     """What a run begins with instead of parameters drawn at random."""
 
-    config: ConfigDict  # with the model section of the weights
+    sections: Sections  # with the model of the weights
     vocabulary: Vocabulary
     params: PyTree  # some of the model's; the others are drawn
 
@@ -125,8 +126,8 @@ def load(directory: Path, config: ConfigDict) -> PretrainedModel:
     )
 
 
-def beginning(directory: Path, config: ConfigDict) -> Beginning:
-    """What a run with `config` begins with, if it is to go on from the model in `directory`.
+def beginning(directory: Path, sections: Sections) -> Beginning:
+    """What a run with `sections` begins with, if it is to go on from the model in `directory`.
 
     The model section becomes that of the weights, but for dropout and how it is computed. Where the
     task needs another head than the weights have, the head is left to be drawn.
@@ -135,39 +136,40 @@ def beginning(directory: Path, config: ConfigDict) -> Beginning:
       ValueError: there is no model that can be read, or label smoothing would give probability to
         ids that it cannot have.
     """
-    values: dict[str, Any] = config.to_dict()
-    pretrained = load_pretrained(directory, **_head(values))
-    _check_smoothing(pretrained, values["training"])
-    model = dataclasses.asdict(pretrained.config)
-    model |= {key: values["model"][key] for key in _OF_TRAINING}
-    values["model"] |= model
-    values["data"]["vocabulary_size"] = pretrained.vocabulary.size
-    config = ConfigDict(values).lock()
-    return Beginning(config, pretrained.vocabulary, pretrained.params)
+    pretrained = load_pretrained(directory, **_head(sections))
+    _check_smoothing(pretrained, sections.training)
+    kept = {key: getattr(sections.model, key) for key in _OF_TRAINING}
+    size = pretrained.vocabulary.size
+    sections = sections._replace(
+        model=dataclasses.replace(pretrained.config, **kept),
+        data=dataclasses.replace(sections.data, vocabulary_size=size),
+    )
+    check_fit(sections)
+    return Beginning(sections, pretrained.vocabulary, pretrained.params)
 
 
-def _head(values: dict[str, Any]) -> dict[str, Any]:
+def _head(sections: Sections) -> dict[str, Any]:
     """What an encoder is to learn."""
-    match values["data"]["task"]:
+    match sections.data.task:
         case "classification":
-            return dict(head="classes", num_classes=values["model"]["num_classes"])
+            return dict(head="classes", num_classes=sections.model.num_classes)
         case "masked_language_modelling":
             return dict(head="masked")
     return {}
 
 
-def _check_smoothing(pretrained: Pretrained, training: dict[str, Any]) -> None:
+def _check_smoothing(pretrained: Pretrained, training: TrainingConfig) -> None:
     """Smoothing would ask for probability where a bias of -1e9 leaves none: an endless loss."""
     silent = pretrained.vocabulary.rows.is_silent.nonzero()[0].tolist()
-    if training["label_smoothing_mass"] == "others_but_padding":
+    if training.label_smoothing_mass == "others_but_padding":
         silent = [token_id for token_id in silent if token_id != PAD_ID]
-    if training["label_smoothing"] > 0 and silent and pretrained.config.pooling == "none":
-        told = "set it to 0"
+    if training.label_smoothing > 0 and silent and pretrained.config.pooling == "none":
+        advice = "set it to 0"
         if silent == [PAD_ID]:
-            told += " or training.label_smoothing_mass to 'others_but_padding'"
+            advice += " or training.label_smoothing_mass to 'others_but_padding'"
         raise ValueError(
-            f"training.label_smoothing={training['label_smoothing']} would give probability to "
-            f"ids that stand for no token of this model ({', '.join(map(str, silent))}): {told}"
+            f"training.label_smoothing={training.label_smoothing} would give probability to "
+            f"ids that stand for no token of this model ({', '.join(map(str, silent))}): {advice}"
         )
 
 

@@ -56,6 +56,11 @@ class Sections(NamedTuple):
     evaluation: EvaluationConfig
     devices: DevicesConfig
 
+    def values(self) -> dict[str, Any]:
+        """The config as plain nested dicts, as JSON can hold it."""
+        _, *sections = self._asdict().items()
+        return {"seed": self.seed} | {name: dataclasses.asdict(each) for name, each in sections}
+
 
 def read_sections(config: ConfigDict) -> Sections:
     """The sections of `config`, checked one by one and against each other.
@@ -80,6 +85,12 @@ def read_sections(config: ConfigDict) -> Sections:
     )
     if type(sections.seed) is not int or not 0 <= sections.seed < 2**31:
         raise ValueError(f"seed={sections.seed!r} must be a whole number from 0 to 2^31 - 1")
+    check_fit(sections)
+    return sections
+
+
+def check_fit(sections: Sections) -> None:
+    """Raises ValueError if two sections do not fit together."""
     _check_task(sections)
     training = sections.training
     num_checkpoints = -(-training.steps // training.checkpoint_every_steps)
@@ -94,7 +105,6 @@ def read_sections(config: ConfigDict) -> Sections:
             f"decoding.average_checkpoints={sections.decoding.average_checkpoints} is more than "
             f"training.keep_checkpoints={sections.training.keep_checkpoints}, the number kept"
         )
-    return sections
 
 
 def _check_task(sections: Sections) -> None:

@@ -9,7 +9,6 @@ classes.txt holds a name a line, in the order of the classes' numbers; only a cl
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import flat_dict, read_json, write_bytes, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, IsTakenError, locked
 from t2t_jax.model.families import make_model, parameter_shapes
-from t2t_jax.runs.pretrained import load_vocabulary
+from t2t_jax.runs.pretrained import PretrainedModel, load_vocabulary
 from t2t_jax.runs.sections import Sections, check_classes_fit, read_sections
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import SCHEDULES_WITH_AN_END
@@ -63,6 +62,9 @@ class Trained(NamedTuple):
     opens_with_start: bool = True  # a language model reads START before a prompt; GPT-2 does not
 
 
+UsableModel = Trained | PretrainedModel
+
+
 def check_vocabulary(workdir: Path, vocabulary: Vocabulary) -> None:
     """Raises ValueError if the run in `workdir` was trained with another vocabulary."""
     path = workdir / "vocabulary.model"
@@ -98,7 +100,7 @@ def only_training(workdir: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iter
         yield
 
 
-def write_run(workdir: Path, config: ConfigDict, prepared: Prepared) -> None:
+def write_run(workdir: Path, sections: Sections, prepared: Prepared) -> None:
     """Writes what every later verb needs; of several hosts the first does, when all have agreed.
 
     `check_config` and `check_vocabulary` come first.
@@ -106,7 +108,7 @@ def write_run(workdir: Path, config: ConfigDict, prepared: Prepared) -> None:
     hosts.wait("the config is that of the run")
     if not hosts.is_first():
         return
-    write_json(workdir / "config.json", json.loads(config.to_json()))
+    write_json(workdir / "config.json", sections.values())
     if not (workdir / "vocabulary.model").exists():
         prepared.vocabulary.save(workdir / "vocabulary.model")
     write_classes(workdir, prepared.classes)
@@ -131,15 +133,14 @@ def read_classes(workdir: Path) -> tuple[str, ...]:
     return tuple(path.read_text("utf-8").removesuffix("\n").split("\n"))
 
 
-def check_config(workdir: Path, config: ConfigDict) -> None:
+def check_config(workdir: Path, sections: Sections) -> None:
     """Raises ValueError if `workdir` holds a run with another config; says which keys differ."""
     path = workdir / "config.json"
     if not path.exists():
         return
-    values = json.loads(config.to_json())
-    before, now = flat_dict(read_json(path)), flat_dict(values)
+    before, now = flat_dict(read_json(path)), flat_dict(sections.values())
     may_change = _MAY_CHANGE
-    if values["training"]["schedule"] not in SCHEDULES_WITH_AN_END:
+    if sections.training.schedule not in SCHEDULES_WITH_AN_END:
         may_change += ("training.steps",)
     changed = [
         f"{key} was {before.get(key)!r}, now it is {now.get(key)!r}"
@@ -165,13 +166,15 @@ def read_config(workdir: Path) -> ConfigDict:
     return ConfigDict(read_json(path)).lock()
 
 
-def load_trained(workdir: Path, config: ConfigDict) -> Trained:
-    """The model of `workdir`, its last checkpoints averaged as `config.decoding` says.
+def load_trained(workdir: Path, sections: Sections | None = None) -> Trained:
+    """The model of `workdir`, its last checkpoints averaged as `sections.decoding` say.
+
+    Without `sections`, those of the run.
 
     Raises:
       ValueError: there is no run, no checkpoint, or it does not fit the config or the vocabulary.
     """
-    sections = read_sections(config)
+    sections = sections or read_sections(read_config(workdir))
     vocabulary = load_vocabulary(workdir / "vocabulary.model")
     classes = read_classes(workdir) if sections.data.task == "classification" else ()
     check_classes_fit(sections.model, classes)

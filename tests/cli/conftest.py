@@ -1,17 +1,5 @@
-"""One cache for the verbs, and a small corpus: they do not care how large it is."""
+"""The verbs take the runs of tests/runs."""
 
-import pytest
+from tests.runs.conftest import cache, few_sentences_to_evaluate, trained
 
-from t2t_jax.data.corpora import embedded_corpus
-
-
-@pytest.fixture(scope="package", autouse=True)
-def few_sentences_to_evaluate():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedded_corpus, "_EVALUATION_PAIRS", 100)
-        yield
-
-
-@pytest.fixture(scope="package")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+__all__ = ["cache", "few_sentences_to_evaluate", "trained"]

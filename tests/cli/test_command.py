@@ -1,15 +1,16 @@
 """Flags as every command reads them."""
 
 import pytest
-from absl import logging
+from absl import flags, logging
 from absl.testing import flagsaver
 
 from t2t_jax.cli.command import parse_flags
 
 
 @pytest.fixture(autouse=True)
-def _no_filters(monkeypatch):
+def _as_in_a_new_process(monkeypatch):
     monkeypatch.setattr(logging.get_absl_logger(), "filters", [])
+    monkeypatch.setattr(flags.FLAGS["verbosity"], "using_default_value", True)
 
 
 def _told(caplog) -> str:

@@ -9,17 +9,21 @@ import jax
 import pytest
 
 from configs import classifier, language_model
-from t2t_jax.cli import classify, generate, lines, translate
+from t2t_jax.cli import generate as verb
+from t2t_jax.cli import lines
 from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.devices import make_devices
 from t2t_jax.model.families import make_model
+from t2t_jax.runs.classify import classify
 from t2t_jax.runs.families import check_family
+from t2t_jax.runs.generate import generate
 from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.translate import translate
 from t2t_jax.runs.workdir import Trained
 from tests.cli.command import command
-from tests.cli.configs import OVERRIDES
 from tests.model.configs import random_variables, small
+from tests.runs.configs import OVERRIDES
 
 WORDS = ["the dog sees a cat", "a bed in the sea", "tea"]
 
@@ -39,7 +43,7 @@ def _trained(module=language_model):
 
 @functools.cache
 def _generated(temperature=0.0, num_samples=1):
-    return generate.generate_with(
+    return generate(
         _trained(),
         ["tea"],
         max_new_tokens=4,
@@ -63,7 +67,7 @@ class _Output(io.TextIOWrapper):
 
 def _printed(generations, as_json=False, is_terminal=False):
     output = _Output(is_terminal)
-    generate.print_texts(output, ["tea"], generations, as_json=as_json)
+    verb.print_texts(output, ["tea"], generations, as_json=as_json)
     output.flush()
     return output.buffer.getvalue().decode("utf-8")
 
@@ -144,16 +148,16 @@ def test_pieces_that_cannot_be_printed_are_written_out():
 
 
 def test_classes_are_given_for_every_line():
-    found = classify.classify_with(_trained(classifier), ["tea", "", "the dog sees a cat"])
+    found = classify(_trained(classifier), ["tea", "", "the dog sees a cat"])
     assert [one and one.name in ("statement", "question") for one in found] == [True, None, True]
 
 
 @pytest.mark.parametrize(
     ("verb", "module", "sentence"),
     [
-        (classify.classify_with, language_model, "is a language model .*: use t2t-jax generate"),
-        (translate.translate_with, language_model, "is a language model .*: use t2t-jax generate"),
-        (translate.translate_with, classifier, "is a classifier .*: use t2t-jax classify"),
+        (classify, language_model, "is a language model .*: use t2t-jax generate"),
+        (translate, language_model, "is a language model .*: use t2t-jax generate"),
+        (translate, classifier, "is a classifier .*: use t2t-jax classify"),
     ],
 )
 def test_the_wrong_verb_names_the_right_one(verb, module, sentence):

@@ -11,15 +11,16 @@ pytest.importorskip("transformers")
 pytest.importorskip("ctranslate2")
 
 from configs import classifier, language_model, tiny  # noqa: E402
-from t2t_jax.cli import score
-from t2t_jax.cli.classify import classify_with  # noqa: E402
-from t2t_jax.cli.export import export  # noqa: E402
-from t2t_jax.cli.generate import generate_with  # noqa: E402
-from t2t_jax.cli.train import train  # noqa: E402
-from t2t_jax.cli.translate import translate_with  # noqa: E402
 from t2t_jax.decoding.sampling import Sampling  # noqa: E402
 from t2t_jax.interop.huggingface import load_pretrained  # noqa: E402
-from t2t_jax.runs import pretrained, workdir
+from t2t_jax.runs import pretrained, workdir  # noqa: E402
+from t2t_jax.runs.classify import classify  # noqa: E402
+from t2t_jax.runs.export import export  # noqa: E402
+from t2t_jax.runs.generate import generate  # noqa: E402
+from t2t_jax.runs.score import score  # noqa: E402
+from t2t_jax.runs.sections import read_sections  # noqa: E402
+from t2t_jax.runs.train import train  # noqa: E402
+from t2t_jax.runs.translate import translate  # noqa: E402
 from tests.data.text_corpus import (  # noqa: E402
     labelled_sentences,
     sentence_pairs,
@@ -39,7 +40,7 @@ def loaded(directory, **changes):
 
 
 def barely_trained(config_file, directory, **changes):
-    """A config whose run on a few lines of text changes nothing that it begins with."""
+    """A run on a few lines of text that changes nothing of what it begins with."""
     directory.mkdir(exist_ok=True)
     for split in ("train", "dev", "test"):
         write_pairs(directory, split, sentence_pairs(9))
@@ -65,7 +66,7 @@ def barely_trained(config_file, directory, **changes):
         "devices.data": 1,
     }
     config.update_from_flattened_dict(values | changes)
-    return config
+    return read_sections(config)
 
 
 def assert_same(found, expected):
@@ -83,7 +84,7 @@ def test_translate(tmp_path):
     model = loaded(tmp_path, **{"decoding.max_tokens": 3, "decoding.n_best": 2})
     assert model.sections.decoding.beam_size == 2
     assert model.sections.decoding.length_penalty_formula == "power"
-    found = translate_with(model, ["The dog sleeps.", "", "The dog sleeps."])
+    found = translate(model, ["The dog sleeps.", "", "The dog sleeps."])
     assert found[0] == found[2] and len(found[0]) == 2
     assert found[1][0].text == ""
 
@@ -99,7 +100,7 @@ def test_generate_says_what_their_model_says(tmp_path):
         logits = theirs(prompt).logits[0, -1]
     best = logits.topk(3)
     options = dict(max_new_tokens=1, sampling=Sampling(temperature=0.0), top_n=3)
-    ((generation,),) = generate_with(loaded(tmp_path), ["The dog"], **options)
+    ((generation,),) = generate(loaded(tmp_path), ["The dog"], **options)
     found = generation.tokens[0].best
     assert [token.piece for token in found] == tokenizer.convert_ids_to_tokens(best.indices)
     np.testing.assert_allclose([token.logit for token in found], best.values, atol=1e-5)
@@ -119,7 +120,7 @@ def test_a_prompt_may_hold_the_token_that_ends_texts(tmp_path):
     with torch.no_grad():
         best = theirs(prompt).logits[0, -1].topk(3)
     options = dict(max_new_tokens=3, sampling=Sampling(temperature=0.0), top_n=3)
-    ((generation,),) = generate_with(loaded(tmp_path), [text], **options)
+    ((generation,),) = generate(loaded(tmp_path), [text], **options)
     found = generation.tokens[0].best
     assert [token.piece for token in found] == tokenizer.convert_ids_to_tokens(best.indices)
     np.testing.assert_allclose([token.logit for token in found], best.values, atol=1e-5)
@@ -138,7 +139,7 @@ def test_classify_says_what_their_model_says(tmp_path):
     inputs = tokenizer(texts, padding=True, return_tensors="pt")
     with torch.no_grad():
         expected = theirs(inputs["input_ids"], inputs["attention_mask"]).logits.softmax(-1)
-    first, second, nothing = classify_with(loaded(tmp_path), [*texts, ""])
+    first, second, nothing = classify(loaded(tmp_path), [*texts, ""])
     found = [first.probabilities, second.probabilities]
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert [first.name, second.name] == [names[int(i)] for i in expected.argmax(-1)]
@@ -149,17 +150,17 @@ def test_classify_says_what_their_model_says(tmp_path):
 def fine_tuned(tmp_path_factory):
     directory = tmp_path_factory.mktemp("marian")
     peers.save_marian(directory)
-    config = barely_trained(tiny, tmp_path_factory.mktemp("data"))
+    sections = barely_trained(tiny, tmp_path_factory.mktemp("data"))
     run = tmp_path_factory.mktemp("run") / "w"
-    train(config, run, init=f"hf:{directory}")
-    return config, run, directory
+    train(sections, run, init=f"hf:{directory}")
+    return sections, run, directory
 
 
 def test_a_run_begins_with_the_weights_and_the_tokenizer(fine_tuned):
     _, run, directory = fine_tuned
     ours = load_pretrained(directory)
     stored = workdir.read_config(run)
-    trained = workdir.load_trained(run, stored)
+    trained = workdir.load_trained(run)
     assert trained.vocabulary.fingerprint == ours.vocabulary.fingerprint
     expected = dataclasses.replace(
         ours.config, dropout_rate=0.0, attention_dropout_rate=0.0, feed_forward_dropout_rate=0.0
@@ -167,23 +168,23 @@ def test_a_run_begins_with_the_weights_and_the_tokenizer(fine_tuned):
     assert trained.sections.model == expected
     assert stored.data.vocabulary_size == ours.vocabulary.size
     assert_same(trained.params, ours.params)
-    ((translation,),) = translate_with(trained, ["The dog sleeps."])
+    ((translation,),) = translate(trained, ["The dog sleeps."])
     assert np.isfinite(translation.score)
 
 
 def test_such_a_run_can_be_scored_and_taken_up_again(fine_tuned):
-    config, run, directory = fine_tuned
-    scores = score.score(run, "dev", translates=False)
+    sections, run, directory = fine_tuned
+    scores = score(run, "dev", translates=False)
     assert 1 < scores["perplexity"] < 1e6
-    train(config, run, init=f"hf:{directory}")
+    train(sections, run, init=f"hf:{directory}")
     with pytest.raises(ValueError, match="began with --init=hf:DIR: give it again"):
-        train(workdir.read_config(run), run)
+        train(read_sections(workdir.read_config(run)), run)
 
 
 @pytest.mark.parametrize("format", ["marian", "ctranslate2"])
 def test_such_a_run_goes_out_again(fine_tuned, tmp_path, format):
     _, run, directory = fine_tuned
-    trained = workdir.load_trained(run, workdir.read_config(run))
+    trained = workdir.load_trained(run)
     export(trained, format, tmp_path / "out", max_positions=64)
     if format == "marian":
         ours, back = load_pretrained(directory), load_pretrained(tmp_path / "out")
@@ -201,9 +202,9 @@ def test_a_language_model_goes_on_from_gpt2(tmp_path):
     directory = tmp_path / "in"
     directory.mkdir()
     peers.save_gpt2(directory, n_positions=200)
-    config = barely_trained(language_model, tmp_path / "data", **{"model.rematerialise": True})
-    train(config, tmp_path / "w", init=f"hf:{directory}")
-    trained = workdir.load_trained(tmp_path / "w", workdir.read_config(tmp_path / "w"))
+    sections = barely_trained(language_model, tmp_path / "data", **{"model.rematerialise": True})
+    train(sections, tmp_path / "w", init=f"hf:{directory}")
+    trained = workdir.load_trained(tmp_path / "w")
     assert trained.sections.model.rematerialise
     assert_same(trained.params, load_pretrained(directory).params)
 
@@ -212,14 +213,14 @@ def test_a_classifier_goes_on_from_an_encoder(tmp_path):
     directory = tmp_path / "in"
     directory.mkdir()
     peers.save_bert(directory, max_position_embeddings=200)
-    config = barely_trained(classifier, tmp_path / "data", **{"model.num_classes": 4})
-    train(config, tmp_path / "w", init=f"hf:{directory}")
-    trained = workdir.load_trained(tmp_path / "w", workdir.read_config(tmp_path / "w"))
+    sections = barely_trained(classifier, tmp_path / "data", **{"model.num_classes": 4})
+    train(sections, tmp_path / "w", init=f"hf:{directory}")
+    trained = workdir.load_trained(tmp_path / "w")
     expected = load_pretrained(directory)
     assert_same(trained.params["encoder"], expected.params["encoder"])
     assert trained.sections.model.pooling == "cls"
     assert trained.sections.model.num_classes == len(trained.classes)
-    found = classify_with(trained, ["The dog sleeps."])
+    found = classify(trained, ["The dog sleeps."])
     assert found[0].name in trained.classes
 
 
@@ -234,11 +235,12 @@ def test_a_task_that_the_weights_are_not_for_is_told(tmp_path):
 
 def test_label_smoothing_over_ids_without_probability_is_told(tmp_path):
     peers.save_marian(tmp_path)
-    config = barely_trained(tiny, tmp_path / "data", **{"training.label_smoothing": 0.1})
+    changes = {"training.label_smoothing": 0.1}
+    sections = barely_trained(tiny, tmp_path / "data", **changes)
     with pytest.raises(ValueError, match=r"label_smoothing=0.1 .* \(0\): set it to 0 or training"):
-        pretrained.beginning(tmp_path, config)
-    config.training.label_smoothing_mass = "others_but_padding"
-    pretrained.beginning(tmp_path, config)
+        pretrained.beginning(tmp_path, sections)
+    changes["training.label_smoothing_mass"] = "others_but_padding"
+    pretrained.beginning(tmp_path, barely_trained(tiny, tmp_path / "data", **changes))
 
 
 @pytest.mark.parametrize("name", ["/somewhere", "hf:", "opus-mt-en-de"])
@@ -249,7 +251,7 @@ def test_a_name_without_its_scheme_is_told(name):
 
 def test_an_unknown_format_is_told(fine_tuned, tmp_path):
     _, run, _ = fine_tuned
-    trained = workdir.load_trained(run, workdir.read_config(run))
+    trained = workdir.load_trained(run)
     with pytest.raises(ValueError, match="--format=onnx is none of marian, ctranslate2"):
         export(trained, "onnx", tmp_path / "out", max_positions=64)
     with pytest.raises(ValueError, match="--max_positions=0 must be at least 1"):

@@ -32,13 +32,13 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 ctranslate2 = pytest.importorskip("ctranslate2")
 
-from t2t_jax.cli.prepare import prepare  # noqa: E402
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID  # noqa: E402
 from t2t_jax.decoding.translate import make_decode  # noqa: E402
 from t2t_jax.interop.exporting import never_generated  # noqa: E402
 from t2t_jax.interop.vocabulary import SILENT  # noqa: E402
 from t2t_jax.model.families import make_model  # noqa: E402
 from t2t_jax.runs import workdir  # noqa: E402
+from t2t_jax.runs.prepare import prepare  # noqa: E402
 
 pytestmark = pytest.mark.parity
 REPOSITORY = Path(__file__).parents[2]
@@ -93,9 +93,8 @@ def exported(tmp_path_factory):
     t2t_jax("train", "--config=configs/tiny.py", f"--workdir={run}", *changes)
     for name in ("marian", "ctranslate2"):
         t2t_jax("export", f"--workdir={run}", f"--format={name}", f"--output={directory / name}")
-    config = workdir.read_config(run)
-    trained = workdir.load_trained(run, config)
-    test = prepare(config).splits["test"]
+    trained = workdir.load_trained(run)
+    test = prepare(trained.sections).splits["test"]
     ends = test.source_offsets[: NUM_SENTENCES + 1]
     sources = [
         test.source_ids[start:stop].tolist()

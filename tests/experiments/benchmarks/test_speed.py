@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.benchmarks import speed
-from tests.cli.configs import OVERRIDES
+from tests.runs.configs import OVERRIDES
 
 
 def flags(cache, **changes):

@@ -11,12 +11,12 @@ import pytest
 from experiments.inspect import gradient_reach, pruning
 from experiments.inspect.gradient_reach import gradient_norms
 from experiments.inspect.pruning import importances, table, without
-from t2t_jax.cli.train import train
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.families import make_model
+from t2t_jax.runs.train import train
 from t2t_jax.training.loss import make_loss_fn
-from tests.cli.configs import smallest_config
 from tests.model.configs import small
+from tests.runs.configs import smallest
 
 IDS = jnp.ones((1, 1), jnp.int32)
 
@@ -108,7 +108,7 @@ def _train(directory):
         "training.warmup_steps": 1,
         "training.checkpoint_every_steps": 2,
     }
-    train(smallest_config(directory / "cache", **changes), directory / "w")
+    train(smallest(directory / "cache", **changes), directory / "w")
 
 
 def test_heads_are_taken_away_on_the_corpus_of_training_alone(tmp_path):

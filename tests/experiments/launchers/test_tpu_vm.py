@@ -16,8 +16,8 @@ from experiments.sweep import runs
 from experiments.tables import quickstart
 from t2t_jax.training.metrics_file import read_metrics
 from tests import slurm_tasks
-from tests.cli.configs import smallest_config
 from tests.experiments.launchers import counting_run, fake_gcloud
+from tests.runs.configs import smallest_config
 
 TABLE = quickstart.TABLE
 CONFIG = tiny.get_config()

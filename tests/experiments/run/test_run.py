@@ -14,8 +14,8 @@ from configs import tiny
 from experiments.run import __main__ as command
 from experiments.run import presence, record, run
 from experiments.tables import quickstart
-from experiments.tables.ablation import flat
 from t2t_jax.locks import IsTakenError
+from t2t_jax.runs.sections import read_sections
 from t2t_jax.training.loop import Stopped
 
 TRAINING = {
@@ -35,8 +35,8 @@ def verbs(monkeypatch):
     """Stand-ins for train and score that note how they were called."""
     calls = []
 
-    def train(config, workdir):
-        calls.append(("train", config))
+    def train(sections, workdir):
+        calls.append(("train", sections))
         record.write_json(workdir / "training.json", TRAINING)
 
     def score_splits(workdir, splits):
@@ -44,11 +44,14 @@ def verbs(monkeypatch):
         scores = {"perplexity": 1.5, "tokens": 10, "bleu": 90.0, "bleu_signature": "s"}
         return dict.fromkeys(splits, scores)
 
-    cli = types.ModuleType("t2t_jax.cli")
-    cli.train = types.SimpleNamespace(train=train)
-    cli.score = types.SimpleNamespace(score_splits=score_splits)
-    monkeypatch.setitem(sys.modules, "t2t_jax.cli", cli)
-    return types.SimpleNamespace(calls=calls, cli=cli)
+    verbs = types.SimpleNamespace(calls=calls)
+    for function in (train, score_splits):
+        name = function.__name__.partition("_")[0]
+        module = types.ModuleType(f"t2t_jax.runs.{name}")
+        setattr(module, function.__name__, function)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        setattr(verbs, name, module)
+    return verbs
 
 
 @pytest.fixture
@@ -70,7 +73,7 @@ def test_a_run_that_another_process_does_has_an_exit_code_of_its_own(
     if holds == "run":
         monkeypatch.setattr(command, "run", is_taken)
     else:
-        verbs.cli.train.train = is_taken
+        verbs.train.train = is_taken
     monkeypatch.setattr(command, "_keep_compiled", lambda cache: None)
     with pytest.raises(SystemExit) as stop:
         command.main(["run", str(directory)])
@@ -94,12 +97,11 @@ def test_the_record_says_all_that_a_table_needs(verbs, directory):
     assert {"python", "jax", "sacrebleu"} <= values["versions"].keys()
 
 
-def test_training_gets_the_rows_locked_config_with_the_seed(verbs, directory):
+def test_training_gets_the_rows_config_with_the_seed(verbs, directory):
     run.run(directory)
-    [(_, config)] = [call for call in verbs.calls if call[0] == "train"]
-    assert config.is_locked
+    [(_, sections)] = [call for call in verbs.calls if call[0] == "train"]
     expected = quickstart.TABLE.rows(tiny.get_config()).named("one_head").config(tiny.get_config())
-    assert flat(config) == flat(expected) | {"seed": 3}
+    assert sections == read_sections(expected)._replace(seed=3)
     # In one call, which loads the model once.
     assert verbs.calls[1:] == [("score", {"dev": False, "test": True})]
 
@@ -127,15 +129,15 @@ def test_a_failure_leaves_its_last_line_and_the_next_success_removes_it(verbs, d
         error.add_note("a library explains its traceback")
         raise error
 
-    working = verbs.cli.train.train
-    verbs.cli.train.train = broken
+    working = verbs.train.train
+    verbs.train.train = broken
     with pytest.raises(ValueError, match="the corpus is empty"):
         run.run(directory)
     failure = json.loads((directory / "failure.json").read_text())
     assert failure == {"error": "ValueError: the corpus is empty"}
     assert not (directory / "record.json").exists()
 
-    verbs.cli.train.train = working
+    verbs.train.train = working
     run.run(directory)
     assert not (directory / "failure.json").exists()
 
@@ -145,7 +147,7 @@ def test_an_interrupted_run_is_no_failure(verbs, directory, stop):
     def interrupted(config, workdir):
         raise stop
 
-    verbs.cli.train.train = interrupted
+    verbs.train.train = interrupted
     with pytest.raises(stop):
         run.run(directory)
     assert not (directory / "failure.json").exists()
@@ -248,7 +250,7 @@ def test_a_run_is_present_while_it_is_done(verbs, directory, monkeypatch):
         seen.append(presence.read(workdir))
         record.write_json(workdir / "training.json", TRAINING)
 
-    verbs.cli.train.train = train
+    verbs.train.train = train
     monkeypatch.setattr(command, "_keep_compiled", lambda cache: None)
     command.main(["run", str(directory)])
     assert [sign and sign.pid for sign in seen] == [os.getpid()]

@@ -26,7 +26,7 @@ ROWS = TABLE.rows(CONFIG)
 @pytest.fixture(autouse=True)
 def no_corpus(monkeypatch):
     prepared = types.SimpleNamespace(fingerprint=fakes.DATA)
-    monkeypatch.setattr("t2t_jax.cli.prepare.prepare", lambda config: prepared)
+    monkeypatch.setattr("t2t_jax.runs.prepare.prepare", lambda sections: prepared)
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
@@ -74,7 +74,7 @@ def test_a_corpus_that_has_changed_since_a_run_is_told(tmp_path, monkeypatch):
     fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.5, bleu=90.0)
     assert sweep.run_table(TABLE, CONFIG, tmp_path, patterns="base") == 0
     prepared = types.SimpleNamespace(fingerprint="another")
-    monkeypatch.setattr("t2t_jax.cli.prepare.prepare", lambda config: prepared)
+    monkeypatch.setattr("t2t_jax.runs.prepare.prepare", lambda sections: prepared)
     with pytest.raises(ValueError, match=f"made of the data {fakes.DATA}, .* is now another"):
         sweep.run_table(TABLE, CONFIG, tmp_path, patterns="base")
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from configs import classifier, language_model, masked_language_model, tiny
-from t2t_jax.cli import score, train
-from t2t_jax.cli.prepare import prepare
 from t2t_jax.devices import make_devices
+from t2t_jax.runs import score as scoring
 from t2t_jax.runs.batches import evaluation_batches
-from t2t_jax.runs.sections import read_sections
-from t2t_jax.runs.workdir import load_trained, read_config
+from t2t_jax.runs.prepare import prepare
+from t2t_jax.runs.score import score, score_splits
+from t2t_jax.runs.train import train
+from t2t_jax.runs.workdir import load_trained
 from tests.cli.command import command
-from tests.cli.configs import smallest_config
+from tests.runs.configs import smallest
 
 FEWEST_STEPS = {
     "data.num_buckets": 1,
@@ -25,8 +26,8 @@ FEWEST_STEPS = {
 }
 
 
-def config_of(module, cache, **changes):
-    return smallest_config(cache, module, **FEWEST_STEPS, **changes)
+def sections_of(module, cache, **changes):
+    return smallest(cache, module, **FEWEST_STEPS, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +38,14 @@ def run_of(cache, tmp_path_factory):
     def run(module):
         if module not in done:
             done[module] = tmp_path_factory.mktemp("run") / "w"
-            train.train(config_of(module, cache), done[module])
+            train(sections_of(module, cache), done[module])
         return done[module]
 
     return run
 
 
 def test_a_language_model_is_scored_beside_unigram_and_bigram(run_of):
-    scores = score.score(run_of(language_model), "test")
+    scores = score(run_of(language_model), "test")
     assert (scores["task"], scores["direction"]) == ("language_modelling", "en")
     assert 1 < scores["bigram_perplexity"] < scores["unigram_perplexity"] < scores["perplexity"]
     assert 0 <= scores["accuracy"] <= 1 and "bleu" not in scores
@@ -52,19 +53,19 @@ def test_a_language_model_is_scored_beside_unigram_and_bigram(run_of):
 
 
 def test_a_masked_language_model_is_scored_on_the_same_masks_each_time(run_of):
-    first, again = (score.score(run_of(masked_language_model), "dev") for _ in range(2))
+    first, again = (score(run_of(masked_language_model), "dev") for _ in range(2))
     assert first["perplexity"] == again["perplexity"] and first["tokens"] == again["tokens"]
     assert 0 < first["most_frequent_accuracy"] < 0.3
-    long = score.score(run_of(masked_language_model), "long")
+    long = score(run_of(masked_language_model), "long")
     assert long["tokens"] > first["tokens"]
 
 
 def test_a_classifier_is_scored_as_a_whole_and_by_class(run_of):
-    scores = score.score(run_of(classifier), "test")
+    scores = score(run_of(classifier), "test")
     by_class = scores["accuracy_by_class"]
     assert by_class.keys() == {"statement", "question"} and scores["tokens"] == 200
     assert scores["accuracy"] == pytest.approx(sum(by_class.values()) / 2)
-    trained = load_trained(run_of(classifier), read_config(run_of(classifier)))
+    trained = load_trained(run_of(classifier))
     assert trained.classes == ("statement", "question")
     assert (run_of(classifier) / "classes.txt").read_text() == "statement\nquestion\n"
 
@@ -72,11 +73,11 @@ def test_a_classifier_is_scored_as_a_whole_and_by_class(run_of):
 def test_several_splits_are_scored_by_one_loaded_model(run_of, monkeypatch):
     loads = []
     monkeypatch.setattr(
-        score.run_directory,
+        scoring,
         "load_trained",
         lambda *arguments: loads.append(arguments) or load_trained(*arguments),
     )
-    scores = score.score_splits(run_of(classifier), {"dev": False, "test": True})
+    scores = score_splits(run_of(classifier), {"dev": False, "test": True})
     assert [scores[split]["split"] for split in ("dev", "test")] == ["dev", "test"]
     assert len(loads) == 1
 
@@ -91,17 +92,17 @@ def test_other_data_with_the_same_vocabulary_does_not_go_on_with_a_run(tmp_path)
         "data.vocabulary_size": 26,
         "devices.data": 1,
     }
-    config = config_of(classifier, tmp_path / "cache", **changes)
-    train.train(config, tmp_path / "w")
+    sections = sections_of(classifier, tmp_path / "cache", **changes)
+    train(sections, tmp_path / "w")
     (tmp_path / "dev.labels").write_text("short\nlong\n" * 8)
     with pytest.raises(ValueError, match="has data_fingerprint .* it cannot be used with this one"):
-        train.train(config, tmp_path / "w")
+        train(sections, tmp_path / "w")
     # What was learned can be scored on it.
-    assert score.score(tmp_path / "w", "dev")["tokens"] == 16
+    assert score(tmp_path / "w", "dev")["tokens"] == 16
     for stem in ("train", "dev", "test"):
         (tmp_path / f"{stem}.labels").write_text("long\nbrief\n" * 8)
     with pytest.raises(ValueError, match="now has the classes brief, long, but .* long, short"):
-        score.score(tmp_path / "w", "dev")
+        score(tmp_path / "w", "dev")
 
 
 @pytest.mark.parametrize(
@@ -130,31 +131,22 @@ def test_other_data_with_the_same_vocabulary_does_not_go_on_with_a_run(tmp_path)
 )
 def test_a_family_that_cannot_learn_the_task_is_told(module, changes, sentence):
     with pytest.raises(ValueError) as error:
-        read_sections(config_of(module, "cache", **changes))
+        sections_of(module, "cache", **changes)
     assert sentence in str(error.value) and "\n" not in str(error.value)
 
 
 def test_another_number_of_classes_than_the_corpus_has_is_told(cache, tmp_path):
-    config = config_of(classifier, cache, **{"model.num_classes": 3})
+    sections = sections_of(classifier, cache, **{"model.num_classes": 3})
     sentence = r"model\.num_classes=3, but the corpus has 2 classes \(statement, question\)"
     with pytest.raises(ValueError, match=sentence):
-        train.train(config, tmp_path / "w")
+        train(sections, tmp_path / "w")
 
 
 @pytest.mark.parametrize("module", [language_model, masked_language_model, classifier])
 def test_too_few_learned_positions_are_told_for_every_family(module, cache, tmp_path):
     changes = {"model.positions": "learned", "model.max_positions": 8}
     with pytest.raises(ValueError, match=r"model\.max_positions=8 is less than the \d+ tokens"):
-        train.train(config_of(module, cache, **changes), tmp_path / "w")
-
-
-def test_the_classify_command_uses_what_was_trained(run_of):
-    text = "the dog is sleeping\n\nis the dog sleeping\n"
-    done = command("classify", f"--workdir={run_of(classifier)}", text=text)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 3 and lines[1] == ""
-    assert {line.split("\t")[0] for line in (lines[0], lines[2])} <= {"statement", "question"}
+        train(sections_of(module, cache, **changes), tmp_path / "w")
 
 
 @pytest.mark.parametrize(
@@ -167,15 +159,24 @@ def test_the_classify_command_uses_what_was_trained(run_of):
     ids=["bigram", "unigram", "frequent"],
 )
 def test_simple_models_are_scored_on_the_split_itself(run_of, module, name):
-    found = {split: score.score(run_of(module), split)[name] for split in ("train", "test")}
+    found = {split: score(run_of(module), split)[name] for split in ("train", "test")}
     assert found["train"] != found["test"]
 
 
 def test_every_seed_is_scored_on_the_same_masks(cache):
-    config = config_of(masked_language_model, cache)
-    prepared, devices = prepare(config), make_devices(1)
+    sections = sections_of(masked_language_model, cache)
+    prepared, devices = prepare(sections), make_devices(1)
     first, second = (
-        evaluation_batches(prepared, "dev", read_sections(config)._replace(seed=seed), devices)[0]
+        evaluation_batches(prepared, "dev", sections._replace(seed=seed), devices)[0]
         for seed in (0, 1)
     )
     np.testing.assert_array_equal(first.target_ids, second.target_ids)
+
+
+def test_the_classify_command_uses_what_was_trained(run_of):
+    text = "the dog is sleeping\n\nis the dog sleeping\n"
+    done = command("classify", f"--workdir={run_of(classifier)}", text=text)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3 and lines[1] == ""
+    assert {line.split("\t")[0] for line in (lines[0], lines[2])} <= {"statement", "question"}

@@ -1,6 +1,7 @@
 """The smallest of all runs, for tests."""
 
 from configs import tiny
+from t2t_jax.runs.sections import read_sections
 
 OVERRIDES = {
     "data.train_pairs": 300,
@@ -32,3 +33,8 @@ def smallest_config(cache, module=tiny, **changes):
     config = module.get_config()
     config.update_from_flattened_dict(OVERRIDES | {"data.cache": str(cache)} | changes)
     return config
+
+
+def smallest(cache, module=tiny, **changes):
+    """The same as sections."""
+    return read_sections(smallest_config(cache, module, **changes))

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from t2t_jax.cli import train
 from t2t_jax.devices import Devices
-from tests.cli.configs import smallest_config
+from t2t_jax.runs.train import train
+from tests.runs.configs import smallest
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def trained_with(cache, tmp_path, capsys):
 
     def trained(**changes):
         fixed = {"training.steps": 1, "training.schedule": "peak", "data.num_buckets": 1}
-        train.train(smallest_config(cache, **fixed | changes), tmp_path)
+        train(smallest(cache, **fixed | changes), tmp_path)
         [line] = re.findall("an update is at most .*", capsys.readouterr().err)
         return line
 

@@ -1,0 +1,30 @@
+"""Sentences into classes, by a model that is loaded."""
+
+from collections.abc import Sequence
+
+from t2t_jax.decoding.classify import Classification, SentenceClassifier
+from t2t_jax.model.classifier import Classifier
+from t2t_jax.runs.families import check_family
+from t2t_jax.runs.workdir import UsableModel
+from t2t_jax.training.progress import Progress
+
+
+def classify(trained: UsableModel, sentences: Sequence[str]) -> list[Classification | None]:
+    """The class of each sentence, None for an empty one, by a model that is loaded.
+
+    Raises:
+      ValueError: the model is no classifier, or a sentence is too long for it.
+    """
+    check_family(trained.sections.model, "classify")
+    assert isinstance(trained.model, Classifier)
+    classifier = SentenceClassifier(
+        trained.model,
+        trained.params,
+        trained.vocabulary,
+        trained.classes,
+        compile=trained.devices.compile_by_row,
+        tokens_per_batch=trained.sections.decoding.tokens_per_batch,
+        row_multiple=trained.devices.num_data,
+    )
+    with Progress("classify", len(sentences)) as progress:
+        return classifier(sentences, lambda done, _: progress.update(done, "sentences"))

@@ -1,0 +1,27 @@
+"""Sentences into translations, by a model that is loaded."""
+
+from collections.abc import Sequence
+
+from t2t_jax.decoding.translate import Translation, Translator
+from t2t_jax.runs.families import check_family
+from t2t_jax.runs.workdir import UsableModel
+from t2t_jax.training.progress import Progress
+
+
+def translate(trained: UsableModel, sentences: Sequence[str]) -> list[list[Translation]]:
+    """The n best translations of each sentence, by a model that is loaded.
+
+    Raises:
+      ValueError: the model does not translate, or a sentence is too long for it.
+    """
+    check_family(trained.sections.model, "translate")
+    translator = Translator(
+        trained.model,
+        trained.params,
+        trained.vocabulary,
+        trained.sections.decoding,
+        compile=trained.devices.compile_by_row,
+        row_multiple=trained.devices.num_data,
+    )
+    with Progress("translate", len(sentences)) as progress:
+        return translator(sentences, lambda done, _: progress.update(done, "sentences"))

@@ -1,0 +1,223 @@
+"""A run from the embedded corpus, or files, to scores and translations."""
+
+import errno
+import fcntl
+import functools
+import json
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+from t2t_jax.evaluation.bleu import bleu_of
+from t2t_jax.evaluation.bleu_by_length import bleu_by_length
+from t2t_jax.runs import workdir
+from t2t_jax.runs.score import score
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.train import train
+from t2t_jax.runs.translate import translate
+from t2t_jax.runs.workdir import load_trained, read_config
+from t2t_jax.training.metrics_file import read_metrics
+from tests.runs.configs import smallest, smallest_config
+
+
+def test_training_leaves_what_the_other_verbs_need(trained):
+    names = {path.name for path in trained.iterdir()}
+    assert names == {
+        ".train.lock",
+        "config.json",
+        "vocabulary.model",
+        "checkpoints",
+        "metrics.jsonl",
+        "tensorboard",
+        "training.json",
+    }
+    facts = json.loads((trained / "training.json").read_text())
+    assert facts["steps"] == 8
+    assert facts["direction"] == "en-de"
+    assert 0.3 < facts["non_padding_share"] <= 1
+
+
+def test_training_again_repeats_nothing(trained, cache):
+    before = read_metrics(trained / "metrics.jsonl")
+    train(smallest(cache), trained)
+    assert read_metrics(trained / "metrics.jsonl") == before
+
+
+def test_a_run_is_taken_up_with_the_vocabulary_that_is_there(trained, cache):
+    # Written again, it would be damaged by a kill at the wrong moment.
+    before = (trained / "vocabulary.model").stat()
+    train(smallest(cache), trained)
+    assert (trained / "vocabulary.model").stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_what_is_refused_changes_nothing(cache, tmp_path):
+    def train_to(steps):
+        changes = {"training.schedule": "peak", "training.steps": steps}
+        train(smallest(cache, **changes), tmp_path)
+
+    train_to(2)
+    before = (tmp_path / "config.json").read_text()
+    with pytest.raises(ValueError, match=r" has 2 steps already, training\.steps=1 is less"):
+        train_to(1)
+    assert (tmp_path / "config.json").read_text() == before
+
+
+def test_one_directory_is_trained_in_by_one_process(trained, cache, monkeypatch):
+    only_training = workdir.only_training
+    monkeypatch.setattr(workdir, "only_training", functools.partial(only_training, patience=0.0))
+    with only_training(trained):
+        with pytest.raises(BlockingIOError, match="another process trains in .*/w"):
+            train(smallest(cache), trained)
+    train(smallest(cache), trained)
+
+
+def test_a_directory_without_locks_is_told(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(OSError, match=r"train\.lock cannot be locked \(Function not implemented\)"):
+        with workdir.only_training(tmp_path):
+            pass
+
+
+def test_another_config_in_the_same_directory_is_refused(trained, cache):
+    with pytest.raises(ValueError, match=r"model\.d_ff was 16, now it is 32"):
+        train(smallest(cache, **{"model.d_ff": 32}), trained)
+
+
+def test_scores_are_written_with_what_makes_them_comparable(trained):
+    scores = score(trained, "test")
+    assert json.loads((trained / "scores" / "test.json").read_text()) == scores
+    assert 1 < scores["perplexity"] < 1000
+    assert 0 <= scores["bleu"] <= 100
+    assert "tok:13a" in scores["bleu_signature"]
+    assert scores["direction"] == "en-de"
+    assert scores["sentences"] == 100
+    assert scores["probes"].keys() == {"order", "pronoun"}
+    assert all(0 <= share <= 1 for share in scores["probes"].values())
+    translations = (trained / "translations" / "test.txt").read_text().split("\n")
+    assert len(translations) == 101
+    # Made of the translations as they lie there.
+    sentences = json.loads((trained / "scores" / "test.sentences.json").read_text())
+    assert sentences["bleu_signature"] == scores["bleu_signature"]
+    statistics = np.array(sentences["statistics"])
+    assert bleu_of(statistics.sum(0)) == scores["bleu"]
+    by_length = bleu_by_length(statistics, sentences["source_words"])
+    assert scores["bleu_by_length"] == [score._asdict() for score in by_length]
+    assert len(by_length) > 1
+
+
+def test_long_is_a_split_of_the_embedded_corpus_alone(cache, tmp_path):
+    changes = {"data.source": "text", "data.directory": str(tmp_path)}
+    smallest(cache, **changes)
+    with pytest.raises(ValueError, match="bleu_on_long=True does not go with data.source='text'"):
+        smallest(cache, **changes, **{"evaluation.bleu_on_long": True})
+    smallest(cache, **{"evaluation.bleu_on_long": True})
+
+
+def test_an_unknown_split_is_told(trained):
+    with pytest.raises(ValueError, match="split 'valid' is none of train, dev, test, long"):
+        score(trained, "valid")
+
+
+def test_translations_come_in_order_and_empty_lines_stay_empty(trained):
+    sentences = ["The dog sleeps.", "", "The dog sleeps."]
+    one, empty, again = translate(load_trained(trained), sentences)
+    assert empty[0].text == ""
+    assert one == again
+
+
+def test_a_vocabulary_that_does_not_fit_is_told_before_training(cache, tmp_path):
+    sections = smallest(cache, **{"model.vocabulary_rows": 199})
+    with pytest.raises(ValueError, match=r"vocabulary_rows=199 is less than the 200 pieces"):
+        train(sections, tmp_path)
+
+
+def test_averaging_more_checkpoints_than_are_kept_is_told(cache):
+    changes = {"decoding.average_checkpoints": 5, "training.checkpoint_every_steps": 1}
+    with pytest.raises(ValueError, match=r"decoding\.average_checkpoints=5 is more than"):
+        smallest(cache, **changes)
+
+
+def test_averaging_more_checkpoints_than_a_run_leaves_is_told(cache):
+    with pytest.raises(ValueError, match=r"average_checkpoints=3, but .* leaves only 2"):
+        smallest(cache, **{"decoding.average_checkpoints": 3})
+
+
+def test_a_config_of_an_earlier_version_is_told_by_what_it_lacks(cache):
+    config = smallest_config(cache)
+    with config.unlocked():
+        del config.data.batching, config.data.mixture
+    with pytest.raises(
+        ValueError, match=r"config\.data lacks batching, mixture, .* earlier version"
+    ):
+        read_sections(config)
+
+
+def test_a_stored_config_reads_back_as_it_was(trained, cache):
+    assert read_config(trained).to_dict() == smallest_config(cache).to_dict()
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"devices.data": 8},
+        {"devices.data": 2, "devices.fsdp": 2, "devices.tensor": 2},
+        {"devices.data": 8, "devices.compile": "pmap"},
+    ],
+    ids=["8 x data", "2 x 2 x 2", "pmap over 8"],
+)
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_translations_and_their_order_are_the_same_on_any_devices(trained, layout, beam_size):
+    sentences = [f"The {noun} sleeps." for noun in ("dog", "cat", "very old man", "bird", "car")]
+    config = read_config(trained).unlock()
+    config.decoding.beam_size = beam_size
+    expected = translate(load_trained(trained, read_sections(config)), sentences)
+    config.update_from_flattened_dict(layout)
+    actual = translate(load_trained(trained, read_sections(config)), sentences)
+    assert [best[0].text for best in actual] == [best[0].text for best in expected]
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert ours[0].score == pytest.approx(theirs[0].score, rel=1e-5)
+
+
+def test_bleu_is_counted_as_the_config_says(trained):
+    config = read_config(trained)
+    config.evaluation.bleu_tokenizer = "char"
+    scores = score(trained, "dev", read_sections(config))
+    assert "tok:char" in scores["bleu_signature"]
+    sentences = json.loads((trained / "scores" / "dev.sentences.json").read_text())
+    assert bleu_of(np.array(sentences["statistics"]).sum(0)) == scores["bleu"] > 0
+
+
+def test_the_model_is_the_mean_of_the_last_checkpoints(trained):
+    config = read_config(trained)
+    config.decoding.average_checkpoints = 2
+    steps = [
+        ocp.StandardCheckpointer().restore((trained / "checkpoints" / step / "params").resolve())
+        for step in ("4", "8")
+    ]
+    mean = jax.tree.map(lambda a, b: (a + b) / 2, *steps)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
+        load_trained(trained, read_sections(config)).params,
+        mean,
+    )
+
+
+def test_a_checkpoint_out_of_turn_takes_the_place_of_no_other(cache, tmp_path):
+    for steps in (5, 8):
+        changes = {"training.schedule": "peak", "training.steps": steps}
+        train(smallest(cache, **changes), tmp_path)
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {"4", "8"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("data.target_tokens_per_batch", 999), ("training.steps", 12)]
+)
+def test_what_would_have_been_learned_otherwise_is_refused(trained, cache, key, value):
+    with pytest.raises(ValueError, match=f"{key} was .* now it is {value}"):
+        train(smallest(cache, **{key: value}), trained)
