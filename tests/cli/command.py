@@ -5,8 +5,9 @@ import io
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 from absl import app, flags
@@ -25,7 +26,12 @@ class Done(NamedTuple):
 
 
 def command(*arguments: str, text: str = "") -> Done:
-    """`t2t-jax ARGUMENTS < text` without the seconds that a new process imports for.
+    """`t2t-jax ARGUMENTS < text` without the seconds that a new process imports for."""
+    return in_this_process(main, "t2t-jax", *arguments, text=text)
+
+
+def in_this_process(function: Callable[[], Any], *argv: str, text: str = "") -> Done:
+    """What `function` does as the main program with these arguments.
 
     A traceback would not end in the standard error: the exception leaves this function.
     """
@@ -34,7 +40,7 @@ def command(*arguments: str, text: str = "") -> Done:
     stdout, stderr = _Stream(), _Stream()
     returncode = 0
     with (
-        mock.patch.multiple(sys, argv=["t2t-jax", *arguments], stdin=_Stream(text)),
+        mock.patch.multiple(sys, argv=list(argv), stdin=_Stream(text)),
         contextlib.redirect_stdout(stdout),
         contextlib.redirect_stderr(stderr),
         warnings.catch_warnings(),
@@ -42,7 +48,7 @@ def command(*arguments: str, text: str = "") -> Done:
         # As Python does by itself; ml_collections loads its files in a deprecated way.
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            main()
+            function()
         except SystemExit as stop:
             returncode = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
             if isinstance(stop.code, str):

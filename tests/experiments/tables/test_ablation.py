@@ -1,9 +1,5 @@
 """Rows, their configs, and what is said of a mistyped one."""
 
-import textwrap
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from configs import base, tiny
@@ -18,17 +14,6 @@ from experiments.tables.ablation import (
 )
 
 CONFIG = tiny.get_config()
-README = Path(__file__).parents[3] / "README.md"
-
-
-def test_the_table_of_the_readme_is_one():
-    lines = README.read_text(encoding="utf-8").partition("# experiments/widths.py\n")[2]
-    values: dict[str, Any] = {}
-    exec(textwrap.dedent(lines.partition("\nand `widths.TABLE`")[0]), values)
-    rows = values["TABLE"].rows(CONFIG).rows
-    assert [row.name for row in rows] == ["base", "narrow", "pre_norm"]
-    for row in rows:
-        check_config(row.config(CONFIG), row.name)
 
 
 def test_a_row_changes_what_it_names_and_nothing_else():

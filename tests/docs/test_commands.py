@@ -1,0 +1,206 @@
+"""Every command that is told is one: its flags are known, and what a test can do is done.
+
+Commands of documents run here, at the smallest size, on a small corpus in the place of DIR. Where
+a machine lacks what they need (a TFDS download, a model of another library, hours) their flags and
+their config are read, as are those of docstrings. `make` says what it would do.
+"""
+
+import contextlib
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+import textwrap
+from unittest import mock
+
+import pytest
+from absl import app, flags
+
+from configs import classifier, language_model, tiny
+from experiments.tables.ablation import check_config
+from t2t_jax.cli import main as verbs
+from t2t_jax.cli import workdir_flags
+from t2t_jax.runs import pretrained
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.train import train
+from tests.cli.command import command, in_this_process
+from tests.data.text_corpus import sentence_pairs, write_pairs
+from tests.docs.commands import REPOSITORY, documents, of_docstrings, of_documents
+from tests.runs.configs import OVERRIDES, smallest
+from tests.runs.conftest import cache, few_sentences_to_evaluate
+
+__all__ = ["cache", "few_sentences_to_evaluate"]
+
+FEWEST_STEPS = {
+    "training.steps": 2,
+    "training.warmup_steps": 1,
+    "training.checkpoint_every_steps": 1,
+    "decoding.average_checkpoints": 1,
+    "decoding.max_tokens": 4,
+}
+# What each verb uses: a config whose run it can take.
+USED = {"generate": language_model, "classify": classifier}
+
+
+def _ids(found):
+    return [f"{typed.place}: {typed.text}" for typed in found]
+
+
+VERBS = [typed for typed in of_documents() if typed.text.startswith("t2t-jax")]
+MODULES = [typed for typed in of_documents() if typed.text.startswith("python")]
+TARGETS = [typed for typed in of_documents() if typed.text.startswith("make")]
+DOCSTRINGS = of_docstrings()
+RESULTS = REPOSITORY / "experiments" / "results"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """DIR: what README says a directory holds."""
+    directory = tmp_path_factory.mktemp("DIR")
+    for place in (directory, directory / "crawl"):
+        place.mkdir(exist_ok=True)
+        for stem in ("train", "val", "test2016"):
+            write_pairs(place, stem, sentence_pairs(120))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def run_of(cache, tmp_path_factory):
+    """The directory of a run that the verbs can use, trained once."""
+    done: dict = {}
+
+    def run(module):
+        if module not in done:
+            done[module] = tmp_path_factory.mktemp("run") / "w"
+            train(smallest(cache, module, **FEWEST_STEPS), done[module])
+        return done[module]
+
+    return run
+
+
+@pytest.mark.parametrize("typed", VERBS, ids=_ids(VERBS))
+def test_a_verb_does_what_is_told(typed, corpus, run_of, cache, tmp_path):
+    verb, *arguments = _arguments(typed)
+    if "hf:DIR" in typed.text or re.search(r"configs/(base|big)\.py", typed.text):
+        _read_flags([verb, *arguments])
+        return
+    workdir = run_of(USED.get(verb, tiny)) if verb not in ("prepare", "train") else tmp_path / "w"
+    places = {"DIR": tmp_path / "out" if verb == "export" else corpus, "CRAWL": corpus / "crawl"}
+    smallest_flags = []
+    if any(argument.startswith("--config=") for argument in arguments):
+        values = OVERRIDES | FEWEST_STEPS | {"data.cache": cache, "data.vocabulary_size": 60}
+        smallest_flags = [f"--config.{key}={value}" for key, value in values.items()]
+    arguments = [
+        re.sub(r"\b(DIR|CRAWL)\b", lambda found: str(places[found[0]]), argument)
+        for argument in arguments
+        if not argument.startswith("--workdir=")
+    ]
+    needs_workdir = [] if verb == "prepare" else [f"--workdir={workdir}"]
+    done = command(verb, *smallest_flags, *needs_workdir, *arguments, text="The dog sleeps.\n")
+    needs_another_library = verb == "export" and "pip install 't2t-jax[interop]'" in done.stderr
+    assert done.returncode == 0 or needs_another_library, done.stderr
+
+
+@pytest.mark.parametrize("typed", MODULES, ids=_ids(MODULES))
+def test_a_command_of_experiments_does_what_is_told(typed, tmp_path):
+    name, *arguments = _arguments(typed)
+    if name == "experiments.sweep" and arguments[0] != "status":
+        done = _run_module(name, *arguments, *([] if "--dry_run" in arguments else ["--dry_run"]))
+        assert "base" in done.stdout
+    elif name in ("experiments.report", "experiments.report.evidence"):
+        shutil.copytree(RESULTS / "table3_tiny", tmp_path / "w")
+        places = {"W": tmp_path / "w", "runs/ablation": tmp_path / "w"}
+        done = _run_module(name, *(str(places.get(argument, argument)) for argument in arguments))
+    else:
+        done = _read_flags_of_module(name, arguments)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("typed", DOCSTRINGS, ids=_ids(DOCSTRINGS))
+def test_the_flags_in_a_docstring_are_known(typed):
+    name, *arguments = _arguments(typed)
+    if typed.text.startswith("python"):
+        done = _read_flags_of_module(name, arguments)
+        assert done.returncode == 0, done.stderr
+    else:
+        _read_flags([name, *arguments])
+
+
+@pytest.mark.parametrize("typed", TARGETS, ids=_ids(TARGETS))
+def test_make_knows_its_targets(typed):
+    words = ["make", "--dry-run", *_arguments(typed)]
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_table_of_the_readme_is_one():
+    block = (
+        (REPOSITORY / "README.md").read_text("utf-8").partition("# experiments/tables/widths")[2]
+    )
+    values: dict = {}
+    exec(textwrap.dedent("    #" + block.partition("\n\nWhich places")[0]), values)
+    rows = values["TABLE"].rows(tiny.get_config()).rows
+    assert [row.name for row in rows] == ["base", "narrow", "pre_norm"]
+    for row in rows:
+        check_config(row.config(tiny.get_config()), row.name)
+
+
+def test_links_lead_somewhere():
+    for path in documents():
+        for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8")):
+            assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+def test_the_readme_is_short():
+    assert len((REPOSITORY / "README.md").read_text("utf-8").splitlines()) <= 200
+
+
+def _arguments(typed):
+    """What follows the program's name, without redirections and `...`."""
+    text = re.sub(r"\s[<>]\s*\S+", "", typed.text).replace("...", "")
+    text = text.replace("CONFIG", "configs/tiny.py")
+    return shlex.split(text.removeprefix("python -m").removeprefix("t2t-jax").removeprefix("make"))
+
+
+def _read_flags(words):
+    """Has the verb's flags parsed, and its config read."""
+    verb, *arguments = words
+    if any(argument.startswith(("--workdir=", "--model=")) for argument in arguments) and not any(
+        argument.startswith("--config=") for argument in arguments
+    ):
+        # Its config would be read from there; every other flag is known all the same.
+        arguments = [argument for argument in arguments if not argument.startswith("--config.")]
+
+    def read():
+        if "config" in flags.FLAGS:
+            read_sections(flags.FLAGS.config)
+
+    with contextlib.ExitStack() as stack:
+        for module in verbs._VERBS.values():
+            stack.enter_context(mock.patch.object(module, "main", read))
+        for module in (workdir_flags, pretrained):
+            for function in ("read_config", "default_config"):
+                if hasattr(module, function):
+                    empty = mock.Mock(return_value=tiny.get_config())
+                    stack.enter_context(mock.patch.object(module, function, empty))
+        done = command(verb, *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def _run_module(name, *arguments):
+    def run():
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+    return in_this_process(run, name, *arguments)
+
+
+def _read_flags_of_module(name, arguments):
+    """Has the flags parsed, and nothing done."""
+
+    def run(main, flags_parser=flags.FLAGS, **_):
+        flags_parser(sys.argv)
+
+    with mock.patch.object(app, "run", run):
+        return _run_module(name, *arguments)
