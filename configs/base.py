@@ -1,6 +1,7 @@
 """The base model of the paper on WMT14 English-German, as in Table 3 (paper sections 5 and 6).
 
-Every key there is, with its unit or the section of the paper; the other configs have the same keys.
+Every key there is, with its unit or the section of the paper; every other config is this one with
+other values.
 
     t2t-jax prepare --config=configs/base.py
     t2t-jax train --config=configs/base.py --workdir=W
