@@ -11,8 +11,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from t2t_jax.interop import layers
+from t2t_jax.interop.keys import config_of
 from t2t_jax.interop.layers import Params
-from t2t_jax.interop.model_files import ModelFiles, TheirConfig, config_of
+from t2t_jax.interop.model_files import ModelFiles, TheirConfig
 from t2t_jax.interop.vocabulary import Rows, load_tokenizer, reserved_rows
 from t2t_jax.interop.weight_files import Weights
 from t2t_jax.model.config import TransformerConfig

@@ -1,7 +1,7 @@
 """A translation model of ours as a CTranslate2 directory."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,6 @@ from t2t_jax.data.vocabulary.vocabulary import END_ID, START_ID, UNKNOWN_ID, Voc
 from t2t_jax.interop.exporting import (
     Linear,
     attention_maps,
-    check_expressible,
     linear,
     never_generated,
     new_directory,
@@ -19,19 +18,24 @@ from t2t_jax.interop.exporting import (
     tables,
     token_names,
 )
+from t2t_jax.interop.keys import check_keys
 from t2t_jax.interop.layers import Params
 from t2t_jax.interop.libraries import library
 from t2t_jax.interop.vocabulary import SILENT, PretrainedVocabulary
-from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.config import Activation, TransformerConfig
 from t2t_jax.model.positions import PositionalEncoding
 
-_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "swish": "SWISH"}
-_POSITIONS = (
-    "sinusoidal",
-    "sinusoidal_concatenated",
-    "sinusoidal_tensor2tensor",
-    "learned",
-    "none",
+_ANY_VALUE = (
+    *(
+        "vocabulary_rows",
+        "num_encoder_layers",
+        "num_decoder_layers",
+        "d_model",
+        "d_ff",
+        "num_heads",
+    ),
+    *("max_positions", "first_position", "norm_epsilon", "attention_biases", "feed_forward_biases"),
+    *("scale_embeddings", "embedding_norm", "scale_logits", "output_bias"),
 )
 
 
@@ -56,10 +60,7 @@ def export_ctranslate2(
     Raises:
       ValueError: CTranslate2 cannot be such a model (says which key), or `output` is there already.
     """
-    check_expressible(config, "CTranslate2", positions=_POSITIONS, activation=tuple(_ACTIVATIONS))
-    for key in ("num_encoder_layers", "num_decoder_layers"):
-        if getattr(config, key) == 0:
-            raise ValueError(f"model.{key}=0: CTranslate2 needs at least 1")
+    check_expressible(config)
     num_rows = config.vocabulary_rows
     names = token_names(vocabulary, num_rows)
     with new_directory(output) as directory:
@@ -68,7 +69,7 @@ def export_ctranslate2(
             (config.num_encoder_layers, config.num_decoder_layers),
             config.num_heads,
             pre_norm=config.norm == "pre",
-            activation=getattr(specs.Activation, _ACTIVATIONS[config.activation]),
+            activation=getattr(specs.Activation, _activation(config.activation)),
             layernorm_embedding=config.embedding_norm,
         )
         table = tables(config, params)
@@ -95,6 +96,35 @@ def export_ctranslate2(
             vocabulary.save_tokenizer(directory / "tokenizer")
         else:
             vocabulary.save(directory / "vocabulary.model")
+
+
+def check_expressible(config: TransformerConfig) -> None:
+    """Raises ValueError, with the key, if CTranslate2 cannot be such a model."""
+    check_keys(
+        config,
+        "CTranslate2",
+        any_value=_ANY_VALUE,
+        family=("encoder_decoder",),
+        positions=(
+            *("sinusoidal", "sinusoidal_concatenated", "sinusoidal_tensor2tensor"),
+            *("learned", "none"),
+        ),
+        norm=("post", "pre"),
+        activation=("relu", "gelu", "gelu_tanh", "swish"),
+        tied_embeddings=("all", "decoder", "none"),
+    )
+    for key in ("num_encoder_layers", "num_decoder_layers"):
+        if getattr(config, key) == 0:
+            raise ValueError(f"model.{key}=0: CTranslate2 needs at least 1")
+
+
+def _activation(ours: Activation) -> str:
+    match ours:
+        case "relu" | "gelu" | "swish":
+            return ours.upper()
+        case "gelu_tanh":
+            return "GELUTanh"
+    assert_never(ours)
 
 
 def _set_stack(spec: Any, config: TransformerConfig, params: Params, max_positions: int) -> None:

@@ -1,4 +1,4 @@
-"""What every way out has in common: is the model expressible there, and where does it go.
+"""What every way out has in common: tensors in their layout, names of tokens, a new directory.
 
 Axes: D d_model, H heads, K width of a head, F d_ff, I and O inputs and outputs of a linear map.
 """
@@ -7,7 +7,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, assert_never
 
 import numpy as np
 from jaxtyping import Float
@@ -25,22 +25,6 @@ class Linear(NamedTuple):
     bias: Float[np.ndarray, " O"]
 
 
-def check_expressible(config: TransformerConfig, name: str, **allowed: tuple[Any, ...]) -> None:
-    """Raises ValueError at the first key of the model that the format `name` has no words for."""
-    allowed = dict(family=("encoder_decoder",), num_self_attentions=(1,)) | allowed
-    for key, values in allowed.items():
-        if (value := getattr(config, key)) not in values:
-            told = " or ".join(map(repr, values))
-            raise ValueError(f"model.{key}={value!r}: {name} can only have {told}")
-    width = config.d_model / config.num_heads
-    for key in ("d_k", "d_v"):
-        if (value := getattr(config, key)) != width:
-            raise ValueError(
-                f"model.{key}={value}: {name} can only have model.d_model / model.num_heads, "
-                f"{width:g}"
-            )
-
-
 def linear(params: Params, num_in: int, num_out: int) -> Linear:
     """One of our linear maps, its heads side by side; a bias that it has not is 0."""
     weight = np.asarray(params["kernel"]).reshape(num_in, num_out).T
@@ -55,13 +39,20 @@ def attention_maps(params: Params, d_model: int) -> dict[str, Linear]:
 
 def tables(config: TransformerConfig, params: Params) -> dict[str, Float[np.ndarray, "rows D"]]:
     """The embeddings of source and target and the output table, which may be one and the same."""
-    target = np.asarray(params["embedding"]["table"])
-    found = {"source": target, "target": target, "output": target}
-    if config.tied_embeddings != "all":
-        found["source"] = np.asarray(params["source_embedding"]["table"])
-    if config.tied_embeddings == "none":
-        found["output"] = np.asarray(params["output_embedding"]["table"])
-    return found
+
+    def table(name: str) -> Float[np.ndarray, "rows D"]:
+        return np.asarray(params[name]["table"])
+
+    target = table("embedding")
+    match config.tied_embeddings:
+        case "all":
+            return dict(source=target, target=target, output=target)
+        case "decoder":
+            return dict(source=table("source_embedding"), target=target, output=target)
+        case "none":
+            output = table("output_embedding")
+            return dict(source=table("source_embedding"), target=target, output=output)
+    assert_never(config.tied_embeddings)
 
 
 def output_bias(config: TransformerConfig, params: Params) -> Float[np.ndarray, " rows"]:

@@ -42,13 +42,7 @@ def load_pretrained(
     """
     if not directory.is_dir():
         raise ValueError(f"{directory} is no directory: models are read from disk, never fetched")
-    kind = model_type(directory)
-    if kind not in ("marian", "gpt2", "bert", "distilbert"):
-        raise ValueError(
-            f"{directory / 'config.json'}: model_type={kind!r} cannot be read; marian, gpt2, bert "
-            "and distilbert can"
-        )
-    files = _read(directory, kind, head, num_classes)
+    files = _read(directory, model_type(directory), head, num_classes)
     vocabulary = PretrainedVocabulary(directory, files.rows)
     return Pretrained(
         files.config, files.params, vocabulary, files.opens_with_start, files.class_names
@@ -63,5 +57,9 @@ def _read(directory: Path, kind: str, head: Head | None, num_classes: int | None
             return gpt2.read(directory)
         case "bert":
             return bert.read_bert(directory, head, num_classes)
-        case _:
+        case "distilbert":
             return bert.read_distilbert(directory, head, num_classes)
+    raise ValueError(
+        f"{directory / 'config.json'}: model_type={kind!r} cannot be read; marian, gpt2, bert and "
+        "distilbert can"
+    )

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from t2t_jax.interop import layers
+from t2t_jax.interop.keys import config_of
 from t2t_jax.interop.layers import Params
-from t2t_jax.interop.model_files import ModelFiles, TheirConfig, config_of
+from t2t_jax.interop.model_files import ModelFiles, TheirConfig
 from t2t_jax.interop.vocabulary import Rows, load_tokenizer, reserved_rows
 from t2t_jax.interop.weight_files import Weights
 

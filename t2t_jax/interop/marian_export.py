@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from jaxtyping import Int
@@ -11,7 +11,6 @@ from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.interop.exporting import (
     attention_maps,
-    check_expressible,
     linear,
     never_generated,
     new_directory,
@@ -19,14 +18,32 @@ from t2t_jax.interop.exporting import (
     tables,
     token_names,
 )
+from t2t_jax.interop.keys import check_keys
 from t2t_jax.interop.layers import Params
 from t2t_jax.interop.libraries import library
 from t2t_jax.interop.marian import ATTENTION_PARTS, NORM_EPSILON
 from t2t_jax.interop.vocabulary import PretrainedVocabulary
 from t2t_jax.json_files import write_json
-from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.config import Activation, TransformerConfig
 
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "swish": "swish"}
+_ANY_VALUE = (
+    *(
+        "vocabulary_rows",
+        "num_encoder_layers",
+        "num_decoder_layers",
+        "d_model",
+        "d_ff",
+        "num_heads",
+    ),
+    *(
+        "attention_biases",
+        "feed_forward_biases",
+        "scale_embeddings",
+        "output_bias",
+        "max_positions",
+    ),
+    "norm_epsilon",  # one value, of which more is to be said
+)
 _Tensors = dict[str, np.ndarray]
 
 
@@ -53,7 +70,7 @@ def export_marian(
     Raises:
       ValueError: MarianMT cannot be such a model (says which key), or `output` is there already.
     """
-    _check(config)
+    check_expressible(config)
     rows = np.arange(config.vocabulary_rows)
     special = dict(pad=PAD_ID, start=START_ID, end=END_ID)
     if isinstance(vocabulary, PretrainedVocabulary):
@@ -78,16 +95,20 @@ def export_marian(
             _save_tokenizer(directory, vocabulary, languages, max_positions)
 
 
-def _check(config: TransformerConfig) -> None:
-    check_expressible(
+def check_expressible(config: TransformerConfig) -> None:
+    """Raises ValueError, with the key, if there is no such MarianMT."""
+    check_keys(
         config,
         "MarianMT",
+        any_value=_ANY_VALUE,
+        family=("encoder_decoder",),
         positions=("sinusoidal", "sinusoidal_concatenated"),
         first_position=(0,),
         norm=("post",),
+        activation=("relu", "gelu", "gelu_tanh", "swish"),
+        tied_embeddings=("all", "decoder", "none"),
         embedding_norm=(False,),
         scale_logits=(False,),
-        activation=tuple(_ACTIVATIONS),
     )
     if config.norm_epsilon != NORM_EPSILON:
         raise ValueError(
@@ -121,7 +142,7 @@ def _config_json(
         "encoder_layers": config.num_encoder_layers,
         "decoder_layers": config.num_decoder_layers,
         "d_model": config.d_model,
-        "activation_function": _ACTIVATIONS[config.activation],
+        "activation_function": _activation(config.activation),
         "scale_embedding": config.scale_embeddings,
         "share_encoder_decoder_embeddings": tied == "all",
         "tie_word_embeddings": tied != "none",
@@ -133,6 +154,15 @@ def _config_json(
         "eos_token_id": special["end"],
         "forced_eos_token_id": special["end"],
     }
+
+
+def _activation(ours: Activation) -> str:
+    match ours:
+        case "relu" | "gelu" | "swish":
+            return ours
+        case "gelu_tanh":
+            return "gelu_new"
+    assert_never(ours)
 
 
 def _generation_json(
@@ -170,14 +200,19 @@ def _tensors(
     if config.positions == "sinusoidal":
         params = _reordered(params, _sines_first(config.d_model))
     found = tables(config, params)
-    tensors = {"final_logits_bias": output_bias(config, params)[None, rows]}
-    if config.tied_embeddings == "all":
-        tensors["model.shared.weight"] = found["target"][rows]
-    else:
-        tensors["model.encoder.embed_tokens.weight"] = found["source"][rows]
-        tensors["model.decoder.embed_tokens.weight"] = found["target"][rows]
-    if config.tied_embeddings == "none":
-        tensors["lm_head.weight"] = found["output"][rows]
+    sides = {
+        "model.encoder.embed_tokens.weight": "source",
+        "model.decoder.embed_tokens.weight": "target",
+    }
+    match config.tied_embeddings:
+        case "all":
+            names = {"model.shared.weight": "target"}
+        case "decoder":
+            names = sides
+        case "none":
+            names = sides | {"lm_head.weight": "output"}
+    tensors = {theirs: found[ours][rows] for theirs, ours in names.items()}
+    tensors["final_logits_bias"] = output_bias(config, params)[None, rows]
     for stack, num_layers in (
         ("encoder", config.num_encoder_layers),
         ("decoder", config.num_decoder_layers),

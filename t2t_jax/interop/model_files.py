@@ -1,4 +1,4 @@
-"""What the readers of each family have in common: a directory's config.json, and our config."""
+"""What the readers of each family have in common: a directory's config.json, and what is found."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,31 +81,3 @@ def model_type(directory: Path) -> str:
     if not isinstance(found, str):
         raise ValueError(f"{path} has no model_type")
     return found
-
-
-def config_of(**given: Any) -> TransformerConfig:
-    """Our config, in which keys that the family does not read have some allowed value."""
-    others: dict[str, Any] = dict(
-        num_self_attentions=1,
-        first_position=0,
-        relative_buckets=32,
-        relative_max_distance=128,
-        max_positions=1,
-        attention_init="separate",
-        attention_biases=True,
-        feed_forward_biases=True,
-        embedding_init="inverse_sqrt_d_model",
-        scale_embeddings=False,
-        embedding_norm=False,
-        scale_logits=False,
-        output_bias=True,
-        pooling="none",
-        pooler_activation="none",
-        num_classes=2,
-        recurrent_cell="lstm",
-        recurrent_attention=True,
-        feed_forward_dropout_rate=0.0,
-        rematerialise=False,
-        dtype="float32",
-    )
-    return TransformerConfig(**(others | given))

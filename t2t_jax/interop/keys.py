@@ -1,0 +1,74 @@
+"""Every key of a model's config, as the models of other libraries have it: on its way in and out.
+
+A key that is new is named here once, or by each reader and each format: those that do not name it
+refuse every model.
+"""
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any
+
+from t2t_jax.model.config import TransformerConfig
+
+# How a model is trained and computed. It comes in with these values, and goes out with any.
+OF_TRAINING: dict[str, Any] = dict(
+    dropout_rate=0.0,
+    attention_dropout_rate=0.0,
+    feed_forward_dropout_rate=0.0,
+    dtype="float32",
+    rematerialise=False,
+)
+# Read when parameters are drawn, or by other kinds of models: the same.
+NOT_READ: dict[str, Any] = dict(
+    attention_init="separate",
+    embedding_init="inverse_sqrt_d_model",
+    relative_buckets=32,
+    relative_max_distance=128,
+    pooling="none",
+    pooler_activation="none",
+    num_classes=2,
+    recurrent_cell="lstm",
+    recurrent_attention=True,
+)
+# Unknown to them: a model comes in with these values, and goes out with no others.
+_UNKNOWN: dict[str, Any] = dict(num_self_attentions=1)
+# A model comes in with these values; each format says which it can have.
+_COMMON: dict[str, Any] = dict(
+    first_position=0,
+    max_positions=1,
+    attention_biases=True,
+    feed_forward_biases=True,
+    scale_embeddings=False,
+    embedding_norm=False,
+    scale_logits=False,
+    output_bias=True,
+)
+
+
+def config_of(**given: Any) -> TransformerConfig:
+    """Our config, in which keys that the reader of a family does not give have the values above."""
+    return TransformerConfig(**(OF_TRAINING | NOT_READ | _UNKNOWN | _COMMON | given))
+
+
+def check_keys(
+    config: TransformerConfig, name: str, any_value: Collection[str], **values: tuple[Any, ...]
+) -> None:
+    """Raises ValueError at the first key of the model that the format `name` has no words for.
+
+    Args:
+      any_value: the keys that it can have whatever their value, beside those of training.
+      values: what it can have of others.
+    """
+    width = config.d_model / config.num_heads
+    values = {key: (value,) for key, value in _UNKNOWN.items()} | values
+    values |= dict(d_k=(width,), d_v=(width,))
+    free = {*any_value, *OF_TRAINING, *NOT_READ}
+    for field in dataclasses.fields(config):
+        key, value = field.name, getattr(config, field.name)
+        if key in values and value not in values[key]:
+            told = " or ".join(map(repr, values[key]))
+            if key in ("d_k", "d_v"):
+                told = f"model.d_model / model.num_heads, {width:g}"
+            raise ValueError(f"model.{key}={value!r}: {name} can only have {told}")
+        if key not in values and key not in free:
+            raise ValueError(f"model.{key}={value!r}: it is not known whether {name} can have it")
