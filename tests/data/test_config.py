@@ -4,34 +4,10 @@ import dataclasses
 
 import pytest
 
+from configs import tiny
 from t2t_jax.data.config import DataConfig
 
-EMBEDDED = {
-    "task": "translation",
-    "source": "embedded",
-    "name": "",
-    "directory": "",
-    "mixture": "",
-    "source_language": "en",
-    "target_language": "de",
-    "train": "train",
-    "dev": "dev",
-    "test": "test",
-    "corpus_seed": 0,
-    "train_pairs": 200,
-    "vocabulary_kind": "bpe",
-    "vocabulary_size": 300,
-    "character_coverage": 1.0,
-    "vocabulary_sentences": 10_000_000,
-    "max_length": 64,
-    "cache": "cache",
-    "batching": "bucketed",
-    "packed_length": 256,
-    "source_tokens_per_batch": 512,
-    "target_tokens_per_batch": 512,
-    "num_buckets": 4,
-    "mask_rate": 0.15,
-}
+EMBEDDED = tiny.get_config().data.to_dict()
 
 TEXT = {"source": "text", "directory": "d"}
 

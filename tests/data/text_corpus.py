@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from configs import tiny
 from t2t_jax.data.config import DataConfig
 
 _NOUNS = (("cat", "Katze"), ("duck", "Ente"), ("mouse", "Maus"), ("bee", "Biene"), ("cow", "Kuh"))
@@ -48,30 +49,13 @@ def labelled_sentences(num_sentences: int) -> list[tuple[str, str]]:
 
 
 def text_config(directory: Path, **changes) -> DataConfig:
-    keys = {
-        "task": "translation",
+    keys = tiny.get_config().data.to_dict() | {
         "source": "text",
-        "name": "",
         "directory": str(directory),
-        "mixture": "",
-        "source_language": "en",
-        "target_language": "de",
-        "train": "train",
-        "dev": "dev",
-        "test": "test",
-        "corpus_seed": 0,
-        "train_pairs": 1,
-        "vocabulary_kind": "bpe",
         "vocabulary_size": 60,
-        "character_coverage": 1.0,
-        "vocabulary_sentences": 10_000_000,
         "max_length": 100,
         "cache": str(directory / "cache"),
-        "batching": "bucketed",
-        "packed_length": 256,
         "source_tokens_per_batch": 256,
         "target_tokens_per_batch": 256,
-        "num_buckets": 4,
-        "mask_rate": 0.15,
     }
     return DataConfig(**keys | changes)

@@ -1,17 +1,9 @@
 import pytest
 
+from configs import base
 from t2t_jax.decoding.config import DecodingConfig
 
-PAPER = {
-    "beam_size": 4,
-    "length_penalty": 0.6,
-    "length_penalty_formula": "gnmt",
-    "max_tokens": 0,
-    "max_extra_tokens": 50,
-    "n_best": 1,
-    "tokens_per_batch": 4096,
-    "average_checkpoints": 5,
-}
+PAPER = base.get_config().decoding.to_dict()
 
 
 def test_the_papers_search_is_allowed():

@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from configs import base
 from t2t_jax.evaluation.bleu import bleu, bleu_of, sentence_statistics
 from t2t_jax.evaluation.config import EvaluationConfig
 
@@ -68,13 +69,7 @@ def test_statistics_need_a_reference_for_each_line():
         sentence_statistics(["a", "b"], ["a"])
 
 
-OPTIONS = {
-    "bleu_tokenizer": "13a",
-    "bleu_lowercase": False,
-    "bleu_on_dev": False,
-    "bleu_on_long": False,
-    "num_probes": 0,
-}
+OPTIONS = base.get_config().evaluation.to_dict()
 
 
 @pytest.mark.parametrize("tokenizer", ["13a", "intl", "char", "zh", "none"])

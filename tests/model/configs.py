@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
+from configs import base
 from t2t_jax.model.config import Positions, TransformerConfig
 from t2t_jax.model.families import make_model, parameter_shapes
 
-SMALL = TransformerConfig(
-    family="encoder_decoder",
+SMALL = dataclasses.replace(
+    TransformerConfig(**base.get_config().model),
     vocabulary_rows=11,
     num_encoder_layers=1,
     num_decoder_layers=2,
@@ -22,34 +23,12 @@ SMALL = TransformerConfig(
     num_heads=4,
     d_k=5,
     d_v=3,
-    num_self_attentions=1,
-    positions="sinusoidal",
-    first_position=0,
     relative_buckets=8,
     relative_max_distance=20,
     max_positions=16,
-    norm="post",
-    norm_epsilon=1e-6,
-    activation="relu",
     attention_init="separate",
-    attention_biases=True,
-    feed_forward_biases=True,
-    tied_embeddings="all",
-    embedding_init="inverse_sqrt_d_model",
-    scale_embeddings=True,
-    embedding_norm=False,
-    scale_logits=False,
-    output_bias=False,
-    pooling="none",
-    pooler_activation="tanh",
     num_classes=3,
-    recurrent_cell="lstm",
-    recurrent_attention=True,
     dropout_rate=0.0,
-    attention_dropout_rate=0.0,
-    feed_forward_dropout_rate=0.0,
-    rematerialise=False,
-    dtype="float32",
 )
 
 # Every kind of positions, each with what it asks of the other keys.
