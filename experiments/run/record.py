@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 
 from experiments.tables.ablation import Row, Table, as_dict
 from t2t_jax.json_files import flat_dict, read_json, write_json
+from t2t_jax.runs.keys import WHERE
 
 FORMAT = 1
 
@@ -19,18 +20,6 @@ RUN_FILE = "run.json"
 RECORD_FILE = "record.json"
 FAILURE_FILE = "failure.json"
 LOG_FILE = "log.txt"
-
-
-# Keys that say where a run is done, on what and in how many pieces, not what is learned: other
-# pieces draw other dropout masks, as another seed does, and nothing more.
-_WHERE = (
-    "data.cache",
-    "devices.",
-    "model.rematerialise",
-    "training.log_every_steps",
-    "training.loss_chunk_tokens",
-    "training.microbatches",
-)
 
 
 class Run(NamedTuple):
@@ -111,9 +100,7 @@ def read_run(directory: Path) -> Run:
 def settings(config: dict[str, Any]) -> dict[str, Any]:
     """Dotted key -> value of all that is the same in runs which differ in their seed alone."""
     return {
-        key: value
-        for key, value in flat_dict(config).items()
-        if key != "seed" and not key.startswith(_WHERE)
+        key: value for key, value in flat_dict(config).items() if key != "seed" and key not in WHERE
     }
 
 
@@ -124,7 +111,7 @@ def config_differences(old: dict, new: dict) -> list[tuple[str, Any, Any]]:
     return [
         (key, old_flat.get(key), new_flat.get(key))
         for key in keys
-        if old_flat.get(key) != new_flat.get(key) and not key.startswith(_WHERE)
+        if old_flat.get(key) != new_flat.get(key) and key not in WHERE
     ]
 
 

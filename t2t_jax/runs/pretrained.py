@@ -17,6 +17,7 @@ from t2t_jax.data.vocabulary.vocabulary import PAD_ID, Vocabulary
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.interop.huggingface import Pretrained, load_pretrained
+from t2t_jax.interop.keys import OF_TRAINING
 from t2t_jax.interop.vocabulary import PretrainedVocabulary
 from t2t_jax.json_files import read_json
 from t2t_jax.model.config import TransformerConfig
@@ -25,15 +26,6 @@ from t2t_jax.runs.sections import DevicesConfig, Sections, check_fit
 from t2t_jax.training.config import TrainingConfig
 
 _SCHEME = "hf:"
-
-# What the model section of a config still says of a model whose weights are read.
-_OF_TRAINING = (
-    "dropout_rate",
-    "attention_dropout_rate",
-    "feed_forward_dropout_rate",
-    "dtype",
-    "rematerialise",
-)
 
 
 class PretrainedSections(NamedTuple):
@@ -138,7 +130,7 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
     """
     pretrained = load_pretrained(directory, **_head(sections))
     _check_smoothing(pretrained, sections.training)
-    kept = {key: getattr(sections.model, key) for key in _OF_TRAINING}
+    kept = {key: getattr(sections.model, key) for key in OF_TRAINING}
     size = pretrained.vocabulary.size
     sections = sections._replace(
         model=dataclasses.replace(pretrained.config, **kept),

@@ -24,29 +24,13 @@ from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import flat_dict, read_json, write_bytes, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, IsTakenError, locked
 from t2t_jax.model.families import make_model, parameter_shapes
+from t2t_jax.runs.keys import may_change
 from t2t_jax.runs.pretrained import PretrainedModel, load_vocabulary
 from t2t_jax.runs.sections import Sections, check_classes_fit, read_sections
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import SCHEDULES_WITH_AN_END
 
 _LOCK_FILE = ".train.lock"
-
-# Keys that may change when a run is taken up again: they do not change what has been learned.
-_MAY_CHANGE = (
-    "training.log_every_steps",
-    "training.evaluate_every_steps",
-    "training.checkpoint_every_steps",
-    "training.keep_checkpoints",
-    "training.patience",
-    "training.loss_chunk_tokens",
-    "training.microbatches",
-    "model.rematerialise",
-    "data.directory",
-    "data.cache",
-    "decoding.",
-    "evaluation.",
-    "devices.",
-)
 
 
 class Trained(NamedTuple):
@@ -139,13 +123,13 @@ def check_config(workdir: Path, sections: Sections) -> None:
     if not path.exists():
         return
     before, now = flat_dict(read_json(path)), flat_dict(sections.values())
-    may_change = _MAY_CHANGE
+    keys = {key for key in before.keys() | now.keys() if not may_change(key)}
     if sections.training.schedule not in SCHEDULES_WITH_AN_END:
-        may_change += ("training.steps",)
+        keys.discard("training.steps")
     changed = [
         f"{key} was {before.get(key)!r}, now it is {now.get(key)!r}"
-        for key in sorted(before.keys() | now.keys())
-        if before.get(key) != now.get(key) and not key.startswith(may_change)
+        for key in sorted(keys)
+        if before.get(key) != now.get(key)
     ]
     if changed:
         raise ValueError(

@@ -1,0 +1,24 @@
+"""Keys of a config by what they do not change; a key that is not named here matters."""
+
+# Where a run is done, on what and in how many pieces, not what is learned: other pieces draw other
+# dropout masks, as another seed does, and nothing more.
+WHERE = frozenset(
+    {
+        "data.cache",
+        *("devices.data", "devices.fsdp", "devices.tensor", "devices.compile"),
+        "model.rematerialise",
+        *("training.log_every_steps", "training.loss_chunk_tokens", "training.microbatches"),
+    }
+)
+
+# What may be another when a run is taken up again, beside the sections that no training reads.
+_MAY_CHANGE = WHERE | {
+    "data.directory",
+    *("training.evaluate_every_steps", "training.checkpoint_every_steps"),
+    *("training.keep_checkpoints", "training.patience"),
+}
+
+
+def may_change(key: str) -> bool:
+    """Whether a run goes on with another value of this key: what has been learned is the same."""
+    return key in _MAY_CHANGE or key.startswith(("decoding.", "evaluation."))
