@@ -141,7 +141,7 @@ class Table(NamedTuple):
 
         Raises:
           KeyError, TypeError: see `Row.config`.
-          ValueError: two rows of different configs have one name.
+          ValueError: two rows of different configs have one name, or none is called base.
         """
         rows: list[Row] = []
         left_out: list[LeftOut] = []
@@ -163,6 +163,9 @@ class Table(NamedTuple):
                 raise ValueError(f"table {self.name} has two rows that are called {entry.name}")
             seen[entry.name] = config
             rows.append(entry if has_paper_base else entry._replace(paper=None))
+        if "base" not in seen:
+            why = dict(left_out).get("base", "all others are compared with it")
+            raise ValueError(f"table {self.name} has no row that is called base: {why}")
         return Rows(rows, left_out)
 
 

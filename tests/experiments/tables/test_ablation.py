@@ -64,6 +64,14 @@ def test_two_rows_of_one_name_are_refused():
         Table("t", "", lambda base: rows).rows(tiny.get_config())
 
 
+def test_a_table_without_a_base_is_refused():
+    said = "table t has no row that is called base: all others are compared with it"
+    with pytest.raises(ValueError, match=said):
+        _table(Row("a", {"model.d_ff": 64})).rows(CONFIG)
+    with pytest.raises(ValueError, match="no row that is called base: too few steps"):
+        _table(LeftOut("base", "too few steps"), Row("a", {"model.d_ff": 64})).rows(CONFIG)
+
+
 def test_patterns_choose_rows_in_the_tables_order():
     names = ["base", "A.h=1", "A.h=16", "B.d_k=16", "E.learned"]
     rows = _table(*(Row(name, {"seed": 100 + i}) for i, name in enumerate(names))).rows(CONFIG)
