@@ -28,6 +28,7 @@ from experiments.report.effects import SIGNIFICANT
 from experiments.report.measures import MEASURES, Mean, Measure, mean, values_of
 from experiments.run import record
 from experiments.run.leaves import Leaf, one_of_each, read_leaves
+from experiments.tables.paper_base import config_file
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.evaluation.significance import holm, welch_t_test
 
@@ -152,12 +153,13 @@ def _by_row(workdir: Path) -> dict[tuple[str, str], list[Leaf]]:
 
 
 def _check_same_row(one: Leaf, other: Leaf) -> None:
-    here, there = (record.settings(leaf.run.config) for leaf in (one, other))
-    # A key that one of them lacks is of another version, and a directory of another machine.
+    # A key that one of them lacks is of another version, which did what base says.
+    base = record.settings(config_file("base"))
+    here, there = (base | record.settings(leaf.run.config) for leaf in (one, other))
     differences = [
         f"{key} {value!r} there, {here[key]!r} here"
         for key, value in there.items()
-        if key in here and here[key] != value and key != "data.directory"
+        if key in here and here[key] != value and key != "data.directory"  # of another machine
     ]
     if differences:
         raise ValueError(f"row {one.run.row} has another config: {'; '.join(differences)}")

@@ -1,25 +1,25 @@
 """What is to be said below a table: how to read it, where it comes from, what is not comparable."""
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatch
 from typing import Any
 
 from experiments.report.effects import BOOTSTRAP, WELCH, Effect
 from experiments.report.measures import ACCURACY
-from experiments.report.sweep_command import config_file
 from experiments.run import record
 from experiments.run.leaves import Leaf, records_of
 from experiments.tables import registry as tables
+from experiments.tables.paper_base import OF_OTHER_MODELS, config_file
+from t2t_jax.runs.keys import WHERE
 
 # Keys on which the scores of a translation model do not depend.
 _OF_NO_MATTER = (
-    *("seed", "data.directory", "data.cache", "devices.*"),
-    "data.mask_rate",
-    *("model.pool*", "model.num_classes", "model.re[lc]*", "model.rematerialise"),
-    *("training.log_every_steps", "training.keep_checkpoints"),
-    *("training.microbatches", "training.loss_chunk_tokens"),
-    *("decoding.n_best", "decoding.tokens_per_batch"),
-    *("evaluation.bleu_on_*", "evaluation.num_probes"),
+    WHERE
+    | OF_OTHER_MODELS
+    | {
+        *("seed", "data.directory", "data.mask_rate", "training.keep_checkpoints"),
+        *("decoding.n_best", "decoding.tokens_per_batch"),
+        *("evaluation.bleu_on_dev", "evaluation.bleu_on_long", "evaluation.num_probes"),
+    }
 )
 
 # Keys on which they do not depend as long as another key has this value.
@@ -174,7 +174,7 @@ def _matters(key: str, base: Mapping[str, Any]) -> bool:
     if key in _MATTERS_WITH:
         other, value = _MATTERS_WITH[key]
         return base.get(other) == value
-    return not any(fnmatch(key, pattern) for pattern in _OF_NO_MATTER)
+    return key not in _OF_NO_MATTER
 
 
 def _paper_note(table_name: str, base: dict[str, Any]) -> str:

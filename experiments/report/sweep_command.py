@@ -1,16 +1,13 @@
 """The command that makes a table anew, from what its runs say of themselves."""
 
-import runpy
 import shlex
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any
 
 from experiments.run.leaves import Leaf
-from experiments.tables.ablation import flat
+from experiments.tables.paper_base import CONFIGS, config_file
 from t2t_jax.json_files import flat_dict
 
-_CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 # Where things lie on one machine is of no use on another.
 _ELSEWHERE = {"data.directory": "DIR", "data.cache": None}
 
@@ -23,7 +20,7 @@ def sweep_command(table: str, leaves: Sequence[Leaf], known_rows: Collection[str
     base = flat_dict(leaves[0].run.base)
     seeds = sorted({leaf.run.seed for leaf in leaves})
     nearest: tuple[str, list[str]] | None = None
-    for path in sorted(_CONFIGS.glob("[!_]*.py")):
+    for path in sorted(CONFIGS.glob("[!_]*.py")):
         config = config_file(path.stem)
         if config.keys() != base.keys():
             continue
@@ -40,11 +37,6 @@ def sweep_command(table: str, leaves: Sequence[Leaf], known_rows: Collection[str
     if len(seeds) > 1:
         words.append(f"--seeds={seeds[-1] - seeds[0] + 1}")
     return " ".join([*words, "--workdir=W"])
-
-
-def config_file(name: str) -> dict[str, Any]:
-    """Dotted key -> value of configs/NAME.py."""
-    return flat(runpy.run_path(str(_CONFIGS / f"{name}.py"))["get_config"]())
 
 
 def _overrides(config: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

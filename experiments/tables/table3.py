@@ -12,37 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from experiments.tables.ablation import AnyConfig, LeftOut, Row, Score, Table
-
-# What a base must share with the paper's for its columns to stand beside ours.
-PAPER_BASE = {
-    "data.task": "translation",
-    "data.source_language": "en",
-    "data.target_language": "de",
-    "model.family": "encoder_decoder",
-    "model.num_encoder_layers": 6,
-    "model.num_decoder_layers": 6,
-    "model.d_model": 512,
-    "model.d_ff": 2048,
-    "model.num_heads": 8,
-    "model.d_k": 64,
-    "model.d_v": 64,
-    "model.num_self_attentions": 1,
-    "model.positions": "sinusoidal",
-    "model.first_position": 0,
-    "model.norm": "post",
-    "model.activation": "relu",
-    "model.attention_biases": True,
-    "model.feed_forward_biases": True,
-    "model.tied_embeddings": "all",
-    "model.scale_embeddings": True,
-    "model.embedding_norm": False,
-    "model.scale_logits": False,
-    "model.output_bias": False,
-    "model.dropout_rate": 0.1,
-    "model.attention_dropout_rate": 0.0,
-    "model.feed_forward_dropout_rate": 0.0,
-    "training.label_smoothing": 0.1,
-}
+from experiments.tables.paper_base import PAPER_BASE
 
 # Above this the network is mostly switched off and the row says nothing about the model.
 _HIGHEST_DROPOUT = 0.8

@@ -97,12 +97,18 @@ def test_other_data_are_refused(tmp_path, kept):
         evidence.compare(tmp_path / "w", kept)
 
 
-def test_a_key_of_one_version_alone_does_not_hinder(tmp_path, kept):
+def test_a_key_that_an_earlier_version_lacks_had_the_value_of_base(tmp_path, kept):
     for path in kept.rglob("run.json"):
         run = record.read_json(path)
-        del run["base"]["model"]["norm"]
+        del run["config"]["model"]["norm"]
         record.write_json(path, run)
     assert evidence.compare(tmp_path / "sweep", kept)
+    config = sweeps.CONFIG.copy_and_resolve_references()
+    config.model.norm = "pre"
+    other = (sweeps.TABLE, config, "base", 7)
+    fakes.write_record(tmp_path / "w", *other, perplexity=1.3, bleu=92.0)
+    with pytest.raises(ValueError, match="another config: model.norm 'post' there, 'pre' here"):
+        evidence.compare(tmp_path / "w", kept)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ import shutil
 import pytest
 
 from configs import base, tiny
+from experiments.report import notes
 from experiments.report.measures import ACCURACY, PERPLEXITY, Mean, mean
 from experiments.report.rendering.markdown import markdown
 from experiments.report.summary import RowSummary, summaries
 from experiments.run import record
 from experiments.tables import table2, table3
+from experiments.tables.ablation import flat
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
 
@@ -183,6 +185,11 @@ def test_whatever_sets_a_base_apart_from_the_papers_is_said(tmp_path, key, value
     [table] = summaries(tmp_path)
     assert table.has_paper_base == (note is not None)
     assert note is None or note in table.notes[-1]
+
+
+def test_what_a_note_leaves_out_is_a_key():
+    keys = [*notes._OF_NO_MATTER, *notes._OF_NO_MATTER_WITH, *notes._MATTERS_WITH]
+    assert set(keys) <= flat(base.get_config()).keys()
 
 
 def test_a_key_that_another_one_puts_to_use_is_said(tmp_path):
