@@ -7,6 +7,7 @@ import pytest
 from configs import base
 from t2t_jax.json_files import flat_dict, write_json
 from t2t_jax.runs import keys
+from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.workdir import check_config
 
 KEYS = flat_dict(base.get_config().to_dict()).keys()
@@ -22,6 +23,6 @@ def test_what_is_named_is_a_key_and_nothing_else_is_named():
 def test_a_run_goes_on_with_other_values_of_those_alone(tmp_path):
     write_json(tmp_path / "config.json", dict.fromkeys([*KEYS, *NEW], "another"))
     with pytest.raises(ValueError) as refused:
-        check_config(tmp_path, base.get_config())
+        check_config(tmp_path, read_sections(base.get_config()))
     told = re.findall(r"([\w.]+) was 'another'", str(refused.value))
     assert set(told) == {key for key in KEYS if not keys.may_change(key)} - {"training.steps"} | NEW
