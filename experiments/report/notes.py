@@ -7,8 +7,8 @@ from experiments.report.effects import BOOTSTRAP, WELCH, Effect
 from experiments.report.measures import ACCURACY
 from experiments.run import record
 from experiments.run.leaves import Leaf, records_of
-from experiments.tables import registry as tables
 from experiments.tables.paper_base import OF_OTHER_MODELS, config_file
+from experiments.tables.registry import find_table
 from t2t_jax.runs.keys import WHERE
 
 # Keys on which the scores of a translation model do not depend.
@@ -179,7 +179,7 @@ def _matters(key: str, base: Mapping[str, Any]) -> bool:
 
 def _paper_note(table_name: str, base: dict[str, Any]) -> str:
     """Where else the base departs from that of the paper, beside the model that it shares."""
-    table = tables.find_table(table_name)
+    table = find_table(table_name)
     here = record.flat_dict(base)
     differences = [
         f"{key.partition('.')[2]}={here[key]} (configs/base.py: {value})"

@@ -27,8 +27,8 @@ from experiments.report.notes import notes
 from experiments.report.sweep_command import sweep_command
 from experiments.run import record
 from experiments.run.leaves import Leaf, one_of_each, read_leaves, records_of
-from experiments.tables import registry as tables
 from experiments.tables.ablation import LeftOut, Row, Rows, Score, changes_text
+from experiments.tables.registry import find_table
 
 _BETTER, _WORSE = "better", "worse"
 
@@ -142,7 +142,7 @@ def _expected_rows(name: str, leaves: Sequence[Leaf]) -> tuple[list[Row], str, b
     """The table's rows in the table's order, then those that only the runs know."""
     base = ConfigDict(leaves[0].run.base)
     try:
-        table = tables.find_table(name)
+        table = find_table(name)
         known, title = table.rows(base), table.title
     except (AttributeError, KeyError, TypeError, ValueError):
         # The runs are older or newer than this code; what they say of themselves is enough.

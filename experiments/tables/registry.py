@@ -1,28 +1,18 @@
-"""The tables there are, by the name typed on the command line."""
+"""The tables there are, by the name typed on the command line: every file here that has a TABLE."""
 
-from experiments.tables import (
-    depth,
-    discrepancies,
-    heads,
-    positions,
-    quickstart,
-    recurrent,
-    table2,
-    table3,
-)
+import importlib
+import pkgutil
+
+from experiments import tables
 from experiments.tables.ablation import Table
 
-_TABLES = (
-    quickstart.TABLE,
-    table2.TABLE,
-    table3.TABLE,
-    positions.TABLE,
-    heads.TABLE,
-    depth.TABLE,
-    recurrent.TABLE,
-    discrepancies.TABLE,
-)
-TABLES: dict[str, Table] = {table.name: table for table in _TABLES}
+_FILES = {
+    file.name: importlib.import_module(f"{tables.__name__}.{file.name}")
+    for file in pkgutil.iter_modules(tables.__path__)
+}
+TABLES: dict[str, Table] = {
+    name: file.TABLE for name, file in _FILES.items() if hasattr(file, "TABLE")
+}
 
 
 def find_table(name: str) -> Table:

@@ -227,7 +227,7 @@ def test_row_names_are_single_path_components():
 
 
 def test_an_unknown_table_is_an_error_with_all_names():
-    with pytest.raises(ValueError, match="table4.*quickstart, table2, table3"):
+    with pytest.raises(ValueError, match="table4.*quickstart, recurrent, table2, table3"):
         find_table("table4")
 
 
