@@ -1,6 +1,5 @@
 """The tables of our own questions: what their rows keep equal, and what they leave out."""
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -8,32 +7,9 @@ import pytest
 from configs import base, language_model, multi30k, tiny
 from experiments.tables import depth, heads, positions, recurrent, table2
 from experiments.tables.ablation import check_config, num_params
-from experiments.tables.registry import TABLES
 from t2t_jax.model.config import Positions
 
 TINY = tiny.get_config()
-
-
-def test_a_file_with_a_table_is_a_table_of_its_name():
-    files = {path.stem for path in Path(heads.__file__).parent.glob("*.py")}
-    others = {"__init__", "ablation", "equal_parameters", "registry"}
-    assert TABLES.keys() == files - others
-    assert all(table.name == name for name, table in TABLES.items())
-
-
-# The rows of the others are built in tests of their own.
-@pytest.mark.parametrize("name", ["table2", "positions", "heads", "quickstart"])
-def test_every_row_of_every_table_can_be_built(name):
-    for row in TABLES[name].rows(TINY).rows:
-        check_config(row.config(TINY), row.name)
-        assert num_params(row.config(TINY)) > 100_000
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_every_table_has_a_base_row_and_room_at_the_papers_size(name):
-    rows = TABLES[name].rows(base.get_config())
-    assert rows.rows[0].name == "base"
-    assert len({row.name for row in rows.rows}) == len(rows.rows) > 1
 
 
 def test_positions_are_all_kinds():

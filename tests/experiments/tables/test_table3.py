@@ -4,8 +4,7 @@ import pytest
 
 from configs import base, big, multi30k, tiny
 from experiments.tables import paper_base, quickstart, table3
-from experiments.tables.ablation import check_config, flat, num_params
-from experiments.tables.registry import TABLES, find_table
+from experiments.tables.ablation import flat, num_params
 
 CONFIGS = {module.__name__: module for module in (base, big, multi30k, tiny)}
 
@@ -114,25 +113,6 @@ def test_the_row_big_is_the_config_big():
     assert PAPER_ROWS.named("big").config(base.get_config()) == big.get_config()
 
 
-@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-@pytest.mark.parametrize("config", CONFIGS)
-def test_every_row_of_every_table_builds_at_every_config(table, config):
-    settings = CONFIGS[config].get_config()
-    if settings.data.source == "text":
-        settings.data.directory = "."
-    rows = table.rows(settings).rows
-    assert rows[0].name == "base"
-    for row in rows:
-        check_config(row.config(settings), row.name)
-
-
-@pytest.mark.parametrize("config", ["configs.tiny", "configs.multi30k"])
-def test_every_row_of_a_small_base_has_a_model(config):
-    settings = CONFIGS[config].get_config()
-    rows = TABLES["table3"].rows(settings).rows + TABLES["quickstart"].rows(settings).rows
-    assert all(num_params(row.config(settings)) > 0 for row in rows)
-
-
 def test_only_the_papers_base_has_the_papers_scores():
     for config in (big, multi30k, tiny):
         assert all(row.paper is None for row in table3.TABLE.rows(config.get_config()).rows)
@@ -216,19 +196,6 @@ def test_the_quickstart_has_five_rows_at_tiny():
     rows = quickstart.TABLE.rows(tiny.get_config()).rows
     names = ["base", "one_head", "one_layer", "learned_positions", "no_positions"]
     assert [row.name for row in rows] == names
-
-
-def test_row_names_are_single_path_components():
-    for module in CONFIGS.values():
-        for table in TABLES.values():
-            names = [row.name for row in table.rows(module.get_config()).rows]
-            assert len(set(names)) == len(names)
-            assert not any("/" in name or name.startswith(".") for name in names)
-
-
-def test_an_unknown_table_is_an_error_with_all_names():
-    with pytest.raises(ValueError, match="table4.*quickstart, recurrent, table2, table3"):
-        find_table("table4")
 
 
 @pytest.mark.parametrize(
