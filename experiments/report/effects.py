@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.report.measures import ACCURACY, PERPLEXITY, Measure, mean, values_of
-from experiments.run.leaves import Leaf, records_of
+from experiments.run.outcomes import Outcome, records_of
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.significance import Comparison, holm, paired_bootstrap, welch_t_test
 from t2t_jax.json_files import read_json
@@ -36,12 +36,12 @@ class Effect(NamedTuple):
         return self.corrected_p is not None and self.corrected_p < SIGNIFICANT
 
 
-def effects(measure: Measure, rows: Mapping[str, Sequence[Leaf]]) -> dict[str, Effect]:
+def effects(measure: Measure, rows: Mapping[str, Sequence[Outcome]]) -> dict[str, Effect]:
     """The effect of each row that was measured, by name; none without a base row."""
     base = rows.get("base", ())
     found = {}
-    for name, leaves in rows.items():
-        if name != "base" and (effect := _effect(measure, leaves, base)) is not None:
+    for name, outcomes in rows.items():
+        if name != "base" and (effect := _effect(measure, outcomes, base)) is not None:
             found[name] = effect
     p_values = [effect.comparison and effect.comparison.p_value for effect in found.values()]
     return {
@@ -50,12 +50,14 @@ def effects(measure: Measure, rows: Mapping[str, Sequence[Leaf]]) -> dict[str, E
     }
 
 
-def _effect(measure: Measure, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> Effect | None:
-    here, there = values_of(measure, leaves), values_of(measure, base)
+def _effect(
+    measure: Measure, outcomes: Sequence[Outcome], base: Sequence[Outcome]
+) -> Effect | None:
+    here, there = values_of(measure, outcomes), values_of(measure, base)
     this_mean, base_mean = mean(here), mean(there)
     if this_mean is None or base_mean is None:
         return None
-    if len({_kind(measure, values) for values in records_of([*leaves, *base])}) > 1:
+    if len({_kind(measure, values) for values in records_of([*outcomes, *base])}) > 1:
         return None  # the note below the table says why
     difference = this_mean.mean - base_mean.mean
     compared, with_base = ([measure.compared(value) for value in side] for side in (here, there))
@@ -63,7 +65,7 @@ def _effect(measure: Measure, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> E
         return Effect(difference, WELCH, comparison)
     has_one_seed = min(len(here), len(there)) == 1
     if measure.is_bleu and has_one_seed:
-        if (comparison := _bootstrap(measure.split, leaves, base)) is not None:
+        if (comparison := _bootstrap(measure.split, outcomes, base)) is not None:
             return Effect(comparison.difference, BOOTSTRAP, comparison)
     return Effect(difference)
 
@@ -78,26 +80,28 @@ def _kind(measure: Measure, values: dict[str, Any]) -> Any:
     return direction, values.get("scores", {}).get(measure.split, {}).get("bleu_signature")
 
 
-def _bootstrap(split: str, leaves: Sequence[Leaf], base: Sequence[Leaf]) -> Comparison | None:
+def _bootstrap(
+    split: str, outcomes: Sequence[Outcome], base: Sequence[Outcome]
+) -> Comparison | None:
     """Of the first seed that both have left the counts of their sentences for."""
-    of_base = {leaf.run.seed: leaf for leaf in base}
-    for leaf in leaves:
-        if leaf.run.seed not in of_base:
+    of_base = {outcome.run.seed: outcome for outcome in base}
+    for outcome in outcomes:
+        if outcome.run.seed not in of_base:
             continue
-        this, other = (_sentences(each, split) for each in (leaf, of_base[leaf.run.seed]))
+        this, other = (_sentences(each, split) for each in (outcome, of_base[outcome.run.seed]))
         if this and other and _same_sentences(this, other):
             counts, of_other = (np.array(each["statistics"], np.int64) for each in (this, other))
             return paired_bootstrap(counts, of_other, bleu_of)
     return None
 
 
-def _sentences(leaf: Leaf, split: str) -> dict[str, Any] | None:
+def _sentences(outcome: Outcome, split: str) -> dict[str, Any] | None:
     """What `t2t-jax score` left of every sentence, if it is of the translations on record."""
-    path = leaf.directory / "scores" / f"{split}.sentences.json"
-    if leaf.record is None or not path.exists():
+    path = outcome.directory / "scores" / f"{split}.sentences.json"
+    if outcome.record is None or not path.exists():
         return None
     sentences = read_json(path)
-    bleu = leaf.record.get("scores", {}).get(split, {}).get("bleu")
+    bleu = outcome.record.get("scores", {}).get(split, {}).get("bleu")
     # Somebody may have scored the run again, with another beam.
     of_sentences = bleu_of(np.array(sentences["statistics"], np.int64).sum(0))
     return sentences if bleu is not None and math.isclose(of_sentences, bleu) else None

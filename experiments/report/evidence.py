@@ -27,7 +27,7 @@ from experiments.report import report
 from experiments.report.effects import SIGNIFICANT
 from experiments.report.measures import MEASURES, Mean, Measure, mean, values_of
 from experiments.run import record
-from experiments.run.leaves import Leaf, one_of_each, read_leaves
+from experiments.run.outcomes import Outcome, one_of_each, read_outcomes
 from experiments.tables.paper_base import config_file
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.evaluation.significance import holm, welch_t_test
@@ -61,8 +61,8 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
     Raises:
       ValueError: there are none, or `destination` holds something else.
     """
-    leaves = read_leaves(workdir)
-    finished = [leaf.directory for leaf in leaves if leaf.record is not None]
+    outcomes = read_outcomes(workdir)
+    finished = [outcome.directory for outcome in outcomes if outcome.record is not None]
     if not finished:
         raise ValueError(f"there are no finished runs below {workdir}")
     if destination.exists() and any(destination.iterdir()):
@@ -70,7 +70,7 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
     # A row of one seed is compared sentence by sentence, which takes most of the room.
     bootstraps = 1 in Counter(directory.parent for directory in finished).values()
     written = []
-    for directory in (leaf.directory for leaf in leaves):
+    for directory in (outcome.directory for outcome in outcomes):
         target = destination / directory.relative_to(workdir)
         target.mkdir(parents=True)
         sentences = sorted((directory / "scores").glob("*.sentences.json"))
@@ -93,8 +93,8 @@ def compare(workdir: Path, kept: Path) -> list[Agreement]:
     before, now = _by_row(kept), _by_row(workdir)
     pairs = []
     for place in (place for place in now if place in before):
-        for leaf in (*before[place], *now[place]):
-            _check_same_row(leaf, before[place][0])
+        for outcome in (*before[place], *now[place]):
+            _check_same_row(outcome, before[place][0])
         for measure in MEASURES:
             sides = [values_of(measure, one_of_each(side[place])) for side in (before, now)]
             if all(sides):
@@ -134,28 +134,30 @@ def _p_value(measure: Measure, then: list[float], now: list[float]) -> float | N
 
 def not_compared(workdir: Path, kept: Path) -> tuple[list[str], list[str]]:
     """What was kept and is not in W, as TABLE/ROW/seed-N: that failed or goes on; not asked for."""
-    leaves = read_leaves(workdir)
-    done = {leaf.run.directory for leaf in leaves if leaf.record is not None}
-    begun = {leaf.run.directory for leaf in leaves}
-    wanted = (leaf.run.directory for leaf in read_leaves(kept) if leaf.record is not None)
+    outcomes = read_outcomes(workdir)
+    done = {outcome.run.directory for outcome in outcomes if outcome.record is not None}
+    begun = {outcome.run.directory for outcome in outcomes}
+    wanted = (
+        outcome.run.directory for outcome in read_outcomes(kept) if outcome.record is not None
+    )
     missing = [directory for directory in wanted if directory not in done]
     unfinished = [str(directory) for directory in missing if directory in begun]
     return unfinished, [str(directory) for directory in missing if directory not in begun]
 
 
-def _by_row(workdir: Path) -> dict[tuple[str, str], list[Leaf]]:
+def _by_row(workdir: Path) -> dict[tuple[str, str], list[Outcome]]:
     """The finished runs by table and row."""
-    found: dict[tuple[str, str], list[Leaf]] = {}
-    for leaf in read_leaves(workdir):
-        if leaf.record is not None:
-            found.setdefault((leaf.run.table, leaf.run.row), []).append(leaf)
+    found: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in read_outcomes(workdir):
+        if outcome.record is not None:
+            found.setdefault((outcome.run.table, outcome.run.row), []).append(outcome)
     return found
 
 
-def _check_same_row(one: Leaf, other: Leaf) -> None:
+def _check_same_row(one: Outcome, other: Outcome) -> None:
     # A key that one of them lacks is of another version, which did what base says.
     base = record.settings(config_file("base"))
-    here, there = (base | record.settings(leaf.run.config) for leaf in (one, other))
+    here, there = (base | record.settings(outcome.run.config) for outcome in (one, other))
     differences = [
         f"{key} {value!r} there, {here[key]!r} here"
         for key, value in there.items()
@@ -163,7 +165,7 @@ def _check_same_row(one: Leaf, other: Leaf) -> None:
     ]
     if differences:
         raise ValueError(f"row {one.run.row} has another config: {'; '.join(differences)}")
-    this, that = ((leaf.record or {}).get("data_fingerprint") for leaf in (one, other))
+    this, that = ((outcome.record or {}).get("data_fingerprint") for outcome in (one, other))
     if this != that:
         raise ValueError(f"row {one.run.row} is of other data: {that} there, {this} here")
 

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from experiments.run.leaves import Leaf, records_of
+from experiments.run.outcomes import Outcome, records_of
 from experiments.tables.ablation import Score
 from t2t_jax.evaluation.significance import mean_interval
 
@@ -85,9 +85,9 @@ class Mean(NamedTuple):
     half_width: float | None  # of the 95 % interval (Student's t), which one seed lacks
 
 
-def values_of(measure: Measure, leaves: Iterable[Leaf]) -> list[float]:
+def values_of(measure: Measure, outcomes: Iterable[Outcome]) -> list[float]:
     """The measure of every finished run that has it."""
-    found = [measure.value(record) for record in records_of(leaves)]
+    found = [measure.value(record) for record in records_of(outcomes)]
     return [value for value in found if value is not None]
 
 

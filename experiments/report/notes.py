@@ -6,7 +6,7 @@ from typing import Any
 from experiments.report.effects import BOOTSTRAP, WELCH, Effect
 from experiments.report.measures import ACCURACY
 from experiments.run import record
-from experiments.run.leaves import Leaf, records_of
+from experiments.run.outcomes import Outcome, records_of
 from experiments.tables.paper_base import OF_OTHER_MODELS, config_file
 from experiments.tables.registry import find_table
 from t2t_jax.runs.keys import WHERE
@@ -41,12 +41,12 @@ MARK = "*"
 
 
 def notes(
-    leaves: Sequence[Leaf],
+    outcomes: Sequence[Outcome],
     has_paper_base: bool,
     effects: Mapping[str, Mapping[str, Effect]],
 ) -> list[str]:
     """Sentences below a table; `effects` by name of the measure and of the row."""
-    records = records_of(leaves)
+    records = records_of(outcomes)
     if not records:
         return []
     sentences = [
@@ -73,7 +73,7 @@ def notes(
     for plural, label, value in facts:
         sentences += _one_or_mixed(plural, label, [(v["row"], value(v)) for v in records])
     if has_paper_base:
-        sentences.append(_paper_note(leaves[0].run.table, leaves[0].run.base))
+        sentences.append(_paper_note(outcomes[0].run.table, outcomes[0].run.base))
     return sentences
 
 

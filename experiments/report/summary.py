@@ -26,7 +26,7 @@ from experiments.report.measures import (
 from experiments.report.notes import notes
 from experiments.report.sweep_command import sweep_command
 from experiments.run import record
-from experiments.run.leaves import Leaf, one_of_each, read_leaves, records_of
+from experiments.run.outcomes import Outcome, one_of_each, read_outcomes, records_of
 from experiments.tables.ablation import LeftOut, Row, Rows, Score, changes_text
 from experiments.tables.registry import find_table
 
@@ -47,7 +47,7 @@ class RowSummary(NamedTuple):
     target_tokens: float | None  # millions trained on, mean over seeds
     tokens_per_second: float | None  # target tokens, of training alone, mean over seeds
     paper: Score | None
-    leaves: list[Leaf]  # finished or not
+    outcomes: list[Outcome]  # finished or not
 
     @property
     def group(self) -> str:
@@ -85,16 +85,16 @@ def summaries(workdir: Path) -> list[TableSummary]:
     Raises:
       ValueError: a file is no JSON, or lacks what a run needs.
     """
-    groups: dict[tuple[str, str], list[Leaf]] = {}
-    for leaf in read_leaves(workdir):
-        base = json.dumps(record.settings(leaf.run.base), sort_keys=True)
-        groups.setdefault((leaf.run.table, base), []).append(leaf)
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in read_outcomes(workdir):
+        base = json.dumps(record.settings(outcome.run.base), sort_keys=True)
+        groups.setdefault((outcome.run.table, base), []).append(outcome)
     bases: dict[str, list[dict[str, Any]]] = {}
     for name, base in groups:
         bases.setdefault(name, []).append(json.loads(base))
     return [
-        _summary(leaves, _own_settings(json.loads(base), bases[name]))
-        for (name, base), leaves in groups.items()
+        _summary(outcomes, _own_settings(json.loads(base), bases[name]))
+        for (name, base), outcomes in groups.items()
     ]
 
 
@@ -108,13 +108,15 @@ def _own_settings(base: dict[str, Any], bases: Sequence[dict[str, Any]]) -> str:
     return changes_text(own) or ("" if len(bases) == 1 else "fewer keys")
 
 
-def _summary(all_leaves: Sequence[Leaf], own_settings: str) -> TableSummary:
-    leaves = one_of_each(all_leaves)
-    name = leaves[0].run.table
-    rows, title, has_paper_base = _expected_rows(name, leaves)
+def _summary(all_outcomes: Sequence[Outcome], own_settings: str) -> TableSummary:
+    outcomes = one_of_each(all_outcomes)
+    name = outcomes[0].run.table
+    rows, title, has_paper_base = _expected_rows(name, outcomes)
     if own_settings:
         title += f" [{own_settings}]"
-    by_row = {row.name: [leaf for leaf in leaves if leaf.run.row == row.name] for row in rows}
+    by_row = {
+        row.name: [outcome for outcome in outcomes if outcome.run.row == row.name] for row in rows
+    }
     by_measure = {measure.name: effects(measure, by_row) for measure in MEASURES}
     lines = [
         _row_summary(
@@ -132,15 +134,15 @@ def _summary(all_leaves: Sequence[Leaf], own_settings: str) -> TableSummary:
         base=own_settings,
         has_paper_base=has_paper_base,
         rows=lines,
-        notes=[*notes(leaves, has_paper_base, by_measure), *_repeated(all_leaves, leaves)],
+        notes=[*notes(outcomes, has_paper_base, by_measure), *_repeated(all_outcomes, outcomes)],
         unfinished=_unfinished(rows, by_row),
-        command=sweep_command(name, leaves, [row.name for row in rows]),
+        command=sweep_command(name, outcomes, [row.name for row in rows]),
     )
 
 
-def _expected_rows(name: str, leaves: Sequence[Leaf]) -> tuple[list[Row], str, bool]:
+def _expected_rows(name: str, outcomes: Sequence[Outcome]) -> tuple[list[Row], str, bool]:
     """The table's rows in the table's order, then those that only the runs know."""
-    base = ConfigDict(leaves[0].run.base)
+    base = ConfigDict(outcomes[0].run.base)
     try:
         table = find_table(name)
         known, title = table.rows(base), table.title
@@ -149,17 +151,17 @@ def _expected_rows(name: str, leaves: Sequence[Leaf]) -> tuple[list[Row], str, b
         known, title = Rows([], list[LeftOut]()), name
     has_paper_base = any(row.paper is not None for row in known.rows)
     rows = {row.name: row for row in known.rows}
-    for leaf in leaves:
-        row = rows.get(leaf.run.row)
-        if row is None or dict(row.changes) != leaf.run.changes:  # as the run knows it
-            rows[leaf.run.row] = Row(leaf.run.row, leaf.run.changes)
+    for outcome in outcomes:
+        row = rows.get(outcome.run.row)
+        if row is None or dict(row.changes) != outcome.run.changes:  # as the run knows it
+            rows[outcome.run.row] = Row(outcome.run.row, outcome.run.changes)
     return list(rows.values()), title, has_paper_base
 
 
-def _repeated(all_leaves: Sequence[Leaf], counted: Sequence[Leaf]) -> list[str]:
+def _repeated(all_outcomes: Sequence[Outcome], counted: Sequence[Outcome]) -> list[str]:
     """What is said of runs that are there more than once."""
-    kept = {leaf.directory for leaf in counted}
-    others = [str(leaf.directory) for leaf in all_leaves if leaf.directory not in kept]
+    kept = {outcome.directory for outcome in counted}
+    others = [str(outcome.directory) for outcome in all_outcomes if outcome.directory not in kept]
     if not others:
         return []
     more = f" and {len(others) - 2} more" if len(others) > 2 else ""
@@ -167,10 +169,10 @@ def _repeated(all_leaves: Sequence[Leaf], counted: Sequence[Leaf]) -> list[str]:
 
 
 def _row_summary(
-    row: Row, leaves: list[Leaf], its_effects: Mapping[str, Effect], num_base_seeds: int
+    row: Row, outcomes: list[Outcome], its_effects: Mapping[str, Effect], num_base_seeds: int
 ) -> RowSummary:
-    records = records_of(leaves)
-    means = {measure.name: mean(values_of(measure, leaves)) for measure in MEASURES}
+    records = records_of(outcomes)
+    means = {measure.name: mean(values_of(measure, outcomes)) for measure in MEASURES}
     return RowSummary(
         name=row.name,
         changes=changes_text(row.changes),
@@ -185,7 +187,7 @@ def _row_summary(
             records, lambda values: values["target_tokens"] / values["seconds"]["train"]
         ),
         paper=row.paper,
-        leaves=leaves,
+        outcomes=outcomes,
     )
 
 
@@ -200,7 +202,7 @@ def _verdict(found: Mapping[str, Effect], seeds: str) -> str:
     measures_by_verdict: dict[str, list[str]] = {}
     for measure in (PERPLEXITY, bleu, ACCURACY):
         if measure.name in found:
-            verdict = _outcome(found[measure.name], measure, seeds)
+            verdict = _verdict_on(found[measure.name], measure, seeds)
             measures_by_verdict.setdefault(verdict, []).append(measure.short)
     if len(measures_by_verdict) == 1:
         [(verdict, measures)] = measures_by_verdict.items()
@@ -211,7 +213,7 @@ def _verdict(found: Mapping[str, Effect], seeds: str) -> str:
     )
 
 
-def _outcome(effect: Effect, measure: Measure, seeds: str) -> str:
+def _verdict_on(effect: Effect, measure: Measure, seeds: str) -> str:
     if effect.comparison is None:
         return "not tested"
     if effect.is_significant:
@@ -232,15 +234,15 @@ def _mean(records: Iterable[dict], value: Callable[[dict], float]) -> float | No
     return statistics.fmean(found) if found else None
 
 
-def _unfinished(rows: Sequence[Row], by_row: dict[str, list[Leaf]]) -> list[str]:
+def _unfinished(rows: Sequence[Row], by_row: dict[str, list[Outcome]]) -> list[str]:
     lines = []
     for row in rows:
-        for leaf in by_row[row.name]:
-            if leaf.record is None:
-                what = f"failed: {leaf.failure}" if leaf.failure else "not finished"
-                log = leaf.directory / record.LOG_FILE
+        for outcome in by_row[row.name]:
+            if outcome.record is None:
+                what = f"failed: {outcome.failure}" if outcome.failure else "not finished"
+                log = outcome.directory / record.LOG_FILE
                 where = f"; log: {log}" if log.exists() else ""
-                lines.append(f"{row.name} seed {leaf.run.seed} {what}{where}")
+                lines.append(f"{row.name} seed {outcome.run.seed} {what}{where}")
     never = [row.name for row in rows if not by_row[row.name]]
     if never:
         lines.append(f"not asked for: {', '.join(never)}")

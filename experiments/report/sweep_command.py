@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from experiments.run.leaves import Leaf
+from experiments.run.outcomes import Outcome
 from experiments.tables.paper_base import CONFIGS, config_file
 from t2t_jax.json_files import flat_dict
 
@@ -12,13 +12,15 @@ from t2t_jax.json_files import flat_dict
 _ELSEWHERE = {"data.directory": "DIR", "data.cache": None}
 
 
-def sweep_command(table: str, leaves: Sequence[Leaf], known_rows: Collection[str]) -> str | None:
+def sweep_command(
+    table: str, outcomes: Sequence[Outcome], known_rows: Collection[str]
+) -> str | None:
     """The `experiments.sweep` of these rows and seeds, with the nearest file of configs/ as base.
 
     None where no file has the keys of the runs' base config, which then are of another version.
     """
-    base = flat_dict(leaves[0].run.base)
-    seeds = sorted({leaf.run.seed for leaf in leaves})
+    base = flat_dict(outcomes[0].run.base)
+    seeds = sorted({outcome.run.seed for outcome in outcomes})
     nearest: tuple[str, list[str]] | None = None
     for path in sorted(CONFIGS.glob("[!_]*.py")):
         config = config_file(path.stem)
@@ -30,7 +32,7 @@ def sweep_command(table: str, leaves: Sequence[Leaf], known_rows: Collection[str
     if nearest is None:
         return None
     words = ["python -m experiments.sweep", table, f"--base={nearest[0]}", *nearest[1]]
-    run = {leaf.run.row for leaf in leaves}
+    run = {outcome.run.row for outcome in outcomes}
     if run != set(known_rows):
         rows = [row for row in known_rows if row in run]
         words.append(f"--rows={shlex.quote(','.join(rows))}")

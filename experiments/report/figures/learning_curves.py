@@ -46,7 +46,8 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
     for table in found:
         curves = [
             curve(
-                row.name, [_dev(leaf.directory) for leaf in row.leaves if leaf.record is not None]
+                row.name,
+                [_dev(outcome.directory) for outcome in row.outcomes if outcome.record is not None],
             )
             for row in table.rows
         ]

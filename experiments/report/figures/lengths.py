@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from experiments.report.figures import style
 from experiments.report.measures import LONG_BLEU, TEST_BLEU
 from experiments.report.summary import RowSummary, TableSummary
-from experiments.run.leaves import records_of
+from experiments.run.outcomes import records_of
 
 # More lines than this cannot be told apart where they cross.
 _MOST_LINES = 8
@@ -49,7 +49,7 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
     """A panel for each table with translations of more than one length."""
     made = []
     for table in found:
-        rows = [row for row in table.rows if any(map(_by_bin, records_of(row.leaves)))]
+        rows = [row for row in table.rows if any(map(_by_bin, records_of(row.outcomes)))]
         sentences = _sentences(rows)
         if len(sentences) > 1:
             chosen = _chosen(rows)
@@ -73,7 +73,7 @@ def _sentences(rows: Sequence[RowSummary]) -> dict[Bin, tuple[int, str]]:
     """Of each bin with enough sentences the split that has more, and how many; shortest first."""
     most: dict[Bin, tuple[int, str]] = {}
     for row in rows:
-        for record in records_of(row.leaves):
+        for record in records_of(row.outcomes):
             for (words, split), (number, _) in _by_bin(record).items():
                 most[words] = max(most.get(words, (0, "")), (number, split))
     return {words: of for words, of in sorted(most.items()) if of[0] >= _FEWEST_SENTENCES}
@@ -90,7 +90,7 @@ def _chosen(rows: Sequence[RowSummary]) -> list[RowSummary]:
 
 
 def _line(row: RowSummary, sentences: dict[Bin, tuple[int, str]]) -> Line:
-    by_seed = [_by_bin(record) for record in records_of(row.leaves)]
+    by_seed = [_by_bin(record) for record in records_of(row.outcomes)]
     values = {}
     for words, (_, split) in sentences.items():
         scores = [seed[words, split][1] for seed in by_seed if (words, split) in seed]

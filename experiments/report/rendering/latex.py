@@ -86,7 +86,7 @@ def _its_columns(table: TableSummary) -> Iterator[Column]:
 
 def _changes(table: TableSummary) -> Iterator[Column]:
     """A column for each setting of the paper that some row changes, and one for all else."""
-    runs = [row.leaves[0].run for row in table.rows]
+    runs = [row.outcomes[0].run for row in table.rows]
     configs = [flat_dict(run.config) for run in runs]
     changed = {key for run in runs for key in run.changes}
     for title, keys in _SETTINGS:
@@ -100,13 +100,13 @@ def _changes(table: TableSummary) -> Iterator[Column]:
 
 def _setting(keys: Sequence[str], row: RowSummary) -> Cell:
     """As in the paper: all of the base row, of the others what they change."""
-    run = row.leaves[0].run
+    run = row.outcomes[0].run
     is_shown = row.name == "base" or any(key in run.changes for key in keys)
     return Cell(str(flat_dict(run.config).get(keys[0], "")) if is_shown else "")
 
 
 def _other_changes(keys: Set[str], row: RowSummary) -> Cell:
-    changes = row.leaves[0].run.changes
+    changes = row.outcomes[0].run.changes
     return Cell(changes_text({key: value for key, value in changes.items() if key in keys}))
 
 

@@ -9,7 +9,7 @@ from experiments.report.effects import BOOTSTRAP, WELCH, effects
 from experiments.report.measures import ACCURACY, DEV_BLEU, LONG_BLEU, PERPLEXITY, TEST_BLEU
 from experiments.report.summary import summaries
 from experiments.run import record
-from experiments.run.leaves import read_leaves
+from experiments.run.outcomes import read_outcomes
 from tests.experiments import fakes
 from tests.experiments.sweeps import (
     CONFIG,
@@ -29,9 +29,11 @@ def _write(workdir, row, seeds, *, wrong_every=None):
 
 
 def _effects(workdir, measure=TEST_BLEU):
-    leaves = read_leaves(workdir)
-    rows = dict.fromkeys(leaf.run.row for leaf in leaves)
-    return effects(measure, {row: [leaf for leaf in leaves if leaf.run.row == row] for row in rows})
+    outcomes = read_outcomes(workdir)
+    rows = dict.fromkeys(outcome.run.row for outcome in outcomes)
+    return effects(
+        measure, {row: [outcome for outcome in outcomes if outcome.run.row == row] for row in rows}
+    )
 
 
 def test_seeds_are_compared_by_welch_and_perplexities_by_their_logarithm(tmp_path):
