@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from experiments.report.figures import effects, forest, learning_curves, lengths, style
+from experiments.report.figures import forest_plot, learning_curves, lengths, style
 from experiments.report.summary import TableSummary
 
 # Name, caption, what makes the panels and what draws them.
@@ -18,8 +18,8 @@ _KINDS: tuple[tuple[str, str, Callable[[Sequence[TableSummary]], list], Any], ..
         "Difference of each row to the base row, with its 95 % interval. Filled: taken as real, at "
         "the 5 % level after Holm's correction for the number of rows, which the intervals do not "
         "know; hollow: within noise, or not tested. An arrow stands for a row beyond the axis.",
-        forest.panels,
-        effects.draw,
+        forest_plot.panels,
+        forest_plot.draw,
     ),
     (
         "bleu_by_length",
@@ -38,7 +38,7 @@ _KINDS: tuple[tuple[str, str, Callable[[Sequence[TableSummary]], list], Any], ..
 
 
 class Picture(NamedTuple):
-    """A figure and what a reader is told of it."""
+    """A figure and its caption."""
 
     name: str  # of its file
     caption: str

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from configs import base
-from experiments.report.figures import effects, forest, gallery, learning_curves, lengths, style
+from experiments.report.figures import forest_plot, gallery, learning_curves, lengths, style
+from experiments.report.figures.forest_plot import Point, limits_of
 from experiments.report.measures import DEV_BLEU, PERPLEXITY, TEST_BLEU
 from experiments.report.summary import summaries
 from experiments.tables import table3
@@ -67,7 +68,7 @@ def test_twenty_rows_have_twenty_looks_without_colour():
 
 
 def test_a_forest_has_every_row_but_the_base_in_the_tables_order(workdir):
-    [panel] = forest.panels(summaries(workdir))
+    [panel] = forest_plot.panels(summaries(workdir))
     assert [name for name, _ in panel.rows] == ["one_head", "no_positions"]
     assert [each.measure for each in panel.forests] == [TEST_BLEU, PERPLEXITY]
     one_head, no_positions = panel.forests[0].points
@@ -84,9 +85,9 @@ def test_a_filled_point_is_a_significant_one(tmp_path):
             fakes.write_record(
                 tmp_path, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=90.0 + seed - worse
             )
-    panels = forest.panels(summaries(tmp_path))
+    panels = forest_plot.panels(summaries(tmp_path))
     assert [point.is_significant for point in panels[0].forests[0].points] == [True, False]
-    figure = effects.draw(panels)
+    figure = forest_plot.draw(panels)
     faces = [
         line.get_markerfacecolor() for line in figure.axes[0].lines if line.get_marker() == "o"
     ]
@@ -101,34 +102,34 @@ def test_the_papers_differences_stand_beside_ours_at_its_base(tmp_path):
         fakes.write_record(
             tmp_path, table3.TABLE, paper, row, 0, perplexity=5.0, bleu=1.0, scores=scores
         )
-    [panel] = forest.panels(summaries(tmp_path))
+    [panel] = forest_plot.panels(summaries(tmp_path))
     # Those of dev, which the paper reports: 24.9 - 25.8 BLEU, ln(5.29 / 4.92) nats.
     assert [each.measure for each in panel.forests] == [DEV_BLEU, PERPLEXITY]
     differences = [each.points[0].paper for each in panel.forests]
     assert differences == pytest.approx([-0.9, 0.07251], abs=1e-4)
-    figure = effects.draw([panel])
+    figure = forest_plot.draw([panel])
     [legend] = figure.legends
     assert legend.get_texts()[-1].get_text() == "the paper's difference"
 
 
 def _point(difference, low=None, high=None):
-    return forest.Point("row", "", difference, low, high, False)
+    return Point("row", "", difference, low, high, False)
 
 
 def test_the_axis_of_a_forest_holds_zero_and_all_intervals_but_those_of_far_rows():
-    low, high = forest.limits_of([_point(1.0, 0.5, 1.5), _point(2.0, 1.0, 3.0)])
+    low, high = limits_of([_point(1.0, 0.5, 1.5), _point(2.0, 1.0, 3.0)])
     assert low == pytest.approx(-0.24) and high == pytest.approx(3.24)
     usual = [_point(1.0, 0.5, 1.5), _point(-1.0, -1.5, -0.5)]
-    assert forest.limits_of([*usual, _point(-50.0, -51.0, -49.0)]) == forest.limits_of(usual)
-    assert forest.limits_of([_point(0.0)]) == (-1.0, 1.0)
+    assert limits_of([*usual, _point(-50.0, -51.0, -49.0)]) == limits_of(usual)
+    assert limits_of([_point(0.0)]) == (-1.0, 1.0)
     with_paper = _point(1.0)._replace(paper=-1.0)
-    assert forest.limits_of([with_paper]) == pytest.approx((-1.16, 1.16))
+    assert limits_of([with_paper]) == pytest.approx((-1.16, 1.16))
 
 
 def test_a_row_beyond_the_axis_is_written_as_a_number(tmp_path):
     for row, bleu in (("base", 90.0), ("one_head", 89.5), ("one_layer", 91), ("no_positions", 9.0)):
         fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, perplexity=2.0, bleu=bleu)
-    figure = effects.draw(forest.panels(summaries(tmp_path)))
+    figure = forest_plot.draw(forest_plot.panels(summaries(tmp_path)))
     assert [text.get_text() for text in figure.axes[0].texts] == ["\N{MINUS SIGN}81.0"]
 
 
@@ -214,5 +215,5 @@ def test_a_curve_is_of_dev_and_of_finished_runs(tmp_path):
 
 
 def test_the_arrow_of_an_axis_points_to_what_is_better():
-    assert effects._label(PERPLEXITY).endswith("\n← better")
-    assert effects._label(TEST_BLEU).endswith("\nbetter →")
+    assert forest_plot._label(PERPLEXITY).endswith("\n← better")
+    assert forest_plot._label(TEST_BLEU).endswith("\nbetter →")
