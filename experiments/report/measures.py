@@ -1,8 +1,12 @@
-"""What a table measures of its rows: where a number lies in a record, and its mean over seeds."""
+"""What a table says of its rows in numbers: where each lies in a record, and its mean over seeds.
+
+An entry of `MEASURES` or of `COSTS` is all that a number needs to get its columns, its tests and
+its place in the CSV.
+"""
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from experiments.run.outcomes import Outcome, records_of
@@ -15,10 +19,12 @@ class Measure(NamedTuple):
 
     name: str  # of its columns in CSV
     title: str  # of its column in print
-    short: str  # the same in a sentence, and after a Δ
+    short: str  # the same in a sentence
     split: str
     keys: tuple[str, ...]  # where it lies in the scores of the split
     digits: int  # after the decimal point
+    difference: str = ""  # title of the column of differences; without one the mean is marked
+    paper: str = ""  # ends the titles of what the paper reports of it, if it does
     more_is_better: bool = True
     factor: float = 1.0  # from the record's unit to that of the table
     is_logarithmic: bool = False  # whether its logarithm is what is compared
@@ -41,29 +47,67 @@ class Measure(NamedTuple):
         return math.log(value) if value > 0 else math.nan
 
 
+def _bleu(split: str, short: str, difference: str, paper: str = "") -> Measure:
+    title = f"BLEU ({split})"
+    keys = ("bleu",)
+    return Measure(f"{split}_bleu", title, short, split, keys, 1, difference, paper, is_bleu=True)
+
+
 PERPLEXITY = Measure(
-    "dev_perplexity", "PPL (dev)", "PPL", "dev", ("perplexity",), 2, False, is_logarithmic=True
+    name="dev_perplexity",
+    title="PPL (dev)",
+    short="PPL",
+    split="dev",
+    keys=("perplexity",),
+    digits=2,
+    difference="ΔPPL",
+    paper="PPL",
+    more_is_better=False,
+    is_logarithmic=True,
 )
-DEV_BLEU = Measure("dev_bleu", "BLEU (dev)", "dev BLEU", "dev", ("bleu",), 1, is_bleu=True)
-TEST_BLEU = Measure("test_bleu", "BLEU (test)", "BLEU", "test", ("bleu",), 1, is_bleu=True)
-LONG_BLEU = Measure("long_bleu", "BLEU (long)", "long BLEU", "long", ("bleu",), 1, is_bleu=True)
+DEV_BLEU = _bleu("dev", "dev BLEU", "ΔBLEU (dev)", "BLEU")
+TEST_BLEU = _bleu("test", "BLEU", "ΔBLEU", "BLEU (test)")
+LONG_BLEU = _bleu("long", "long BLEU", "ΔBLEU (long)")
 ACCURACY = Measure(
-    "test_accuracy",
-    "accuracy (test, %)",
-    "accuracy",
-    "test",
-    ("accuracy",),
-    1,
+    name="test_accuracy",
+    title="accuracy (test, %)",
+    short="accuracy",
+    split="test",
+    keys=("accuracy",),
+    digits=1,
+    difference="Δaccuracy",
     factor=100.0,
     unless="bleu",
 )
-PROBES = tuple(
+_PROBES = tuple(
     Measure(
         f"probe_{kind}", f"{kind} (%)", f"{kind} probes", "test", ("probes", kind), 1, factor=100.0
     )
     for kind in ("order", "pronoun", "sense")
 )
-MEASURES = (PERPLEXITY, DEV_BLEU, TEST_BLEU, LONG_BLEU, ACCURACY, *PROBES)
+MEASURES = (PERPLEXITY, DEV_BLEU, TEST_BLEU, LONG_BLEU, ACCURACY, *_PROBES)
+
+
+class Cost(NamedTuple):
+    """What a run took; its mean over seeds has no interval and is not tested."""
+
+    name: str  # of its column in CSV
+    title: str  # of its column in print
+    digits: int  # after the decimal point
+    value: Callable[[dict[str, Any]], float]  # of a record
+
+
+def _training_speed(record: dict[str, Any]) -> float:
+    return record["target_tokens"] / record["seconds"]["train"]
+
+
+COSTS = (
+    Cost("seconds", "seconds", 0, lambda record: sum(record["seconds"].values())),
+    Cost(
+        "target_tokens_millions", "tokens (10^6)", 2, lambda record: record["target_tokens"] / 1e6
+    ),
+    Cost("target_tokens_per_second", "tokens/s", 0, _training_speed),
+)
 
 
 def reported(paper: Score | None, measure: Measure) -> float | None:

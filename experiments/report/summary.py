@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 from experiments.report.effects import BOOTSTRAP, Effect, effects
 from experiments.report.measures import (
     ACCURACY,
+    COSTS,
     DEV_BLEU,
     MEASURES,
     PERPLEXITY,
@@ -43,9 +44,7 @@ class RowSummary(NamedTuple):
     means: Mapping[str, Mean]  # by name of the measure
     effects: Mapping[str, Effect]  # by name of the measure; none of the base row
     verdict: str  # against the base row, in words
-    seconds: float | None  # training and scoring, mean over seeds
-    target_tokens: float | None  # millions trained on, mean over seeds
-    tokens_per_second: float | None  # target tokens, of training alone, mean over seeds
+    costs: Mapping[str, float | None]  # by name of the cost, mean over seeds
     paper: Score | None
     outcomes: list[Outcome]  # finished or not
 
@@ -181,11 +180,7 @@ def _row_summary(
         means={name: found for name, found in means.items() if found is not None},
         effects=its_effects,
         verdict=_verdict(its_effects, _seeds_text(len(records), num_base_seeds)),
-        seconds=_mean(records, lambda values: sum(values["seconds"].values())),
-        target_tokens=_mean(records, lambda values: values["target_tokens"] / 1e6),
-        tokens_per_second=_mean(
-            records, lambda values: values["target_tokens"] / values["seconds"]["train"]
-        ),
+        costs={cost.name: _mean(records, cost.value) for cost in COSTS},
         paper=row.paper,
         outcomes=outcomes,
     )

@@ -1,19 +1,10 @@
 """The columns of a printed table: titles, and the text of each row's cells."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
-from experiments.report.measures import (
-    ACCURACY,
-    DEV_BLEU,
-    LONG_BLEU,
-    PERPLEXITY,
-    PROBES,
-    TEST_BLEU,
-    Mean,
-    Measure,
-    reported,
-)
+from experiments.report.measures import COSTS, MEASURES, Cost, Mean, Measure, reported
 from experiments.report.notes import MARK
 from experiments.report.summary import RowSummary, TableSummary
 
@@ -57,27 +48,22 @@ def _all_columns(table: TableSummary) -> Iterator[Column]:
     yield Column("params (10^6)", lambda row: Cell(_params_text(row.params)))
     if paper:
         yield Column("paper params", lambda row: Cell(_plain(row.paper and row.paper.params, 0)))
-    yield from _mean_and_difference(PERPLEXITY, "ΔPPL")
-    if paper:
-        yield from _of_the_paper(table, PERPLEXITY, "paper PPL", "paper ΔPPL")
-    yield from _mean_and_difference(DEV_BLEU, "ΔBLEU (dev)")
-    if paper:
-        yield from _of_the_paper(table, DEV_BLEU, "paper BLEU", "paper ΔBLEU")
-    yield from _mean_and_difference(TEST_BLEU, "ΔBLEU")
-    if paper:
-        yield from _of_the_paper(table, TEST_BLEU, "paper BLEU (test)", "paper ΔBLEU (test)")
-    yield from _mean_and_difference(LONG_BLEU, "ΔBLEU (long)")
-    yield from _mean_and_difference(ACCURACY, "Δaccuracy")
-    for probe in PROBES:
-        yield Column(probe.title, _mean_cell(probe, is_marked=True))
-    yield Column("seconds", lambda row: Cell(_plain(row.seconds, 0)))
-    yield Column("tokens (10^6)", lambda row: Cell(_plain(row.target_tokens, 2)))
-    yield Column("tokens/s", lambda row: Cell(_plain(row.tokens_per_second, 0)))
+    for measure in MEASURES:
+        yield from _of_measure(measure)
+        if paper and measure.paper:
+            yield from _of_the_paper(table, measure)
+    for cost in COSTS:
+        yield Column(cost.title, partial(_cost_cell, cost))
     yield Column("against base", lambda row: Cell(row.verdict), is_text=True, is_sentence=True)
 
 
-def _mean_and_difference(measure: Measure, difference_title: str) -> Iterator[Column]:
-    yield Column(measure.title, _mean_cell(measure))
+def _of_measure(measure: Measure) -> Iterator[Column]:
+    """Its mean, and the difference to the base row."""
+
+    def mean(row: RowSummary) -> Cell:
+        effect = row.effects.get(measure.name)
+        is_real = not measure.difference and effect is not None and effect.is_significant
+        return Cell(_mean_text(row.means.get(measure.name), measure.digits), is_real)
 
     def difference(row: RowSummary) -> Cell:
         effect = row.effects.get(measure.name)
@@ -85,23 +71,17 @@ def _mean_and_difference(measure: Measure, difference_title: str) -> Iterator[Co
             return Cell()
         return Cell(signed(effect.difference, measure.digits), effect.is_significant)
 
-    yield Column(difference_title, difference)
+    yield Column(measure.title, mean)
+    if measure.difference:
+        yield Column(measure.difference, difference)
 
 
-def _mean_cell(measure: Measure, *, is_marked: bool = False) -> Callable[[RowSummary], Cell]:
-    def cell(row: RowSummary) -> Cell:
-        effect = row.effects.get(measure.name)
-        is_real = is_marked and effect is not None and effect.is_significant
-        return Cell(_mean_text(row.means.get(measure.name), measure.digits), is_real)
-
-    return cell
+def _cost_cell(cost: Cost, row: RowSummary) -> Cell:
+    return Cell(_plain(row.costs[cost.name], cost.digits))
 
 
-def _of_the_paper(
-    table: TableSummary, measure: Measure, title: str, difference_title: str
-) -> Iterator[Column]:
+def _of_the_paper(table: TableSummary, measure: Measure) -> Iterator[Column]:
     """What the paper reports, and how far that is from what it reports of its base."""
-
     base = reported(table.paper_base, measure)
 
     def difference(row: RowSummary) -> Cell:
@@ -110,8 +90,11 @@ def _of_the_paper(
             return Cell()
         return Cell(signed(ours - base, measure.digits))
 
-    yield Column(title, lambda row: Cell(_plain(reported(row.paper, measure), measure.digits)))
-    yield Column(difference_title, difference)
+    def value(row: RowSummary) -> Cell:
+        return Cell(_plain(reported(row.paper, measure), measure.digits))
+
+    yield Column(f"paper {measure.paper}", value)
+    yield Column(f"paper Δ{measure.paper}", difference)
 
 
 def signed(value: float, digits: int) -> str:

@@ -5,14 +5,13 @@ import io
 from collections.abc import Sequence
 
 from experiments.report.effects import Effect
-from experiments.report.measures import Mean, Measure
+from experiments.report.measures import COSTS, Mean, Measure
 from experiments.report.summary import RowSummary, TableSummary
 from experiments.tables.ablation import Score
 
 _FACTS = ("table", "base", "row", "changes", "num_seeds", "params_millions")
 # Of each measure; low and high are those of the 95 % interval of the difference.
 _OF_MEASURE = ("mean", "half_width_95", "difference", "test", "low", "high", "p", "p_holm")
-_COSTS = ("seconds", "target_tokens_millions", "target_tokens_per_second")
 _PAPER = ("paper_perplexity", "paper_bleu", "paper_test_bleu", "paper_params_millions")
 
 
@@ -26,7 +25,7 @@ def csv_text(found: Sequence[TableSummary]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     of_measures = [name for measure in measures for name in _names(measure)]
-    writer.writerow([*_FACTS, *of_measures, *_COSTS, *_PAPER])
+    writer.writerow([*_FACTS, *of_measures, *(cost.name for cost in COSTS), *_PAPER])
     for table in found:
         for row in table.rows:
             writer.writerow(_line(table, row, measures))
@@ -47,7 +46,7 @@ def _line(table: TableSummary, row: RowSummary, measures: Sequence[Measure]) -> 
         cells += _of_measure(row.means.get(measure.name), row.effects.get(measure.name))
     paper = (row.paper if table.has_paper_base else None) or Score(None, None)
     reported = (paper.perplexity, paper.bleu, paper.test_bleu, paper.params)
-    return [*cells, row.seconds, row.target_tokens, row.tokens_per_second, *reported]
+    return [*cells, *(row.costs[cost.name] for cost in COSTS), *reported]
 
 
 def _of_measure(mean: Mean | None, effect: Effect | None) -> list:
