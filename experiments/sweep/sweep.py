@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from experiments.launchers import options
 from experiments.report import report, samples
-from experiments.sweep import dry_run, runs
+from experiments.sweep import dry_run, prepared_runs
 from experiments.tables.ablation import Table
 
 # The second is how SLURM warns a job, where that is asked for.
@@ -59,13 +59,14 @@ def run_table(
     rows = table.rows(base).select(patterns)
     for name, reason in rows.left_out:
         print(f"left out: {name}: {reason}")
-    directories = runs.prepare_runs(table, rows, base, num_seeds, workdir)
+    directories = prepared_runs.prepare(table, rows, base, num_seeds, workdir)
     if launcher.shares_files:
         # Once, before any run: they share what it makes, and a wrong corpus is told here.
-        runs.check_same_data(directories, base, prepare(read_sections(base)).fingerprint)
+        fingerprint = prepare(read_sections(base)).fingerprint
+        prepared_runs.check_same_data(directories, base, fingerprint)
     try:
         with _terminated_like_interrupted():
-            num_failed = runs.do_runs(directories, launcher.launch, num_retries=num_retries)
+            num_failed = prepared_runs.do_unfinished(directories, launcher.launch, num_retries)
     except KeyboardInterrupt:
         print("\nstopped; the same command continues what is not finished", file=sys.stderr)
         sys.exit(130)
@@ -79,9 +80,9 @@ def _print_report(
     written = report.write_report(workdir)
     print()
     print(report.text(workdir / table.name, "markdown"))
-    finished = list(filter(runs.is_finished, directories))
+    finished = list(filter(prepared_runs.is_finished, directories))
     if num_samples and finished:
-        print(f"Translations of the test split by {runs.name(finished[0])}:\n")
+        print(f"Translations of the test split by {prepared_runs.name(finished[0])}:\n")
         print(samples.sample_translations(finished[0], num_samples))
         print()
     print("written: " + "  ".join(str(path) for path in written))

@@ -16,7 +16,7 @@ import pytest
 from configs import tiny
 from experiments.launchers import local
 from experiments.run import presence
-from experiments.sweep import runs
+from experiments.sweep import prepared_runs
 from experiments.tables import quickstart
 from tests.experiments import pretended_run
 
@@ -47,7 +47,7 @@ def gpus(tmp_path, monkeypatch):
 
 def _prepared(tmp_path, patterns):
     rows = TABLE.rows(CONFIG).select(patterns)
-    return runs.prepare_runs(TABLE, rows, CONFIG, 1, tmp_path / "work")
+    return prepared_runs.prepare(TABLE, rows, CONFIG, 1, tmp_path / "work")
 
 
 def _wait_for(path: Path) -> str:

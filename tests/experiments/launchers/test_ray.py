@@ -14,7 +14,7 @@ import pytest
 from configs import tiny
 from experiments.launchers import ray
 from experiments.run import presence
-from experiments.sweep import runs
+from experiments.sweep import prepared_runs
 from experiments.tables import quickstart
 from t2t_jax.locks import try_lock
 from tests.experiments.launchers import counting_run
@@ -57,7 +57,7 @@ def cluster():
 
 
 def _prepared(workdir, patterns):
-    return runs.prepare_runs(TABLE, TABLE.rows(CONFIG).select(patterns), CONFIG, 1, workdir)
+    return prepared_runs.prepare(TABLE, TABLE.rows(CONFIG).select(patterns), CONFIG, 1, workdir)
 
 
 def _scores(directories):

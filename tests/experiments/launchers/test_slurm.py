@@ -13,7 +13,7 @@ import submitit
 
 from configs import tiny
 from experiments.launchers import slurm
-from experiments.sweep import runs
+from experiments.sweep import prepared_runs
 from experiments.tables import quickstart
 from tests.experiments.launchers import counting_run, fake_slurm
 
@@ -34,7 +34,7 @@ def state(tmp_path, monkeypatch):
 
 def _prepared(tmp_path, patterns):
     rows = TABLE.rows(CONFIG).select(patterns)
-    return runs.prepare_runs(TABLE, rows, CONFIG, 1, tmp_path / "work")
+    return prepared_runs.prepare(TABLE, rows, CONFIG, 1, tmp_path / "work")
 
 
 def _calls(state, program):

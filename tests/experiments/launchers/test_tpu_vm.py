@@ -12,7 +12,7 @@ import pytest
 from configs import tiny
 from experiments.launchers import gcloud, tpu_vm
 from experiments.run import presence, record
-from experiments.sweep import runs
+from experiments.sweep import prepared_runs
 from experiments.tables import quickstart
 from t2t_jax.training.metrics_file import read_metrics
 from tests import slurm_tasks
@@ -44,7 +44,7 @@ def _plan(cloud, **plan):
 
 def _prepared(tmp_path, row, config=CONFIG):
     rows = TABLE.rows(config).select(row)
-    [directory] = runs.prepare_runs(TABLE, rows, config, 1, tmp_path / "work")
+    [directory] = prepared_runs.prepare(TABLE, rows, config, 1, tmp_path / "work")
     return directory
 
 

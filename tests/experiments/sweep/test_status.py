@@ -11,7 +11,7 @@ import rich.console
 
 from configs import tiny
 from experiments.run import presence, record
-from experiments.sweep import runs, status
+from experiments.sweep import prepared_runs, status
 from experiments.tables import quickstart
 from tests.experiments import fakes
 
@@ -21,7 +21,9 @@ TABLE = quickstart.TABLE
 
 @pytest.fixture
 def directory(tmp_path):
-    [prepared] = runs.prepare_runs(TABLE, TABLE.rows(CONFIG).select("base"), CONFIG, 1, tmp_path)
+    [prepared] = prepared_runs.prepare(
+        TABLE, TABLE.rows(CONFIG).select("base"), CONFIG, 1, tmp_path
+    )
     return prepared
 
 
@@ -92,7 +94,7 @@ def test_a_finished_run_has_its_scores(tmp_path):
 def test_the_table_has_a_line_for_each_run_and_counts_the_states(tmp_path):
     fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.234, bleu=91.26)
     rows = TABLE.rows(CONFIG).select("one_head,one_layer")
-    failing, _ = runs.prepare_runs(TABLE, rows, CONFIG, 1, tmp_path)
+    failing, _ = prepared_runs.prepare(TABLE, rows, CONFIG, 1, tmp_path)
     record.write_json(failing / record.FAILURE_FILE, {"error": "[red] is no markup"})
     console = rich.console.Console(width=120, record=True, file=io.StringIO())
     console.print(status.table(status.statuses(tmp_path)))
@@ -108,7 +110,7 @@ def test_the_table_has_a_line_for_each_run_and_counts_the_states(tmp_path):
 
 def test_the_command_prints_once_where_no_terminal_is(tmp_path):
     fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.234, bleu=91.26)
-    runs.prepare_runs(TABLE, TABLE.rows(CONFIG).select("one_head"), CONFIG, 1, tmp_path)
+    prepared_runs.prepare(TABLE, TABLE.rows(CONFIG).select("one_head"), CONFIG, 1, tmp_path)
 
     def said(*arguments):
         command = [sys.executable, "-m", "experiments.sweep", "status", *arguments]

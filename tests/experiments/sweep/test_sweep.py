@@ -14,7 +14,7 @@ import pytest
 from configs import tiny
 from experiments.report import samples
 from experiments.sweep import __main__ as command
-from experiments.sweep import runs, sweep
+from experiments.sweep import prepared_runs, sweep
 from experiments.tables import quickstart
 from tests.experiments import fakes, pretended_run
 
@@ -86,7 +86,7 @@ def test_sample_translations_stand_between_source_and_reference(tmp_path):
         (tmp_path / f"{stem}.en").write_text(lines)
         (tmp_path / f"{stem}.de").write_text(lines.upper())
     config.data.update(source="text", directory=str(tmp_path))
-    [directory] = runs.prepare_runs(TABLE, ROWS.select("base"), config, 1, tmp_path / "work")
+    [directory] = prepared_runs.prepare(TABLE, ROWS.select("base"), config, 1, tmp_path / "work")
     (directory / "translations").mkdir()
     (directory / "translations" / "test.txt").write_text("eins\nzwei\ndrei\n")
     blocks = samples.sample_translations(directory, 2).split("\n\n")

@@ -9,7 +9,7 @@ import pytest
 from configs import tiny
 from experiments.launchers import local
 from experiments.run import record
-from experiments.sweep import runs
+from experiments.sweep import prepared_runs
 from experiments.tables import quickstart
 from tests.experiments import fakes, pretended_run
 
@@ -23,12 +23,8 @@ def launch():
     return functools.partial(local.launch, parallel=1, command=pretended_run.COMMAND)
 
 
-def _silent(line):
-    pass
-
-
 def _prepared(tmp_path, patterns, num_seeds=1):
-    return runs.prepare_runs(TABLE, ROWS.select(patterns), CONFIG, num_seeds, tmp_path / "work")
+    return prepared_runs.prepare(TABLE, ROWS.select(patterns), CONFIG, num_seeds, tmp_path / "work")
 
 
 def test_every_row_and_seed_gets_its_directory(tmp_path):
@@ -47,49 +43,45 @@ def test_every_row_and_seed_gets_its_directory(tmp_path):
     assert values["base"]["model"]["num_heads"] == CONFIG.model.num_heads
 
 
-def test_a_finished_run_is_not_run_again(tmp_path, launch):
+def test_a_finished_run_is_not_run_again(tmp_path, launch, capsys):
     directories = _prepared(tmp_path, "base,learned_positions")
-    assert runs.do_runs(directories, launch, log=_silent) == 0
-    lines = []
-    assert (
-        runs.do_runs(_prepared(tmp_path, "base,learned_positions"), launch, log=lines.append) == 0
-    )
-    assert lines == ["2 runs, 2 of them finished before"]
+    assert prepared_runs.do_unfinished(directories, launch) == 0
+    capsys.readouterr()
+    assert prepared_runs.do_unfinished(_prepared(tmp_path, "base,learned_positions"), launch) == 0
+    assert capsys.readouterr().out == "2 runs, 2 of them finished before\n"
     assert [(path / "times_run").read_text() for path in directories] == ["x", "x"]
 
 
 def test_a_later_sweep_with_more_seeds_runs_only_those(tmp_path, launch):
-    runs.do_runs(_prepared(tmp_path, "base"), launch, log=_silent)
+    prepared_runs.do_unfinished(_prepared(tmp_path, "base"), launch)
     directories = _prepared(tmp_path, "base", num_seeds=2)
-    runs.do_runs(directories, launch, log=_silent)
+    prepared_runs.do_unfinished(directories, launch)
     assert [(path / "times_run").read_text() for path in directories] == ["x", "x"]
 
 
-def test_a_failing_row_does_not_stop_the_others_and_is_counted(tmp_path, launch):
+def test_a_failing_row_does_not_stop_the_others_and_is_counted(tmp_path, launch, capsys):
     directories = _prepared(tmp_path, "base,one_head,one_layer,learned_positions")
-    lines = []
     two_at_a_time = functools.partial(launch, parallel=2)
-    assert runs.do_runs(directories, two_at_a_time, log=lines.append) == 2
+    assert prepared_runs.do_unfinished(directories, two_at_a_time) == 2
     assert [(path / "record.json").exists() for path in directories] == [True, False, False, True]
-    said = "\n".join(lines)
+    said = capsys.readouterr().out
     assert "one_head seed-0 FAILED: ValueError: no such thing; log: " in said
     assert "one_layer seed-0 FAILED: killed by signal 9; log: " in said
     assert re.search(r"base seed-0 finished in \d+ s: PPL 1\.23  BLEU 91\.3", said)
     assert "killed by signal 9" in (directories[2] / "failure.json").read_text()
 
 
-def test_the_reason_of_an_early_exit_is_the_last_line_of_its_log(tmp_path, launch):
+def test_the_reason_of_an_early_exit_is_the_last_line_of_its_log(tmp_path, launch, capsys):
     rows = ROWS.select("learned_positions")
-    [directory] = runs.prepare_runs(TABLE, rows, CONFIG, 1, tmp_path / "fussy")
-    lines = []
-    assert runs.do_runs([directory], launch, log=lines.append) == 1
-    assert "FAILED: exit code 1: the disk is full; log: " in "\n".join(lines)
+    [directory] = prepared_runs.prepare(TABLE, rows, CONFIG, 1, tmp_path / "fussy")
+    assert prepared_runs.do_unfinished([directory], launch) == 1
+    assert "FAILED: exit code 1: the disk is full; log: " in capsys.readouterr().out
 
 
 def test_a_failed_run_is_tried_again(tmp_path, launch):
     directories = _prepared(tmp_path, "one_head")
     for _ in range(2):
-        assert runs.do_runs(directories, launch, log=_silent) == 1
+        assert prepared_runs.do_unfinished(directories, launch) == 1
     assert (directories[0] / "times_run").read_text() == "xx"
 
 
@@ -98,27 +90,26 @@ def test_a_changed_config_is_refused_and_says_what_differs(tmp_path):
     changed = tiny.get_config()
     changed.training.steps = 777
     with pytest.raises(ValueError, match=r"base/seed-0.*training\.steps is \d+ there, 777 now"):
-        runs.prepare_runs(TABLE, ROWS, changed, 1, tmp_path / "work")
+        prepared_runs.prepare(TABLE, ROWS, changed, 1, tmp_path / "work")
     kept = json.loads((directories[0] / "run.json").read_text())["config"]["training"]["steps"]
     assert kept == CONFIG.training.steps
     assert not (tmp_path / "work/quickstart/one_head").exists()
     # A record alone tells too.
     (directories[0] / "run.json").rename(directories[0] / "record.json")
     with pytest.raises(ValueError, match="777 now"):
-        runs.prepare_runs(TABLE, ROWS, changed, 1, tmp_path / "work")
+        prepared_runs.prepare(TABLE, ROWS, changed, 1, tmp_path / "work")
 
 
-def test_what_is_not_finished_may_go_on_in_other_pieces(tmp_path, launch):
-    runs.do_runs(_prepared(tmp_path, "base"), launch, log=_silent)
+def test_what_is_not_finished_may_go_on_in_other_pieces(tmp_path, launch, capsys):
+    prepared_runs.do_unfinished(_prepared(tmp_path, "base"), launch)
     _prepared(tmp_path, "learned_positions")
     changed = tiny.get_config()
     changed.training.microbatches = 2
     changed.devices.tensor = 2
     rows = ROWS.select("base,learned_positions")
-    directories = runs.prepare_runs(TABLE, rows, changed, 1, tmp_path / "work")
-    lines = []
-    assert runs.do_runs(directories, launch, log=lines.append) == 0
-    assert lines[0] == "2 runs, 1 of them finished before"
+    directories = prepared_runs.prepare(TABLE, rows, changed, 1, tmp_path / "work")
+    assert prepared_runs.do_unfinished(directories, launch) == 0
+    assert "2 runs, 1 of them finished before\n" in capsys.readouterr().out
     configs = [json.loads((path / "run.json").read_text())["config"] for path in directories]
     assert [config["training"]["microbatches"] for config in configs] == [1, 2]
     bases = [record.settings(record.read_run(path).base) for path in directories]
@@ -129,22 +120,23 @@ def test_a_value_no_section_allows_fails_before_anything_is_written(tmp_path):
     changed = tiny.get_config()
     changed.training.steps = 0
     with pytest.raises(ValueError, match="row base: .*steps=0"):
-        runs.prepare_runs(TABLE, ROWS, changed, 1, tmp_path / "work")
+        prepared_runs.prepare(TABLE, ROWS, changed, 1, tmp_path / "work")
     assert not (tmp_path / "work").exists()
 
 
-def test_what_failed_is_tried_again_when_the_others_are_done(tmp_path, launch):
+def test_what_failed_is_tried_again_when_the_others_are_done(tmp_path, launch, capsys):
     directories = _prepared(tmp_path, "one_head,learned_positions")
-    lines = []
-    assert runs.do_runs(directories, launch, num_retries=2, log=lines.append) == 1
+    assert prepared_runs.do_unfinished(directories, launch, num_retries=2) == 1
     assert [(path / "times_run").read_text() for path in directories] == ["xxx", "x"]
-    assert "1 failed; retry 2 of 2" in "\n".join(lines)
+    assert "1 failed; retry 2 of 2" in capsys.readouterr().out
 
 
 def test_seeds_count_up_from_that_of_the_base(tmp_path):
     config = tiny.get_config()
     config.seed = 4
-    directories = runs.prepare_runs(TABLE, TABLE.rows(config).select("base"), config, 2, tmp_path)
+    directories = prepared_runs.prepare(
+        TABLE, TABLE.rows(config).select("base"), config, 2, tmp_path
+    )
     assert [path.name for path in directories] == ["seed-4", "seed-5"]
     assert record.read_run(directories[1]).config["seed"] == 5
 
@@ -153,13 +145,13 @@ def test_a_row_with_data_of_its_own_may_be_finished(tmp_path):
     run_ = fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0)
     other = tiny.get_config()
     other.data.vocabulary_size = 1_000
-    runs.check_same_data([run_], other, "d1")
+    prepared_runs.check_same_data([run_], other, "d1")
 
 
 def test_another_beam_is_another_run(tmp_path):
     rows = TABLE.rows(CONFIG).select("base")
-    runs.prepare_runs(TABLE, rows, CONFIG, 1, tmp_path)
+    prepared_runs.prepare(TABLE, rows, CONFIG, 1, tmp_path)
     config = tiny.get_config()
     config.decoding.beam_size = 1
     with pytest.raises(ValueError, match="decoding.beam_size is 4 there, 1 now"):
-        runs.prepare_runs(TABLE, rows, config, 1, tmp_path)
+        prepared_runs.prepare(TABLE, rows, config, 1, tmp_path)

@@ -1,12 +1,12 @@
-"""The runs of a sweep: their directories, and how they are done, a line for each event.
+"""The runs of a sweep: their directories are prepared, then those unfinished are done.
 
 In: rows, a base config, a number of seeds. Out: run.json in each directory; then, by a launcher,
-whatever the runs leave there.
+what the runs leave there, and a printed line for each event.
 """
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ml_collections import ConfigDict
@@ -16,7 +16,7 @@ from experiments.run import record
 from experiments.tables.ablation import Rows, Table, as_dict, check_config
 
 
-def prepare_runs(
+def prepare(
     table: Table, rows: Rows, base: ConfigDict, num_seeds: int, workdir: Path
 ) -> list[Path]:
     """Writes run.json for every row and seed; the directories, seeds outermost.
@@ -55,29 +55,23 @@ def check_same_data(directories: Sequence[Path], base: ConfigDict, fingerprint: 
             )
 
 
-def do_runs(
-    directories: Sequence[Path],
-    launch: Launch,
-    *,
-    num_retries: int = 0,
-    log: Callable[[str], None] = print,
-) -> int:
+def do_unfinished(directories: Sequence[Path], launch: Launch, num_retries: int = 0) -> int:
     """Does the prepared runs that have no record yet, a line per event; the number that failed.
 
     What has failed is tried again when all others are done, up to `num_retries` times.
     """
     unfinished = [path for path in directories if not is_finished(path)]
-    log(f"{len(directories)} runs, {len(directories) - len(unfinished)} of them finished before")
-    failed = _round(unfinished, launch, log)
+    print(f"{len(directories)} runs, {len(directories) - len(unfinished)} of them finished before")
+    failed = _round(unfinished, launch)
     for retry in range(1, num_retries + 1):
         if not failed:
             break
-        log(f"        {len(failed)} failed; retry {retry} of {num_retries}")
-        failed = _round(failed, launch, log)
+        print(f"        {len(failed)} failed; retry {retry} of {num_retries}")
+        failed = _round(failed, launch)
     return len(failed)
 
 
-def _round(directories: Sequence[Path], launch: Launch, log: Callable[[str], None]) -> list[Path]:
+def _round(directories: Sequence[Path], launch: Launch) -> list[Path]:
     """Launches the runs and tells how they go; those that failed."""
     start = time.monotonic()
     failed = []
@@ -86,16 +80,18 @@ def _round(directories: Sequence[Path], launch: Launch, log: Callable[[str], Non
         for event in events:
             if event.kind == "started":
                 where = f" {event.reason}" if event.reason else ""
-                log(f"        {name(event.directory)} started{where}, log: {_log(event.directory)}")
+                print(
+                    f"        {name(event.directory)} started{where}, log: {_log(event.directory)}"
+                )
                 continue
             num_done += 1
             if event.kind == "failed":
                 failed.append(event.directory)
-            log(f"{num_done:>3}/{len(directories):<3} {_outcome(event)}")
+            print(f"{num_done:>3}/{len(directories):<3} {_end_text(event)}")
             num_left = len(directories) - num_done
             if num_left:
                 seconds_left = (time.monotonic() - start) / num_done * num_left
-                log(f"        {num_left} to go, about {_duration(seconds_left)}")
+                print(f"        {num_left} to go, about {_duration(seconds_left)}")
     return failed
 
 
@@ -104,7 +100,7 @@ def is_finished(directory: Path) -> bool:
     return (directory / record.RECORD_FILE).exists()
 
 
-def _outcome(event: Event) -> str:
+def _end_text(event: Event) -> str:
     if event.kind == "failed":
         return f"{name(event.directory)} FAILED: {event.reason}; log: {_log(event.directory)}"
     scores = record.score_text(record.read_json(event.directory / record.RECORD_FILE))
