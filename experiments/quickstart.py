@@ -21,9 +21,10 @@ from t2t_jax.cli.command import parse_flags
 
 def main() -> None:
     """The sweep of the table `quickstart`."""
-    # As fast as one after the other on all cores, and less waits on start-up and compilation.
-    parallel = local.default_parallel(cores_per_run=1)
-    defaults = ["--base=configs/tiny.py", "--samples=5", f"--parallel={parallel}"]
+    defaults = ["--base=configs/tiny.py", "--samples=5"]
+    if not any(argument.startswith("--runs_per_gpu") for argument in sys.argv):
+        # As fast as one after the other on all cores, and less waits on start-up and compilation.
+        defaults.append(f"--parallel={local.default_parallel(cores_per_run=1)}")
     # In sys.argv itself: ml_collections reads the overrides of single keys there.
     sys.argv[1:] = ["quickstart", *defaults, *sys.argv[1:]]
     sweep.define_flags()

@@ -43,6 +43,18 @@ def default_parallel(cores_per_run: int = 2) -> int:
     return max(1, len(own_cores()) // cores_per_run)
 
 
+def parallel_on_gpus(runs_per_gpu: int) -> int:
+    """Runs at a time where each GPU here has so many, for runs too small to fill one.
+
+    Raises:
+      ValueError: there is no GPU.
+    """
+    gpus = _gpus()
+    if not gpus:
+        raise ValueError(f"--runs_per_gpu={runs_per_gpu}: no GPU is here, or none is to be used")
+    return runs_per_gpu * len(gpus)
+
+
 def launch(
     directories: Sequence[Path],
     *,

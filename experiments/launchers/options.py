@@ -13,6 +13,7 @@ from experiments.launchers.event import Launch
 LAUNCHERS = ("local", "ray", "slurm", "tpu_vm")
 
 _OWN_FLAGS = {
+    "runs_per_gpu": "local",
     "resources": "ray",
     "ray_address": "ray",
     "slurm": "slurm",
@@ -43,6 +44,11 @@ def define_flags() -> None:
         None,
         "runs at a time (default: local: one for each GPU, one on another accelerator, else one "
         "for every two cores; ray and slurm: as many as there is room for; tpu_vm: one slice)",
+    )
+    flags.DEFINE_integer(
+        "runs_per_gpu",
+        None,
+        "local: runs at a time on each GPU, in the place of --parallel; they share its memory",
     )
     flags.DEFINE_string(
         "resources",
@@ -93,8 +99,12 @@ def check(values: Any) -> None:
     for flag, owner in _OWN_FLAGS.items():
         if getattr(values, flag) is not None and owner != name:
             raise ValueError(f"--{flag} is for --launcher={owner}; this is --launcher={name}")
-    if values.parallel is not None and values.parallel < 1:
-        raise ValueError(f"--parallel={values.parallel} runs at a time; at least 1 is needed")
+    for flag in ("parallel", "runs_per_gpu"):
+        number = getattr(values, flag)
+        if number is not None and number < 1:
+            raise ValueError(f"--{flag}={number} runs at a time; at least 1 is needed")
+    if values.parallel is not None and values.runs_per_gpu is not None:
+        raise ValueError("--parallel and --runs_per_gpu are two answers to one question")
     if name == "tpu_vm" and values.base is not None and values.base.data.source == "text":
         raise ValueError(
             "--launcher=tpu_vm: data.source='text' is files of this machine, which a slice does "
@@ -103,7 +113,10 @@ def check(values: Any) -> None:
 
 
 def _local(values: Any) -> Launch:
-    return functools.partial(local.launch, parallel=values.parallel)
+    parallel = values.parallel
+    if values.runs_per_gpu is not None:
+        parallel = local.parallel_on_gpus(values.runs_per_gpu)
+    return functools.partial(local.launch, parallel=parallel)
 
 
 def _ray(values: Any) -> Launch:

@@ -11,7 +11,8 @@ command again continues what is not finished and repeats nothing; Ctrl-C stops i
 
 --launcher says where the runs go, and changes nothing else:
 
-    local    some at a time, each with its share of this machine's cores or GPUs
+    local    some at a time, each with its share of this machine's cores or GPUs, such as
+             --parallel=4, or --runs_per_gpu=2 where one run does not fill a GPU
     ray      --resources='{"GPU": 1}'              W is a directory that all nodes share
     slurm    --slurm=partition=gpu,time=600,...    W is a directory that all nodes share
     tpu_vm   --tpu=project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D    a slice for each run

@@ -45,9 +45,9 @@ def gpus(tmp_path, monkeypatch):
     return make
 
 
-def _prepared(tmp_path, patterns):
+def _prepared(tmp_path, patterns, num_seeds=1):
     rows = TABLE.rows(CONFIG).select(patterns)
-    return prepared_runs.prepare(TABLE, rows, CONFIG, 1, tmp_path / "work")
+    return prepared_runs.prepare(TABLE, rows, CONFIG, num_seeds, tmp_path / "work")
 
 
 def _wait_for(path: Path) -> str:
@@ -94,6 +94,16 @@ def test_on_a_gpu_box_each_run_has_its_own(tmp_path, gpus, launch):
     environments = [json.loads((path / "environment").read_text()) for path in directories]
     assert [values["CUDA_VISIBLE_DEVICES"] for values in environments] == ["0", "1"]
     assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in environments[0]
+
+
+def test_as_many_runs_share_each_gpu_as_are_asked_for(tmp_path, gpus, launch):
+    gpus(2)
+    directories = _prepared(tmp_path, "base,learned_positions", num_seeds=2)
+    events = launch(directories, parallel=local.parallel_on_gpus(2))
+    assert [event.kind for event in events] == ["started"] * 4 + ["finished"] * 4
+    environments = [json.loads((path / "environment").read_text()) for path in directories]
+    assert [values["CUDA_VISIBLE_DEVICES"] for values in environments] == ["0", "0", "1", "1"]
+    assert {values["XLA_PYTHON_CLIENT_MEM_FRACTION"] for values in environments} == {"0.38"}
 
 
 def test_gpus_are_cut_over_fewer_runs_and_shared_by_more(gpus):

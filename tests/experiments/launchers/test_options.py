@@ -7,7 +7,9 @@ import pytest
 from configs import multi30k
 from experiments.launchers import local, options, ray, tpu_vm
 
-FLAGS = dict.fromkeys(("base", "parallel", "resources", "ray_address", "slurm", "tpu"))
+FLAGS = dict.fromkeys(
+    ("base", "parallel", "runs_per_gpu", "resources", "ray_address", "slurm", "tpu")
+)
 
 
 def _values(**flags):
@@ -17,6 +19,8 @@ def _values(**flags):
 def test_the_launcher_gets_its_options(monkeypatch):
     chosen = options.chosen(_values(parallel=3))
     assert chosen.launch.func is local.launch and chosen.launch.keywords == {"parallel": 3}
+    monkeypatch.setattr(local, "_gpus", lambda: ["0", "1", "2"])
+    assert options.chosen(_values(runs_per_gpu=2)).launch.keywords == {"parallel": 6}
     chosen = options.chosen(_values(launcher="ray", resources='{"GPU": 0.5}', ray_address="auto"))
     assert chosen.launch.func is ray.launch and chosen.shares_files
     assert chosen.launch.keywords["resources"] == {"GPU": 0.5}
@@ -35,6 +39,10 @@ def test_the_launcher_gets_its_options(monkeypatch):
         ({"resources": "{}"}, "--resources is for --launcher=ray; this is --launcher=local"),
         ({"launcher": "ray", "slurm": "time=3"}, "--slurm is for --launcher=slurm"),
         ({"parallel": 0}, "--parallel=0 runs at a time; at least 1"),
+        ({"runs_per_gpu": 0}, "--runs_per_gpu=0 runs at a time; at least 1"),
+        ({"runs_per_gpu": 2, "parallel": 4}, "--parallel and --runs_per_gpu are two answers"),
+        ({"runs_per_gpu": 2}, "--runs_per_gpu=2: no GPU is here"),
+        ({"runs_per_gpu": 2, "launcher": "ray"}, "--runs_per_gpu is for --launcher=local"),
         ({"launcher": "ray", "resources": "{CPU: 2}"}, "is no JSON object of positive numbers"),
         ({"launcher": "ray", "resources": '{"CPU": "2"}'}, "is no JSON object of positive numbers"),
         ({"launcher": "ray", "resources": '{"CPU": 0}'}, "is no JSON object of positive numbers"),
@@ -45,5 +53,6 @@ def test_the_launcher_gets_its_options(monkeypatch):
 )
 def test_an_option_that_is_wrong_is_told_in_a_sentence(flags, sentence, monkeypatch):
     monkeypatch.setattr("experiments.launchers.slurm.check_installed", lambda: None)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     with pytest.raises(ValueError, match=sentence):
         options.chosen(_values(**flags))
