@@ -20,11 +20,11 @@ import time
 from pathlib import Path
 
 from experiments.launchers.process import FASTER_ALLOCATION
-from t2t_jax.training.loop import FIRST_STEP
 from t2t_jax.training.metrics_file import read_metrics
 
 _WINDOWS = 6
 _RATED_WINDOWS = 3
+_POLL_SECONDS = 0.1
 
 
 def measure(arguments: list[str], workdir: Path, num_windows: int) -> dict[str, float]:
@@ -38,23 +38,25 @@ def measure(arguments: list[str], workdir: Path, num_windows: int) -> dict[str, 
     command = [sys.executable, "-m", "t2t_jax.cli.main"]
     subprocess.run([*command, "prepare", *arguments], check=True)
     started = time.monotonic()
-    first_step = last_line = None
-    with subprocess.Popen(
-        [*command, "train", *arguments, f"--workdir={workdir}"],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**FASTER_ALLOCATION, **os.environ},
-    ) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            last_line = line.strip()
-            if FIRST_STEP in line:
+    first_step, entries = None, []
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(
+            [*command, "train", *arguments, f"--workdir={workdir}"],
+            stderr=log,
+            env={**FASTER_ALLOCATION, **os.environ},
+        ) as process,
+    ):
+        while process.poll() is None and len(_rates(entries)) < num_windows:
+            time.sleep(_POLL_SECONDS)
+            entries = read_metrics(workdir / "metrics.jsonl")
+            if first_step is None and any(entry["split"] == "start" for entry in entries):
                 first_step = time.monotonic() - started
-            if len(_rates(workdir)) >= num_windows:
-                process.send_signal(signal.SIGINT)
-                break
-        process.stderr.read()  # until it has saved and ended
-    rates = _rates(workdir)
+        process.send_signal(signal.SIGINT)
+        process.wait()  # until it has saved
+        log.seek(0)
+        last_line = log.read().strip().rpartition("\n")[2]
+    rates = _rates(entries)
     if first_step is None or len(rates) < num_windows:
         raise ValueError(f"training ended after {len(rates)} log windows: {last_line}")
     return {
@@ -65,8 +67,7 @@ def measure(arguments: list[str], workdir: Path, num_windows: int) -> dict[str, 
     }
 
 
-def _rates(workdir: Path) -> list[float]:
-    entries = read_metrics(workdir / "metrics.jsonl")
+def _rates(entries: list[dict]) -> list[float]:
     return [entry["target_tokens_per_second"] for entry in entries if entry["split"] == "train"]
 
 

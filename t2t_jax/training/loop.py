@@ -20,9 +20,6 @@ from t2t_jax.training.metrics_file import MetricsFile
 from t2t_jax.training.progress import Progress
 from t2t_jax.training.step import TrainState, TrainStep
 
-# What the log says once the first step is compiled and done.
-FIRST_STEP = "first step after"
-
 # A question takes as long as a small step; a machine that is to be taken away has seconds.
 _STEPS_BETWEEN_QUESTIONS = 10
 
@@ -67,7 +64,6 @@ def train(
         MetricsFile(workdir, step) as file,
     ):
         clock = _Clock(file.entries)
-        seconds_before = clock.seconds
         window = _Window()
         batches = feed(step, config.steps)
         while step < config.steps and not _out_of_patience(file.entries, config.patience):
@@ -76,8 +72,9 @@ def train(
             window.add(metrics)
             if step == first + 1:
                 jax.block_until_ready(metrics)
-                seconds = clock.seconds - seconds_before
-                progress.log(f"{FIRST_STEP} {seconds:.1f} s in the loop")
+                entry = _start_entry(step, clock)
+                file.write(entry)
+                progress.log(f"first step after {entry['seconds_to_first_step']:.1f} s in the loop")
             is_last = step == config.steps
             stops = not is_last and _stops(stop_requested, step)
             saves = step % config.checkpoint_every_steps == 0 or is_last or stops
@@ -124,9 +121,14 @@ class _Clock:
         self._started = time.monotonic()
 
     @property
+    def seconds_since_start(self) -> float:
+        """In the loop, this time."""
+        return time.monotonic() - self._started
+
+    @property
     def seconds(self) -> float:
         """In the loop, over all the times it was started."""
-        return self._seconds_before + time.monotonic() - self._started
+        return self._seconds_before + self.seconds_since_start
 
 
 class _Window:
@@ -162,6 +164,17 @@ class _Window:
             "target_tokens": clock.target_tokens,
             "seconds": clock.seconds,
         }
+
+
+def _start_entry(step: int, clock: _Clock) -> dict:
+    """That the first step since the loop was started is compiled and done."""
+    seconds = clock.seconds_since_start
+    return {
+        "split": "start",
+        "step": step,
+        "seconds_to_first_step": seconds,
+        "seconds": clock.seconds,
+    }
 
 
 def _dev_entry(step: int, total: Metrics, clock: _Clock) -> dict:

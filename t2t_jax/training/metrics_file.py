@@ -16,9 +16,9 @@ Entry = Mapping[str, float | str]
 class MetricsFile:
     """`metrics.jsonl` in a run's directory, and the same numbers in `tensorboard/`.
 
-    An entry has a `split`, a `step` and numbers. Opened at a step, it forgets what a run that was
-    stopped had written of later ones, so that no step stands in it twice. Of several hosts the
-    first writes, the others keep the entries.
+    An entry has a `split` (train, dev, or start: the first step after a start), a `step` and
+    numbers. Opened at a step, it forgets what a run that was stopped had written of later ones, so
+    that no step stands in it twice. Of several hosts the first writes, the others keep the entries.
     """
 
     def __init__(self, workdir: Path, step: int) -> None:

@@ -302,7 +302,7 @@ def test_metrics_are_means_over_tokens(run, tmp_path):
     of_dev = next(entry for entry in entries if entry["split"] == "dev")
     assert (of_dev["loss"], of_dev["accuracy"]) == (4.5, 0.5)
     assert of_dev["perplexity"] == pytest.approx(np.e)
-    first, state = entries[0], jax.tree.map(jnp.asarray, run.initial)
+    first, state = entries[1], jax.tree.map(jnp.asarray, run.initial)
     metrics = []
     for i in range(2):
         state, of_step = run.train_step(state, batch(i))
@@ -311,6 +311,25 @@ def test_metrics_are_means_over_tokens(run, tmp_path):
     assert first["loss"] == pytest.approx(total.loss / 40)
     assert first["perplexity"] == pytest.approx(np.exp(total.negative_log_likelihood / 40))
     assert first["accuracy"] == pytest.approx(total.correct / 40)
+
+
+def test_every_start_says_when_its_first_step_was_done(run, tmp_path, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: now))
+
+    def train_step(*arguments, step=run.train_step):
+        nonlocal now
+        now += 3.0
+        return step(*arguments)
+
+    monkeypatch.setattr(run, "train_step", train_step)
+    with pytest.raises(Stopped):
+        run.train(tmp_path, feed=interrupting(2))
+    run.train(tmp_path)
+    starts = [e for e in read_metrics(tmp_path / "metrics.jsonl") if e["split"] == "start"]
+    assert [e["seconds_to_first_step"] for e in starts] == [3.0, 3.0]
+    assert [e["seconds"] for e in starts] == [3.0 * e["step"] for e in starts]
+    assert starts[0]["step"] == 1 < starts[1]["step"]
 
 
 def test_the_rate_told_of_a_step_is_that_of_the_step(run, tmp_path):
