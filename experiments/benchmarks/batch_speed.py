@@ -40,9 +40,9 @@ _FED_BATCHES = 500
 _STEPS_A_ROUND, _ROUNDS = 40, 5
 
 
-def wmt_like_split(num_pairs: int, seed: int = 0) -> PreparedSplit:
-    """A split of about so many pairs with lengths like WMT's; every token is the same one."""
-    generator = np.random.default_rng(seed)
+def wmt_like_split(num_pairs: int) -> PreparedSplit:
+    """About so many pairs with lengths like WMT's; every token is the same one."""
+    generator = np.random.default_rng(0)
     log_source = generator.normal(3.05, _SPREAD, num_pairs)
     log_target = log_source + generator.normal(0, _DIFFERENCE, num_pairs)
     lengths = 1 + np.rint(np.exp(np.stack([log_source, log_target]))).astype(np.int64)
@@ -108,7 +108,7 @@ def _memory(make: Callable[[], Batches]) -> dict[str, Any]:
 
 
 def fed_batches_a_second(batches: Batches, put: Callable) -> float:
-    """Batches a second from the feed to somebody who does nothing with them."""
+    """Batches a second from the feed when nothing is done with them."""
     fed = feed(batches, 0, _FED_BATCHES, put)
     next(fed)
     started = time.perf_counter()

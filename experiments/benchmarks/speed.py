@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from experiments.launchers.event import last_line
 from experiments.launchers.process import FASTER_ALLOCATION
 from t2t_jax.training.metrics_file import read_metrics
 
@@ -39,11 +40,12 @@ def measure(arguments: list[str], workdir: Path, num_windows: int) -> dict[str, 
     subprocess.run([*command, "prepare", *arguments], check=True)
     started = time.monotonic()
     first_step, entries = None, []
+    log = workdir.with_suffix(".log")
     with (
-        tempfile.TemporaryFile("w+") as log,
+        log.open("w") as errors,
         subprocess.Popen(
             [*command, "train", *arguments, f"--workdir={workdir}"],
-            stderr=log,
+            stderr=errors,
             env={**FASTER_ALLOCATION, **os.environ},
         ) as process,
     ):
@@ -54,11 +56,9 @@ def measure(arguments: list[str], workdir: Path, num_windows: int) -> dict[str, 
                 first_step = time.monotonic() - started
         process.send_signal(signal.SIGINT)
         process.wait()  # until it has saved
-        log.seek(0)
-        last_line = log.read().strip().rpartition("\n")[2]
     rates = _rates(entries)
     if first_step is None or len(rates) < num_windows:
-        raise ValueError(f"training ended after {len(rates)} log windows: {last_line}")
+        raise ValueError(f"training ended after {len(rates)} log windows: {last_line(log)}")
     return {
         "seconds_to_first_step": first_step,
         "target_tokens_per_second": statistics.median(rates[-_RATED_WINDOWS:]),

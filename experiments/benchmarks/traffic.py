@@ -29,19 +29,20 @@ from t2t_jax.runs.steps import train_step_of
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.step import make_train_state
 
-KINDS: tuple[str, ...] = (
+_KINDS: tuple[str, ...] = (
     "all-reduce",
     "all-gather",
     "reduce-scatter",
     "all-to-all",
     "collective-permute",
 )
-_COLLECTIVE = re.compile(rf"= (.*?) ({'|'.join(KINDS)})(-start)?\(.*")
+_COLLECTIVE = re.compile(rf"= (.*?) ({'|'.join(_KINDS)})(-start)?\(.*")
 _ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
 _CHANNEL = re.compile(r"channel_id=(\d+)")
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{")
 _GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]+)\}|\[\d+,(\d+)\])")
 _MIB = 2**20
+_ROWS, _LENGTH = 64, 32  # of a batch, on each side
 
 
 class CompiledStep(NamedTuple):
@@ -59,7 +60,7 @@ def traffic(program: str) -> dict[str, int]:
     TPU's compiler writes a reduce-scatter as a computation of that name with an all-reduce in it,
     and a gather that goes on beside other work once for each piece of that work.
     """
-    total = dict.fromkeys(KINDS, 0)
+    total = dict.fromkeys(_KINDS, 0)
     computation = ""
     gathers = set()
     for line in program.splitlines():
@@ -113,9 +114,9 @@ def _num_bytes(tree: PyTree) -> int:
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
-def table(config: ConfigDict, num_devices: int, rows: int, length: int) -> str:
+def table(config: ConfigDict, num_devices: int) -> str:
     """MiB of each kind of collective, for data alone and for data and fsdp."""
-    lines = [f"{'data x fsdp x tensor':<22}" + "".join(f"{kind:>20}" for kind in KINDS)]
+    lines = [f"{'data x fsdp x tensor':<22}" + "".join(f"{kind:>20}" for kind in _KINDS)]
     layouts: list[Mapping[str, Any]] = [
         {"data": num_devices},
         {"data": 1, "fsdp": num_devices},
@@ -125,11 +126,11 @@ def table(config: ConfigDict, num_devices: int, rows: int, length: int) -> str:
     sections = read_sections(config)
     num_bytes = 0
     for layout in layouts:
-        step = compile_step(sections, make_devices(**layout), rows, length)
+        step = compile_step(sections, make_devices(**layout), _ROWS, _LENGTH)
         num_bytes = step.param_bytes
         name = " x ".join(str(layout.get(axis, 1)) for axis in ("data", "fsdp", "tensor"))
         moved = traffic(step.text)
-        lines.append(f"{name:<22}" + "".join(f"{moved[kind] / _MIB:>20.3f}" for kind in KINDS))
+        lines.append(f"{name:<22}" + "".join(f"{moved[kind] / _MIB:>20.3f}" for kind in _KINDS))
     return "\n".join([f"parameters: {num_bytes / _MIB:.3f} MiB; moved in a step, MiB:", *lines])
 
 
@@ -141,13 +142,11 @@ def main(_: list[str]) -> None:
         sys.exit(f"traffic: --num_devices={num_devices} must be even: fsdp halves them")
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", num_devices)
-    print(table(values.config, values.num_devices, values.rows, values.length))
+    print(table(values.config, num_devices))
 
 
 if __name__ == "__main__":
     config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
     flags.DEFINE_integer("num_devices", 8, "devices that JAX makes of this machine's CPU")
-    flags.DEFINE_integer("rows", 64, "rows of a batch")
-    flags.DEFINE_integer("length", 32, "tokens of a row, on each side")
     flags.mark_flag_as_required("config")
     app.run(main, flags_parser=lambda argv: parse_flags("experiments.benchmarks.traffic", argv))

@@ -34,7 +34,8 @@ ENDED_FILE = "ended.json"
 _UPLOADED_FILE = "uploaded.json"
 
 _SECONDS_BETWEEN_COPIES = 60.0
-# At the end, when a copy is the last chance, and a machine that goes away leaves half a minute.
+# At the end: a bucket may not answer for a moment, and a machine that is taken away has half a
+# minute left.
 _SECONDS_BETWEEN_LAST_TRIES = 5.0
 _MOST_LAST_TRIES = 5
 # What is being written, what is of this machine alone, and what has to arrive last.
@@ -72,11 +73,11 @@ def restore(directory: Path, url: str) -> None:
     if directory.exists():
         shutil.rmtree(directory)
     aside.rename(directory)
-    _tell_uploaded(directory, url, {"owner": owner, "checkpoints": whole})
+    _write_uploaded(directory, url, {"owner": owner, "checkpoints": whole})
 
 
 def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAND) -> int:
-    """Does the run; its exit code, which `ended.json` tells with the name of the attempt."""
+    """Does the run; its exit code, which `ended.json` has beside the name of the attempt."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -103,18 +104,18 @@ def _wait_for(started: Popen, seconds: float) -> None:
 
 
 def _upload_at_last(directory: Path, url: str, end: dict[str, str | int | bool]) -> None:
-    """The last chance: a bucket may not answer for a moment. Then tells the end there."""
+    """Copies until all has arrived, or it was tried often enough; then leaves ended.json there."""
     for tries_left in reversed(range(_MOST_LAST_TRIES)):
         has_arrived = _upload(directory, url)
-        # Who waits for the end pays for the machine, and is told even without the files.
+        # Even if not: whoever waits for the end is paying for the machine.
         end["has_arrived"] = has_arrived
-        if (has_arrived or not tries_left) and _tell_end(directory, url, end):
+        if (has_arrived or not tries_left) and _write_end(directory, url, end):
             return
         if tries_left:
             time.sleep(_SECONDS_BETWEEN_LAST_TRIES)
 
 
-def _tell_end(directory: Path, url: str, end: dict[str, str | int | bool]) -> bool:
+def _write_end(directory: Path, url: str, end: dict[str, str | int | bool]) -> bool:
     """Leaves ended.json in the bucket; whether it has arrived."""
     if _host():
         return True
@@ -136,7 +137,7 @@ def _upload(directory: Path, url: str) -> bool:
     try:
         gcloud.mirror(str(directory), url, without=_NOT_COPIED)
         whole = [name for name in before if name in _checkpoints(directory)]
-        _tell_uploaded(directory, url, _uploaded(directory) | {"checkpoints": whole})
+        _write_uploaded(directory, url, _uploaded(directory) | {"checkpoints": whole})
         # Old checkpoints are deleted when the new ones are there.
         gcloud.mirror(str(directory), url, without=_NOT_COPIED, delete=True)
     except gcloud.GcloudError as error:
@@ -150,7 +151,7 @@ def _uploaded(directory: Path) -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
 
 
-def _tell_uploaded(directory: Path, url: str, uploaded: dict[str, Any]) -> None:
+def _write_uploaded(directory: Path, url: str, uploaded: dict[str, Any]) -> None:
     """Notes here and in the bucket which checkpoints are whole there, and whose the run is.
 
     Raises:

@@ -16,7 +16,7 @@ from experiments.run import presence, record
 # What is run, with the directory as its last argument.
 COMMAND = (sys.executable, "-m", "experiments.run")
 
-TAKEN = "another command works on it"  # the reason of such an event; the files are left to it
+_TAKEN = "another command works on it"  # and so its files are left alone
 _STOPPED = 130  # exit code of a run that was asked to stop and saved its state
 
 
@@ -41,7 +41,7 @@ def clear(directory: Path) -> None:
 def start_event(
     directory: Path, before: presence.Sign | None
 ) -> tuple[presence.Sign | None, Event | None]:
-    """The last sign of a run that may be on another machine, and an event if it tells of a start.
+    """The last sign of a run, maybe on another machine, and an event if it is of a new start.
 
     Args:
       before: the sign that was last seen, None at first.
@@ -56,7 +56,7 @@ def start_event(
 def ended(directory: Path, seconds: float, exit_code: int) -> Event:
     """What became of the run whose process has ended; a failure leaves `failure.json`."""
     if exit_code == presence.IS_TAKEN:
-        return Event(directory, "failed", seconds, TAKEN)
+        return Event(directory, "failed", seconds, _TAKEN)
     presence.clear(directory)
     if exit_code == 0 and (directory / record.RECORD_FILE).exists():
         if contradiction := _contradiction(directory):

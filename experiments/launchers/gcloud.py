@@ -111,12 +111,12 @@ def call(*arguments: str, stop: threading.Event | None = None) -> str:
             except subprocess.TimeoutExpired:
                 continue
     if command.returncode != 0:
-        # Of several hosts gcloud says besides, in lines of #, which one it was.
+        # Of several hosts gcloud also says, in lines of #, which one it was.
         lines = [line for line in errors.strip().splitlines() if not line.startswith("#")]
         lines = lines or [f"exit code {command.returncode}"]
-        # What went wrong stands in the line that says so; hints may follow it.
-        told = [line for line in lines if line.startswith("ERROR")]
-        raise GcloudError((told or lines)[-1])
+        # The line that begins so says what went wrong; hints may follow it.
+        reasons = [line for line in lines if line.startswith("ERROR")]
+        raise GcloudError((reasons or lines)[-1])
     return printed
 
 

@@ -10,8 +10,6 @@ from absl import flags
 from experiments.launchers import local
 from experiments.launchers.event import Launch
 
-LAUNCHERS = ("local", "ray", "slurm", "tpu_vm")
-
 _OWN_FLAGS = {
     "runs_per_gpu": "local",
     "resources": "ray",
@@ -36,7 +34,7 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "launcher",
         "local",
-        LAUNCHERS,
+        ["local", "ray", "slurm", "tpu_vm"],
         "where the runs go: this machine, a Ray cluster, a SLURM cluster, Cloud TPU slices",
     )
     flags.DEFINE_integer(

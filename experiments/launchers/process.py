@@ -17,13 +17,13 @@ POLL_SECONDS = 0.2
 # On Linux, memory in large pages: a training step on the CPU is a tenth faster (docs/LOG.md).
 FASTER_ALLOCATION = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
-# Of a GPU's memory JAX takes so much at once; several runs on one GPU share it.
+# JAX takes this share of a GPU's memory at once; several runs on one GPU divide it.
 _GPU_MEMORY_SHARE = 0.75
 _MEMORY_VARIABLE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 
 def gpu_memory(share: float) -> dict[str, str]:
-    """The environment of a run that has this share of a GPU, unless the person has said more."""
+    """The environment of a run with this share of a GPU, unless the person has set the memory."""
     if share >= 1 or _MEMORY_VARIABLE in os.environ:
         return {}
     return {_MEMORY_VARIABLE: f"{_GPU_MEMORY_SHARE * share:.2f}"}

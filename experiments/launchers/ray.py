@@ -120,7 +120,7 @@ def _watch(
 
 
 def _end(ray: Any, result: Any, one: _Running, num_stops: int) -> Event | None:
-    """How the run has ended; None if its node told it to stop, before it goes away.
+    """How the run has ended; None if its node, which is being taken away, had it stopped.
 
     Args:
       num_stops: how often that has happened to this run before.
@@ -196,7 +196,7 @@ def _check_answers(address: str) -> None:
 
 
 def _silence(ray: Any) -> None:
-    """Keeps the raylet's messages off the terminal; what matters of them is told as events."""
+    """Keeps the raylet's messages off the terminal; what matters of them comes as events."""
     worker = ray._private.worker
     if hasattr(worker, "print_to_stdstream"):  # there is no setting for these
         worker.print_to_stdstream = lambda *_, **__: None

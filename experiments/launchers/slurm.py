@@ -33,7 +33,7 @@ _POLL_SECONDS = 1.0
 _MOST_TIMEOUTS = 1000
 # sacct may not know a job that was just submitted, and forgets one that ended long ago.
 _SECONDS_UNTIL_KNOWN = 600.0
-# SLURM tells all processes of a job that it will be preempted, and then who started the run.
+# SLURM warns all processes of a job that it will be preempted, and later the one that started it.
 _SECONDS_UNTIL_THE_WARNING = 120.0
 # Under submitit's names. A run is one task of one node, hence none about their number.
 _TEXT_OPTIONS = frozenset(
@@ -141,7 +141,7 @@ class _Runner:
         self._pid = started.pid
         exit_code = process.wait(started)
         if was_stopped(exit_code):
-            # It was told directly. Who started it is told soon, and then queues the job again.
+            # SLURM warned the run itself. It will warn submitit, which then queues the job again.
             time.sleep(_SECONDS_UNTIL_THE_WARNING)
         return exit_code
 

@@ -111,7 +111,7 @@ def launch(
 
 
 class _Run:
-    """One run, from its first slice to its last."""
+    """One run, on as many slices as it takes."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class _Run:
         self._num_lost_hosts = 0
 
     def do(self) -> None:
-        """Tells how it ends; never raises."""
+        """Does the run and reports how it ends; never raises."""
         try:
             # A second command would delete the slice of the first, as if a killed one had left it.
             with presence.only_launcher(self._directory):
@@ -262,7 +262,7 @@ class _Run:
 
     def _follow(self, attempt: str) -> Mapping[str, Any]:
         """How the run has ended, as bucket.py tells it."""
-        seen = moved = time.time()
+        last_sign = last_line = time.time()
         log, size = self._directory / record.LOG_FILE, 0
         while True:
             self._pause(_POLL_SECONDS)
@@ -285,12 +285,12 @@ class _Run:
             if state != "ACTIVE":
                 raise _Preempted(f"the slice was taken away, its state is {state}")
             if self._sign is not None:
-                seen = max(seen, self._sign.beat)
+                last_sign = max(last_sign, self._sign.beat)
             size_before, size = size, log.stat().st_size if log.exists() else 0
             if size != size_before:
-                moved = time.time()
-            self._check_since("sign of life", seen, _SECONDS_OF_SILENCE)
-            self._check_since(f"new line in {log.name}", moved, _SECONDS_WITHOUT_A_LINE)
+                last_line = time.time()
+            self._check_since("sign of life", last_sign, _SECONDS_OF_SILENCE)
+            self._check_since(f"new line in {log.name}", last_line, _SECONDS_WITHOUT_A_LINE)
 
     def _check_since(self, what: str, last: float, most_seconds: float) -> None:
         """Raises GcloudError if `what` came last longer ago than that."""

@@ -83,7 +83,7 @@ def _kind(measure: Measure, values: dict[str, Any]) -> Any:
 def _bootstrap(
     split: str, outcomes: Sequence[Outcome], base: Sequence[Outcome]
 ) -> Comparison | None:
-    """Of the first seed that both have left the counts of their sentences for."""
+    """With the first seed for which both have left what BLEU counts of their sentences."""
     of_base = {outcome.run.seed: outcome for outcome in base}
     for outcome in outcomes:
         if outcome.run.seed not in of_base:
@@ -96,7 +96,7 @@ def _bootstrap(
 
 
 def _sentences(outcome: Outcome, split: str) -> dict[str, Any] | None:
-    """What `t2t-jax score` left of every sentence, if it is of the translations on record."""
+    """What `t2t-jax score` left of each sentence, unless of other translations than on record."""
     path = outcome.directory / "scores" / f"{split}.sentences.json"
     if outcome.record is None or not path.exists():
         return None

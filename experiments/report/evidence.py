@@ -35,7 +35,7 @@ from t2t_jax.evaluation.significance import holm, welch_t_test
 _KEPT = (record.RUN_FILE, record.RECORD_FILE, record.FAILURE_FILE, "metrics.jsonl")
 
 
-# What is said of a mean that does not differ.
+# The verdict on a mean that does not differ.
 _PLACES = {True: "within", False: "outside", None: "no interval"}
 
 
@@ -133,7 +133,7 @@ def _p_value(measure: Measure, then: list[float], now: list[float]) -> float | N
 
 
 def not_compared(workdir: Path, kept: Path) -> tuple[list[str], list[str]]:
-    """What was kept and is not in W, as TABLE/ROW/seed-N: that failed or goes on; not asked for."""
+    """Runs kept that W has not finished, and runs kept that it was not asked for."""
     outcomes = read_outcomes(workdir)
     done = {outcome.run.directory for outcome in outcomes if outcome.record is not None}
     begun = {outcome.run.directory for outcome in outcomes}

@@ -145,7 +145,7 @@ def _beat(directory: Path, stop: threading.Event) -> None:
         elif size > size_before:
             stage = "training"
         sign = sign._replace(beat=time.time(), stage=stage)
-        with contextlib.suppress(OSError):  # a full disk is told by who cannot do without it
+        with contextlib.suppress(OSError):  # who cannot do without a full disk will say so
             _write(directory, sign)
 
 

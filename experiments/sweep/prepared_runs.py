@@ -72,7 +72,7 @@ def do_unfinished(directories: Sequence[Path], launch: Launch, num_retries: int 
 
 
 def _round(directories: Sequence[Path], launch: Launch) -> list[Path]:
-    """Launches the runs and tells how they go; those that failed."""
+    """Launches the runs and prints how they go; those that failed."""
     start = time.monotonic()
     failed = []
     num_done = 0

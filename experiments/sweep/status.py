@@ -68,20 +68,20 @@ def status(directory: Path) -> Status:
         entry for entry in read_metrics(directory / "metrics.jsonl") if entry["split"] == "train"
     ]
     last = entries[-1] if entries else {}
-    seen = Status(name, "waiting", last.get("step", 0), steps, loss=last.get("loss"))
+    so_far = Status(name, "waiting", last.get("step", 0), steps, loss=last.get("loss"))
     sign = presence.read(directory)
     if sign is not None and sign.is_alive:
-        seen = seen._replace(state=sign.stage, remark=f"on {sign.host}")
+        so_far = so_far._replace(state=sign.stage, remark=f"on {sign.host}")
         if sign.stage == "training" and entries:
-            seen = seen._replace(**_speed(entries, steps))
-        return seen
+            so_far = so_far._replace(**_speed(entries, steps))
+        return so_far
     failure = directory / record.FAILURE_FILE
     if failure.exists():
-        return seen._replace(state="failed", remark=str(record.read_json(failure).get("error")))
+        return so_far._replace(state="failed", remark=str(record.read_json(failure).get("error")))
     if sign is not None:
         silent = _time_text(time.time() - sign.beat)
-        return seen._replace(state="lost", remark=f"no sign from {sign.host} for {silent}")
-    return seen._replace(remark="stopped, will go on" if seen.step else "")
+        return so_far._replace(state="lost", remark=f"no sign from {sign.host} for {silent}")
+    return so_far._replace(remark="stopped, will go on" if so_far.step else "")
 
 
 def _speed(entries: Sequence[dict[str, Any]], steps: int) -> dict[str, float | None]:

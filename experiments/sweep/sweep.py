@@ -61,7 +61,7 @@ def run_table(
         print(f"left out: {name}: {reason}")
     directories = prepared_runs.prepare(table, rows, base, num_seeds, workdir)
     if launcher.shares_files:
-        # Once, before any run: they share what it makes, and a wrong corpus is told here.
+        # Once, before any run: they share what it makes, and a wrong corpus fails here.
         fingerprint = prepare(read_sections(base)).fingerprint
         prepared_runs.check_same_data(directories, base, fingerprint)
     try:

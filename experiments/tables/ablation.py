@@ -145,23 +145,23 @@ class Table(NamedTuple):
         """
         rows: list[Row] = []
         left_out: list[LeftOut] = []
-        seen: dict[str, dict[str, Any]] = {}
+        configs: dict[str, dict[str, Any]] = {}
         has_paper_base = self.has_paper_base(base)
         for entry in self.make_rows(base):
             if isinstance(entry, LeftOut):
                 left_out.append(entry)
                 continue
             config = flat(entry.config(base))
-            twin = next((name for name, other in seen.items() if other == config), None)
+            twin = next((name for name, other in configs.items() if other == config), None)
             if twin is not None:
                 reason = f"at this base it is the same as {twin}"
                 if entry.note:
                     reason = f"{entry.note}: {reason}"
                 left_out.append(LeftOut(entry.name, reason))
                 continue
-            if entry.name in seen:
+            if entry.name in configs:
                 raise ValueError(f"table {self.name} has two rows that are called {entry.name}")
-            seen[entry.name] = config
+            configs[entry.name] = config
             rows.append(entry if has_paper_base else entry._replace(paper=None))
         if "base" not in seen:
             why = dict(left_out).get("base", "all others are compared with it")

@@ -37,10 +37,10 @@ _PAPER_PEAK = (512 * 4_000) ** -0.5  # learning rate at the end of warm-up
 
 
 class Answer(NamedTuple):
-    """What a question is answered with."""
+    """One answer to a question."""
 
     changes: _Changes | str  # or the sentence saying why the base has no room for them
-    who: str  # gives this answer
+    who: str  # those who give this answer
 
 
 def questions(base: AnyConfig) -> dict[str, dict[str, Answer]]:
@@ -51,8 +51,8 @@ def questions(base: AnyConfig) -> dict[str, dict[str, Answer]]:
 def _of_the_model(base: AnyConfig) -> dict[str, dict[str, Answer]]:
     """What is computed, and where it starts."""
     return {
-        # How do sines and cosines lie in a position's vector, what are their
-        # frequencies, and which number has the first position?
+        # How are sines and cosines arranged in a position's vector, what are their frequencies,
+        # and what is the number of the first position?
         "sinusoids": {
             "interleaved": _sinusoids("sinusoidal", 0, "the paper"),
             "concatenated": _sinusoids("sinusoidal_concatenated", 0, "Sockeye, HF Marian"),
@@ -74,8 +74,7 @@ def _of_the_model(base: AnyConfig) -> dict[str, dict[str, Answer]]:
                 base.model.dropout_rate or 0.1, "tensor2tensor since its version 2, flax wmt"
             ),
         },
-        # Is the table small and its vectors scaled up, or large and the logits scaled
-        # down?
+        # Is the table small and its vectors scaled up, or large and the logits scaled down?
         "embedding_scale": {
             "vectors": Answer(
                 {
@@ -94,15 +93,14 @@ def _of_the_model(base: AnyConfig) -> dict[str, dict[str, Answer]]:
                 "flax wmt",
             ),
         },
-        # Are query, key and value drawn as one matrix, and so sqrt(2) smaller, or as
-        # three?
+        # Are query, key and value drawn as one matrix, and so sqrt(2) smaller, or as three?
         "projection_init": {
             "fused": Answer({"model.attention_init": "fused"}, "tensor2tensor of 2017, fairseq"),
             "separate": Answer(
                 {"model.attention_init": "separate"}, "tensor2tensor today, flax wmt"
             ),
         },
-        # Have the projections of attention biases?
+        # Do the projections of attention have biases?
         "projection_biases": {
             "yes": Answer({"model.attention_biases": True}, "tensor2tensor of 2017, fairseq, HF"),
             "no": Answer({"model.attention_biases": False}, "tensor2tensor today, flax wmt"),
@@ -181,7 +179,7 @@ def _of_translation(base: AnyConfig) -> dict[str, dict[str, Answer]]:
             # Its 200 do not count the end.
             "201": _longest_output(base.decoding.max_extra_tokens, 201, "fairseq"),
         },
-        # Of how many last checkpoints is the mean translated with?
+        # How many of the last checkpoints are averaged for translating?
         "averaging": {
             "1": Answer(averaging(base, 1, base.training.steps), "the paper's Table 3"),
             "5": Answer(averaging(base, 5, base.training.steps), "the paper's Table 2"),
@@ -323,8 +321,8 @@ def averaging(base: AnyConfig, number: int, steps: int) -> dict[str, Any] | str:
     """The mean of the last `number` checkpoints of `steps`, which a run has to make and to keep.
 
     They are of the last tenth of the training at most, as ten are at `configs/base.py`: weights
-    that are still far from the end make a mean that is worse than any of them. A sentence where so
-    few steps leave no so many.
+    that are still far from the end make a mean that is worse than any of them. Where the steps are
+    too few for that, the sentence saying so.
     """
     apart = steps // (10 * number) if number > 1 else steps
     every = min(base.training.checkpoint_every_steps, apart)

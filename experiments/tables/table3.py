@@ -40,16 +40,16 @@ def _rows(base: AnyConfig) -> list[Row | LeftOut]:
         _heads(base, Fraction(2),    Score(4.91, 25.8)),
         _heads(base, Fraction(4),    Score(5.01, 25.4)),
         # (B) size of the keys
-        _keys(base, Fraction(1, 4), Score(5.16, 25.1, 58)),
-        _keys(base, Fraction(1, 2), Score(5.01, 25.4, 60)),
+        _size(base, "B", "d_k", Fraction(1, 4), Score(5.16, 25.1, 58)),
+        _size(base, "B", "d_k", Fraction(1, 2), Score(5.01, 25.4, 60)),
         # (C) size of the model
         _depth(base, Fraction(1, 3), Score(6.11, 23.7, 36)),
         _depth(base, Fraction(2, 3), Score(5.19, 25.3, 50)),
         _depth(base, Fraction(4, 3), Score(4.88, 25.5, 80)),
         _width(base, Fraction(1, 2), Score(5.75, 24.5, 28)),
         _width(base, Fraction(2),    Score(4.66, 26.0, 168)),
-        _inner_width(base, Fraction(1, 2), Score(5.12, 25.4, 53)),
-        _inner_width(base, Fraction(2),    Score(4.75, 26.2, 90)),
+        _size(base, "C", "d_ff", Fraction(1, 2), Score(5.12, 25.4, 53)),
+        _size(base, "C", "d_ff", Fraction(2),    Score(4.75, 26.2, 90)),
         # (D) regularisation
         _dropout(base, 0, Score(5.77, 24.6)),
         _dropout(base, 2, Score(4.95, 25.5)),
@@ -80,14 +80,14 @@ def _heads(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOut:
     return Row(name, changes, paper, note)
 
 
-def _keys(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOut:
-    """Group (B): narrower queries and keys; values and the number of heads stay."""
-    exact = share * base.model.d_k
-    name = f"B.d_k={_text(exact)}"
-    d_k = _whole(exact, f"{_FRACTION_WORDS[share]} of d_k={base.model.d_k}")
-    if isinstance(d_k, str):
-        return LeftOut(name, d_k)
-    return Row(name, {"model.d_k": d_k}, paper)
+def _size(base: AnyConfig, group: str, key: str, share: Fraction, paper: Score) -> Row | LeftOut:
+    """Group (B), width of queries and keys, and (C), of feed-forward layers: that alone."""
+    exact = share * base.model[key]
+    name = f"{group}.{key}={_text(exact)}"
+    size = _whole(exact, f"{_FRACTION_WORDS[share]} of {key}={base.model[key]}")
+    if isinstance(size, str):
+        return LeftOut(name, size)
+    return Row(name, {f"model.{key}": size}, paper)
 
 
 def _depth(base: AnyConfig, share: Fraction, paper: Score) -> Row:
@@ -114,16 +114,6 @@ def _width(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOut:
         return LeftOut(name, d_model if isinstance(d_model, str) else str(d_head))
     changes = {"model.d_model": d_model, "model.d_k": d_head, "model.d_v": d_head}
     return Row(name, changes, paper)
-
-
-def _inner_width(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOut:
-    """Group (C): width inside the feed-forward layers."""
-    exact = share * base.model.d_ff
-    name = f"C.d_ff={_text(exact)}"
-    d_ff = _whole(exact, f"{_FRACTION_WORDS[share]} of d_ff={base.model.d_ff}")
-    if isinstance(d_ff, str):
-        return LeftOut(name, d_ff)
-    return Row(name, {"model.d_ff": d_ff}, paper)
 
 
 def _dropout(base: AnyConfig, factor: int, paper: Score) -> Row | LeftOut:

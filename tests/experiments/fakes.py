@@ -67,7 +67,7 @@ def write_record(
 
 
 def write_translations(directory: Path, *, wrong_every: int, split: str = "test") -> None:
-    """Scores of a split, as of translations of which every so manieth has a wrong word."""
+    """Scores of a split, as if one in `wrong_every` translations had a wrong word."""
     lines = [
         source.replace("sees", "hears") if place % wrong_every == 0 else source
         for place, source in enumerate(_SOURCES)

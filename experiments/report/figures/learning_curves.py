@@ -16,8 +16,6 @@ from experiments.report.figures import style
 from experiments.report.summary import TableSummary
 from t2t_jax.training.metrics_file import read_metrics
 
-METRICS_FILE = "metrics.jsonl"
-
 # More markers on a line than this hide its dashes.
 _MARKERS_PER_LINE = 7
 
@@ -74,7 +72,7 @@ def curve(label: str, runs: Iterable[dict[int, float]]) -> Curve:
 
 def _dev(directory: Path) -> dict[int, float]:
     """Step -> dev perplexity of a run."""
-    entries = read_metrics(directory / METRICS_FILE)
+    entries = read_metrics(directory / "metrics.jsonl")
     return {
         entry["step"]: entry["perplexity"]
         for entry in entries
@@ -96,7 +94,7 @@ def _draw(panel: Panel, axis: Any) -> None:
     for index, one in enumerate(panel.curves):
         look = style.line_style(one.label, index)
         every = max(1, math.ceil(len(one.steps) / _MARKERS_PER_LINE))
-        # Each row's markers begin at another point, so that those of close lines do not coincide.
+        # Each row's markers begin at another point, so that close lines do not hide each other's.
         axis.plot(one.steps, one.mean, label=one.label, markevery=(index % every, every), **look)
         if one.num_seeds > 1:
             axis.fill_between(

@@ -5,7 +5,7 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-WIDTH = 8.4  # inches, of every figure
+_WIDTH = 8.4  # inches, of every figure
 GREY = "#767676"
 _GRID = "#dddddd"
 
@@ -30,7 +30,7 @@ def line_style(label: str, index: int) -> dict[str, Any]:
 
 
 def marker(label: str, index: int) -> str:
-    """The sign of a row where each of its points is to be seen; the base's is a large dot."""
+    """The marker of a row whose points all are marked; the base has a large dot."""
     return "." if label == "base" else _MARKERS[index % len(_MARKERS)]
 
 
@@ -49,7 +49,7 @@ def fonts() -> Any:
 
 def stacked(heights: list[float], columns: int = 1) -> tuple[Figure, Any]:
     """A figure of as many rows of panels as there are heights, in inches; the panels."""
-    figure = Figure(figsize=(WIDTH, sum(heights)))
+    figure = Figure(figsize=(_WIDTH, sum(heights)))
     figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.08)
     axes = figure.subplots(
         len(heights), columns, squeeze=False, gridspec_kw={"height_ratios": heights}
