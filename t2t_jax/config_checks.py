@@ -1,8 +1,19 @@
-"""The checks that all sections of a config share: types, choices and bounds, told in words."""
+"""What all sections of a config share: checks of types, choices and bounds, told in words."""
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, dataclass_transform, get_args, get_origin, no_type_check
+
+Section = TypeVar("Section")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def config_section(section: type[Section]) -> type[Section]:
+    """Makes a frozen dataclass with keywords only, whose `__post_init__` begins with `check_types`.
+
+    The type checks that tests add to every call leave it out: a wrong type is told in our words.
+    """
+    return no_type_check(dataclasses.dataclass(frozen=True, kw_only=True)(section))
 
 
 def check_types(section: str, config: Any) -> None:

@@ -1,9 +1,8 @@
 """What to prepare and how to batch it: the section `config.data`."""
 
-import dataclasses
-from typing import Literal, no_type_check
+from typing import Literal
 
-from t2t_jax.config_checks import check_at_least, check_rates, check_types
+from t2t_jax.config_checks import check_at_least, check_rates, check_types, config_section
 
 Task = Literal["translation", "language_modelling", "masked_language_modelling", "classification"]
 Source = Literal["embedded", "text", "tfds"]
@@ -13,8 +12,7 @@ VocabularyKind = Literal["bpe", "unigram", "word", "char"]
 _COVERAGE_RANGE = (0.98, 1.0)
 
 
-@no_type_check  # of its own: tests would have the arguments checked before it can
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@config_section
 class DataConfig:
     """Where the sentences come from, how they become token ids and how long a batch is.
 

@@ -1,15 +1,13 @@
 """How translations are searched for."""
 
-import dataclasses
-from typing import Literal, no_type_check
+from typing import Literal
 
-from t2t_jax.config_checks import check_at_least, check_types
+from t2t_jax.config_checks import check_at_least, check_types, config_section
 
 LengthPenaltyFormula = Literal["gnmt", "power"]
 
 
-@no_type_check  # of its own: tests would have the arguments checked before it can
-@dataclasses.dataclass(frozen=True)
+@config_section
 class DecodingConfig:
     """A search, checked once, when it is made.
 

@@ -6,21 +6,17 @@ come next. Goes out: the chosen ids. Every function looks at each row alone.
 Axes: N rows, `vocab` the next ids.
 """
 
-import dataclasses
-from typing import no_type_check
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from t2t_jax.config_checks import check_at_least, check_types
+from t2t_jax.config_checks import check_at_least, check_types, config_section
 
 # Every random thing is a function of (seed, purpose, ...): tells this use of the seed from others.
 _PURPOSE = 2
 
 
-@no_type_check  # of its own: tests would have the arguments checked before it can
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@config_section
 class Sampling:
     """How the next token is chosen, checked once, when it is made.
 

@@ -1,17 +1,15 @@
 """How translations are scored."""
 
-import dataclasses
-from typing import Literal, no_type_check
+from typing import Literal
 
-from t2t_jax.config_checks import check_at_least, check_types
+from t2t_jax.config_checks import check_at_least, check_types, config_section
 from t2t_jax.data.corpora.grammar import MOST_PROBES
 
 # Those of sacreBLEU that need neither a download nor another package.
 BleuTokenizer = Literal["13a", "intl", "char", "zh", "none"]
 
 
-@no_type_check  # of its own: tests would have the arguments checked before it can
-@dataclasses.dataclass(frozen=True)
+@config_section
 class EvaluationConfig:
     """A way to score, checked once, when it is made.
 

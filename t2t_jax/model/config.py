@@ -1,9 +1,14 @@
 """The numbers and choices that make one Transformer: the columns of Table 3, and more."""
 
-import dataclasses
-from typing import Literal, no_type_check
+from typing import Literal
 
-from t2t_jax.config_checks import check_above_zero, check_at_least, check_rates, check_types
+from t2t_jax.config_checks import (
+    check_above_zero,
+    check_at_least,
+    check_rates,
+    check_types,
+    config_section,
+)
 
 Family = Literal["encoder_decoder", "decoder_only", "encoder_only", "recurrent"]
 Positions = Literal[
@@ -27,8 +32,7 @@ TiedEmbeddings = Literal["all", "decoder", "none"]
 Dtype = Literal["float32", "bfloat16"]
 
 
-@no_type_check  # of its own: tests would have the arguments checked before it can
-@dataclasses.dataclass(frozen=True)
+@config_section
 class TransformerConfig:
     """One model of any family, checked once, when it is made.
 

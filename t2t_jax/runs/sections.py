@@ -1,13 +1,12 @@
 """Where a ConfigDict becomes the frozen dataclasses that the rest of the code takes."""
 
-import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, no_type_check
+from typing import Any, NamedTuple, TypeVar
 
 from ml_collections import ConfigDict
 
-from t2t_jax.config_checks import check_types
+from t2t_jax.config_checks import check_types, config_section
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.corpora.corpus import split_names
 from t2t_jax.decoding.config import DecodingConfig
@@ -27,8 +26,7 @@ _FAMILIES = {
 }
 
 
-@no_type_check  # of its own: tests would have the arguments checked before it can
-@dataclasses.dataclass(frozen=True)
+@config_section
 class DevicesConfig:
     """Which devices a run uses, and how; see devices.py.
 

@@ -1,17 +1,21 @@
 """How a model is trained (paper section 5)."""
 
-import dataclasses
-from typing import Literal, no_type_check
+from typing import Literal
 
-from t2t_jax.config_checks import check_above_zero, check_at_least, check_rates, check_types
+from t2t_jax.config_checks import (
+    check_above_zero,
+    check_at_least,
+    check_rates,
+    check_types,
+    config_section,
+)
 
 LabelSmoothingMass = Literal["others", "all", "others_but_padding"]
 Schedule = Literal["paper", "peak", "linear"]
 SCHEDULES_WITH_AN_END: tuple[Schedule, ...] = ("linear",)  # every rate depends on the last step
 
 
-@no_type_check  # of its own: tests would have the arguments checked before it can
-@dataclasses.dataclass(frozen=True)
+@config_section
 class TrainingConfig:
     """Optimiser, schedule, and how often to log, evaluate and save; checked when it is made.
 
