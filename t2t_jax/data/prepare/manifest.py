@@ -1,6 +1,7 @@
 """What a prepared directory says of itself: what it was made from, and what every file must be."""
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import time
@@ -14,14 +15,16 @@ from t2t_jax.json_files import read_json, write_json
 
 # Raise when the same input and config would give other files: old directories are then left alone.
 FORMAT = 2
-_VOCABULARY_KEYS = (
-    "vocabulary_kind",
-    "vocabulary_size",
-    "character_coverage",
-    "vocabulary_sentences",
+# What of the config changes no token. Any other field is part of the cache key: if one is forgotten
+# here, data is prepared anew that need not be.
+PLACE = ("name", "directory", "mixture", "train", "dev", "test")  # the bytes there are hashed
+AFTERWARDS = (
+    *("cache", "batching", "packed_length", "num_buckets", "mask_rate"),
+    *("source_tokens_per_batch", "target_tokens_per_batch"),
 )
-_KEYS = ("source", "source_language", "target_language", "max_length", *_VOCABULARY_KEYS)
-_EMBEDDED_KEYS = ("corpus_seed", "train_pairs")
+_GRAMMAR = ("corpus_seed", "train_pairs")
+NOT_READ = {"embedded": PLACE, "text": _GRAMMAR, "tfds": _GRAMMAR}  # by source
+VOCABULARY = ("vocabulary_kind", "vocabulary_size", "character_coverage", "vocabulary_sentences")
 _MANIFEST = "manifest.json"
 _STAMP = "checked.json"
 _CLOCK_TICK_NS = 100_000_000  # longer than that of any file system's clock that is in use
@@ -29,22 +32,23 @@ _CLOCK_TICK_NS = 100_000_000  # longer than that of any file system's clock that
 
 def settings(config: DataConfig, vocabulary: Vocabulary | None) -> dict[str, Any]:
     """The config keys that change a token, or the vocabulary in the place of those it is of."""
-    keys = _KEYS + (_EMBEDDED_KEYS if config.source == "embedded" else ())
-    if config.task != "translation":
-        keys += ("task",)
-    if vocabulary is None:
-        return {key: getattr(config, key) for key in keys}
-    others = {key: getattr(config, key) for key in keys if key not in _VOCABULARY_KEYS}
-    return others | {"vocabulary": vocabulary.fingerprint}
+    no_effect = {*PLACE, *AFTERWARDS, *NOT_READ.get(config.source, ())}
+    if config.task == "translation":
+        no_effect.add("task")  # as when there was no other
+    if vocabulary is not None:
+        no_effect.update(VOCABULARY)
+    keys = [field.name for field in dataclasses.fields(config) if field.name not in no_effect]
+    given = {} if vocabulary is None else {"vocabulary": vocabulary.fingerprint}
+    return {key: getattr(config, key) for key in keys} | given
 
 
 def place(config: DataConfig) -> dict[str, Any]:
     """Where the corpus comes from; the same corpus may come from another place."""
-    if config.source == "embedded":
-        return {"source": config.source}
-    keys = ("source", "name", "directory", "train", "dev", "test")
-    corpora = [corpus for corpus, _ in config.corpora]
-    return {key: getattr(config, key) for key in keys} | {"corpora": corpora}
+    not_read = NOT_READ.get(config.source, ())
+    values = {key: getattr(config, key) for key in ("source", *PLACE) if key not in not_read}
+    if values.pop("mixture", None) is not None:  # how often each is read is no place
+        values["corpora"] = [corpus for corpus, _ in config.corpora]
+    return values
 
 
 def cache_key(settings: dict[str, Any], inputs: dict[str, str]) -> str:

@@ -1,11 +1,18 @@
 """When a corpus is prepared again, what is told of it, and which files are read to be checked."""
 
+import copy
+import dataclasses
+import itertools
 import json
 import os
 import time
+from typing import get_args
 
 import pytest
 
+from configs import base, classifier, language_model, masked_language_model, multi30k, tiny
+from t2t_jax.data.config import DataConfig, Source, Task
+from t2t_jax.data.corpora.corpus import content_hashes
 from t2t_jax.data.prepare import manifest
 from t2t_jax.data.prepare.prepared import prepare
 from tests.data.text_corpus import sentence_pairs, text_config, write_corpus, write_pairs
@@ -13,6 +20,63 @@ from tests.data.text_corpus import sentence_pairs, text_config, write_corpus, wr
 
 def silent(line: str) -> None:
     """Takes the log lines nobody asks for."""
+
+
+def changed(config, field):
+    """The config with another value of a field, which need not be allowed."""
+    value = getattr(config, field.name)
+    choices = [choice for choice in get_args(field.type) if choice != value]
+    more = {str: "x", int: 1, float: -0.01}[type(value)]
+    config = copy.copy(config)
+    vars(config)[field.name] = choices[0] if choices else value + more
+    return config
+
+
+@pytest.mark.parametrize("source", get_args(Source))
+def test_every_field_changes_the_cache_key_or_is_said_to_have_no_effect(tmp_path, source):
+    no_effect = {*manifest.PLACE, *manifest.AFTERWARDS, *manifest.NOT_READ[source]}
+    for task, field in itertools.product(get_args(Task), dataclasses.fields(DataConfig)):
+        config = copy.copy(text_config(tmp_path))
+        vars(config).update(source=source, task=task)
+        configs = config, changed(config, field)
+        keys = {manifest.cache_key(manifest.settings(each, None), {}) for each in configs}
+        assert len(keys) == (1 if field.name in no_effect else 2), field.name
+
+
+def test_a_field_that_nobody_has_heard_of_is_part_of_the_cache_key(tmp_path):
+    fields = [("lower_case", bool, True)]
+    other = dataclasses.make_dataclass(
+        "Other", fields, bases=(DataConfig,), frozen=True, kw_only=True
+    )
+    config = other(**vars(text_config(tmp_path)))
+    assert manifest.settings(config, None)["lower_case"]
+
+
+@pytest.mark.parametrize("name", [*manifest.AFTERWARDS, *manifest.NOT_READ["text"]])
+def test_what_is_said_to_have_no_effect_has_none(directory, name):
+    (field,) = (field for field in dataclasses.fields(DataConfig) if field.name == name)
+    config = text_config(directory)
+    elsewhere = dataclasses.replace(changed(config, field), cache=str(directory / "elsewhere"))
+    fingerprints = {prepare(each, silent).fingerprint for each in (config, elsewhere)}
+    assert len(fingerprints) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        (tiny, "fa5e71b7e7acd2e2"),
+        (language_model, "8febed28615e18cf"),
+        (masked_language_model, "685143c71d50aaad"),
+        (classifier, "f000108827938f10"),
+        # Without their files, which are not here.
+        (base, "a7996e55cbe5d01a"),
+        (multi30k, "2939c9df3ccb2d62"),
+    ],
+)
+def test_the_corpora_of_kept_results_have_the_same_cache_keys_as_ever(config, key):
+    config = DataConfig(**dict(config.get_config().data) | {"directory": "d"})
+    inputs = content_hashes(config) if config.source == "embedded" else {}
+    assert manifest.cache_key(manifest.settings(config, None), inputs) == key
 
 
 def test_what_has_changed_is_told(directory):
