@@ -172,7 +172,7 @@ def test_the_order_is_the_same_on_every_machine():
     # Written out: a new numpy must not change it, or resumed runs would differ.
     batches = batches_of([(3, 3)] * 10, num_buckets=1, source_tokens_per_batch=12)
     order = [[row[0][0] * 100 + row[0][1] - 404 for row in rows_of(batches[i])] for i in range(3)]
-    assert order == [[5, 0], [3, 7, 4, 2], [9, 8, 1, 6]]
+    assert order == [[3, 7, 4, 2], [9, 8, 1, 6], [5, 0]]
 
 
 @pytest.mark.parametrize(
