@@ -5,7 +5,7 @@ from typing import Literal
 from t2t_jax.config_checks import check_at_least, check_rates, check_types, config_section
 
 Task = Literal["translation", "language_modelling", "masked_language_modelling", "classification"]
-Source = Literal["embedded", "text", "tfds"]
+CorpusKind = Literal["embedded", "text", "tfds"]
 Batching = Literal["bucketed", "packed"]
 VocabularyKind = Literal["bpe", "unigram", "word", "char"]
 # SentencePiece accepts no other range.
@@ -22,7 +22,7 @@ class DataConfig:
     """
 
     task: Task  # what the model is to learn of the corpus, hence what a batch holds
-    source: Source  # "embedded" (our own grammar), "text" (files) or "tfds"
+    source: CorpusKind  # "embedded" (our own grammar), "text" (files) or "tfds"
     name: str  # tfds: dataset and its config, such as "wmt14_translate/de-en"
     directory: str  # text: holds {train,dev,test}.LANGUAGE[.gz], for classification .labels[.gz];
     # tfds: its data_dir, "" for the default

@@ -232,7 +232,7 @@ def test_forms_of_be():
 # In a process of its own, because the run-time checks of shapes slow every call down tenfold.
 _WRITE = """
 import json
-from t2t_jax.data.grammar import embedded_pairs
+from t2t_jax.data.corpora.grammar import embedded_pairs
 
 sizes = {"train": 20_000, "dev": 1_000, "test": 1_000, "long": 1_000}
 print(json.dumps({split: list(embedded_pairs(split, size, 0)) for split, size in sizes.items()}))
@@ -338,7 +338,7 @@ def test_every_construction_is_in_the_corpus():
 
 _SPEED = """
 import time
-from t2t_jax.data.grammar import embedded_pairs
+from t2t_jax.data.corpora.grammar import embedded_pairs
 
 def seconds():
     start = time.process_time()

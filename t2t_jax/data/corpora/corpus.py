@@ -1,63 +1,110 @@
 """What a task reads: a config and a split go in, examples of one or two strings come out.
 
-    translation                                  (source, target)
+    translation                                     (source, target)
     language_modelling, masked_language_modelling   (text,)
-    classification                               (text, class name)
+    classification                                  (text, class name)
 
-The one door to all corpora: embedded, text files and TFDS. They are read as streams: nothing
-here holds a corpus in memory.
+The one door to all corpora, which are read as streams: nothing here holds one in memory. For a new
+kind write a `Corpus` in a file of its own, and name it in `config.CorpusKind` and in `_corpus`.
 """
 
 import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import Protocol, assert_never, runtime_checkable
 
 from t2t_jax.data.config import DataConfig
-from t2t_jax.data.corpora import embedded_corpus, text_files, tfds
-from t2t_jax.data.corpora.text_files import LineChunk, file_sha256
-from t2t_jax.data.corpora.tfds import TfdsCorpus
+from t2t_jax.data.corpora.embedded_corpus import EmbeddedCorpus
+from t2t_jax.data.corpora.text_corpus import TextCorpus
+from t2t_jax.data.corpora.tfds_corpus import TfdsCorpus
 from t2t_jax.data.vocabulary.vocabulary import SPACE_PIECE
 
-# Ending of the files with a class name a line.
-_LABELS = "labels"
 # Its overhead is nothing then, and neither is its memory.
 _EXAMPLES_PER_CHUNK = 1_000
 # Category Cc without white space, all of which the vocabulary makes spaces of.
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 
 
-class TfdsChunk(NamedTuple):
-    """Examples `start` to `stop` of a TFDS split; who decodes the chunk opens the files."""
+@runtime_checkable
+class Chunk(Protocol):
+    """Examples before the costly part of reading; can be pickled and holds no open file."""
 
-    corpus: TfdsCorpus
-    split: str
-    start: int
-    stop: int
+    def decode(self) -> list[tuple[str, ...]]:
+        """The examples; may be called in another process.
 
-
-class ExampleChunk(NamedTuple):
-    """Examples that cost nothing to decode."""
-
-    examples: list[tuple[str, ...]]
+        Raises:
+          ValueError: a text is not UTF-8.
+        """
+        ...
 
 
-Chunk = LineChunk | TfdsChunk | ExampleChunk  # each can be pickled and holds no open file
+@runtime_checkable
+class Corpus(Protocol):
+    """Where examples come from. Each method may raise ValueError for a mistake in the corpus."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of its splits: train, dev, test and perhaps others."""
+        ...
+
+    def make_ready(self, log: Callable[[str], None]) -> None:
+        """Fetches what is not on this machine yet; is called before all that follows."""
+
+    def check(self, split: str) -> None:
+        """Finds what mistakes it can before a split is read."""
+
+    def num_examples(self, split: str) -> int:
+        """How many examples `read_chunks` gives."""
+        ...
+
+    def read_chunks(self, split: str, examples_per_chunk: int) -> Iterator[Chunk]:
+        """All examples in their order; only the last chunk has fewer."""
+        ...
+
+    def class_names(self, split: str) -> dict[str, str]:
+        """The classes in the order of their numbers, each with a place where it stands."""
+        ...
+
+    def hashes(self, split: str, prefix: str) -> dict[str, str]:
+        """sha256 of all that a split depends on besides the config, whatever its place is.
+
+        By names that begin with `prefix`, unless they are the same for all splits.
+        """
+        ...
+
+
+def _corpus(config: DataConfig, name: str) -> Corpus:
+    """The corpus called `name` in a mixture, or else, for "", the one that the config names."""
+    match config.source:
+        case "embedded":
+            return EmbeddedCorpus(config)
+        case "text":
+            return TextCorpus(config, name or config.directory)
+        case "tfds":
+            return TfdsCorpus(config, name or config.name)
+        case _:
+            assert_never(config.source)
 
 
 def split_names(config: DataConfig) -> tuple[str, ...]:
     """The splits this corpus has; "long" (longer than any in train) only if it is embedded."""
-    splits = ("train", "dev", "test")
-    has_long = config.source == "embedded" and config.task != "classification"
-    return (*splits, "long") if has_long else splits
+    return _corpus(config, "").splits
 
 
-def corpus_names(config: DataConfig, split: str) -> tuple[str, ...]:
-    """What a split is made of: train of a mixture of its corpora, else of one without a name."""
-    is_mixture = split == "train" and config.corpora
-    return tuple(name for name, _ in config.corpora) if is_mixture else ("",)
+def corpora_of(config: DataConfig, split: str) -> dict[str, Corpus]:
+    """What a split is made of: train of a mixture of its corpora by name, else of one called "".
+
+    Raises:
+      ValueError: no such split.
+    """
+    if split not in split_names(config):
+        allowed = ", ".join(split_names(config))
+        raise ValueError(
+            f"split {split!r} does not exist: the {config.source} corpus has {allowed}"
+        )
+    names = [name for name, _ in config.corpora] if split == "train" else []
+    return {name: _corpus(config, name) for name in names or [""]}
 
 
 def make_ready(config: DataConfig, log: Callable[[str], None]) -> None:
@@ -66,10 +113,9 @@ def make_ready(config: DataConfig, log: Callable[[str], None]) -> None:
     Raises:
       ValueError: it cannot be had.
     """
-    if config.source == "tfds":
-        names = [name for split in split_names(config) for name in corpus_names(config, split)]
-        for name in dict.fromkeys(names):
-            tfds.make_ready(_tfds_corpus(config, name), log)
+    corpora = [corpora_of(config, split).values() for split in split_names(config)]
+    for corpus in dict.fromkeys(itertools.chain.from_iterable(corpora)):
+        corpus.make_ready(log)
 
 
 def read_pairs(config: DataConfig, split: str) -> Iterator[tuple[str, str]]:
@@ -78,52 +124,16 @@ def read_pairs(config: DataConfig, split: str) -> Iterator[tuple[str, str]]:
     return ((source, target) for source, target in read_examples(translation, split))
 
 
-def read_examples(config: DataConfig, split: str, corpus: str = "") -> Iterator[tuple[str, ...]]:
+def read_examples(config: DataConfig, split: str) -> Iterator[tuple[str, ...]]:
     """The examples of a split in their order, those with a `drop_reason` included.
 
-    Args:
-      corpus: one of `corpus_names`; "" reads all of them, one after the other.
-
     Raises:
-      ValueError: no such split or corpus; a file is missing, empty, not UTF-8 or damaged; one
-        file has more lines than the other (known at the end of the shorter one).
+      ValueError: no such split; a file is missing, empty, not UTF-8 or damaged; one file has
+        more lines than the other (known at the end of the shorter one).
     """
-    chunks = read_chunks(config, split, corpus, examples_per_chunk=_EXAMPLES_PER_CHUNK)
-    return itertools.chain.from_iterable(map(decode_chunk, chunks))
-
-
-def read_chunks(
-    config: DataConfig, split: str, corpus: str = "", *, examples_per_chunk: int
-) -> Iterator[Chunk]:
-    """The same examples before the costly part of reading, which is left to `decode_chunk`.
-
-    No chunk has more than `examples_per_chunk`, and only the last of a corpus has fewer.
-
-    Raises:
-      ValueError: as `read_examples`, but for what `decode_chunk` finds.
-    """
-    names = _checked_names(config, split, corpus)
-    if config.source == "embedded":
-        return _embedded_chunks(config, split, examples_per_chunk)
-    if config.source == "tfds":
-        chunks = [_tfds_chunks(config, split, name, examples_per_chunk) for name in names]
-    else:
-        files_of_corpora = [_split_files(config, split, name) for name in names]
-        chunks = [text_files.read_chunks(files, examples_per_chunk) for files in files_of_corpora]
-    return itertools.chain.from_iterable(chunks)
-
-
-def decode_chunk(chunk: Chunk) -> list[tuple[str, ...]]:
-    """The examples of a chunk; may be called in another process.
-
-    Raises:
-      ValueError: a text is not UTF-8.
-    """
-    if isinstance(chunk, LineChunk):
-        return text_files.decode_chunk(chunk)
-    if isinstance(chunk, TfdsChunk):
-        return list(tfds.read(*chunk))
-    return chunk.examples
+    corpora = corpora_of(config, split).values()
+    chunks = [corpus.read_chunks(split, _EXAMPLES_PER_CHUNK) for corpus in corpora]
+    return (example for chunk in itertools.chain(*chunks) for example in chunk.decode())
 
 
 def drop_reason(example: tuple[str, ...]) -> str | None:
@@ -137,61 +147,42 @@ def drop_reason(example: tuple[str, ...]) -> str | None:
     return None
 
 
-def num_examples(config: DataConfig, split: str, corpus: str = "") -> int:
-    """How many examples `read_examples` gives; of text, one file is read through to count them.
-
-    Raises:
-      ValueError: no such split or corpus; a file is missing or damaged.
-    """
-    names = _checked_names(config, split, corpus)
-    if config.source == "embedded":
-        return embedded_corpus.num_examples(config, split)
-    if config.source == "tfds":
-        corpora = [_tfds_corpus(config, name) for name in names]
-        return sum(tfds.num_examples(corpus, getattr(config, split)) for corpus in corpora)
-    files = [_split_files(config, split, name)[0] for name in names]
-    return sum(map(text_files.count_lines, files))
-
-
 def class_names(config: DataConfig) -> tuple[str, ...]:
     """The classes, in the order of their numbers: all that train has; none for another task.
 
     Raises:
-      ValueError: as `read_examples`; a line has no class; all have the same.
+      ValueError: as `read_examples`; an example has no class; all have the same.
     """
     if config.task != "classification":
         return ()
-    if config.source == "embedded":
-        return embedded_corpus.CLASSES
-    names = set()
-    for place, name in _labels(config, "train"):
+    places: dict[str, str] = {}
+    for corpus in corpora_of(config, "train").values():
+        places = corpus.class_names("train") | places
+    for name, place in places.items():
         if reason := drop_reason((name,)):
             found = "is blank" if reason == "blank" else f"has {reason}"
             raise ValueError(f"{place} {found}: each line must be a class")
-        names.add(name)
-    if len(names) < 2:
-        files = ", ".join(str(files[-1]) for files in _files_of_corpora(config, "train"))
-        raise ValueError(f"{files} has the class {names.pop()!r} alone: at least 2 must occur")
-    return tuple(sorted(names))
+    if len(places) < 2:
+        ((name, place),) = places.items()
+        raise ValueError(f"{place}: {name!r} is the only class of train: at least 2 must occur")
+    return tuple(sorted(places) if config.mixture else places)
 
 
 def check_corpus(config: DataConfig) -> None:
-    """Reads a text corpus through, so that its mistakes are told before anything is trained.
+    """Reads a corpus through, so that its mistakes are told before anything is trained.
 
     Raises:
       ValueError: as `read_examples` and `class_names`, for any split; a class is not in train;
         every line of a file has a NUL.
     """
-    if config.source == "tfds":
-        for split in split_names(config):
-            num_examples(config, split)
-    if config.source != "text":
-        return
-    for files in [files for s in split_names(config) for files in _files_of_corpora(config, s)]:
-        text_files.check_counts(files, [text_files.check_file(file) for file in files])
+    corpora = [
+        (s, corpus) for s in split_names(config) for corpus in corpora_of(config, s).values()
+    ]
+    for split, corpus in corpora:
+        corpus.check(split)
     classes = class_names(config)
-    for split in split_names(config) if classes else ():
-        for place, name in _labels(config, split):
+    for split, corpus in corpora if classes else ():
+        for name, place in corpus.class_names(split).items():
             if name not in classes:
                 raise ValueError(
                     f"{place}: {name!r} is no class of train, which has {', '.join(classes)}"
@@ -207,73 +198,8 @@ def content_hashes(config: DataConfig) -> dict[str, str]:
     Raises:
       ValueError: a file is missing.
     """
-    if config.source == "embedded":
-        return embedded_corpus.hashes(config)
     hashes = {}
     for split in split_names(config):
-        for number, name in enumerate(corpus_names(config, split), start=1):
-            prefix = f"corpus {number}/{split}" if name else split
-            if config.source == "tfds":
-                found = tfds.hashes(_tfds_corpus(config, name), getattr(config, split))
-                hashes |= {f"{prefix}: {file}": sha256 for file, sha256 in found.items()}
-            else:
-                files = _split_files(config, split, name)
-                for ending, file in zip(_endings(config), files, strict=True):
-                    hashes[f"{prefix}.{ending}"] = file_sha256(file)
+        for number, (name, corpus) in enumerate(corpora_of(config, split).items(), start=1):
+            hashes |= corpus.hashes(split, f"corpus {number}/{split}" if name else split)
     return hashes
-
-
-def _checked_names(config: DataConfig, split: str, corpus: str) -> tuple[str, ...]:
-    """The `corpus_names` that are meant by `corpus`."""
-    if split not in split_names(config):
-        allowed = ", ".join(split_names(config))
-        raise ValueError(
-            f"split {split!r} does not exist: the {config.source} corpus has {allowed}"
-        )
-    names = corpus_names(config, split)
-    if not corpus:
-        return names
-    if corpus not in names:
-        has = " has " + ", ".join(names) if names != ("",) else " is no mixture"
-        raise ValueError(f"corpus {corpus!r} does not exist: {split}{has}")
-    return (corpus,)
-
-
-def _embedded_chunks(config: DataConfig, split: str, size: int) -> Iterator[ExampleChunk]:
-    examples = embedded_corpus.read(config, split)
-    while chunk := list(itertools.islice(examples, size)):
-        yield ExampleChunk(chunk)
-
-
-def _tfds_corpus(config: DataConfig, name: str) -> TfdsCorpus:
-    return TfdsCorpus(name or config.name, config.directory, config.languages)
-
-
-def _tfds_chunks(config: DataConfig, split: str, name: str, size: int) -> Iterator[TfdsChunk]:
-    corpus, split = _tfds_corpus(config, name), getattr(config, split)
-    total = tfds.num_examples(corpus, split)
-    for start in range(0, total, size):
-        yield TfdsChunk(corpus, split, start, min(start + size, total))
-
-
-def _endings(config: DataConfig) -> tuple[str, ...]:
-    """Of the files of a split, one for each string of an example."""
-    return (*config.languages, *([_LABELS] if config.task == "classification" else []))
-
-
-def _split_files(config: DataConfig, split: str, name: str) -> list[Path]:
-    """The text files of one corpus of a split, which is the directory `name` of a mixture."""
-    file_names = [f"{getattr(config, split)}.{ending}" for ending in _endings(config)]
-    return [text_files.find_file(name or config.directory, file, split) for file in file_names]
-
-
-def _files_of_corpora(config: DataConfig, split: str) -> list[list[Path]]:
-    return [_split_files(config, split, name) for name in corpus_names(config, split)]
-
-
-def _labels(config: DataConfig, split: str) -> Iterator[tuple[str, str]]:
-    """Every class name of a split, after the file and line where it stands."""
-    for *_, file in _files_of_corpora(config, split):
-        for chunk in text_files.read_chunks([file], _EXAMPLES_PER_CHUNK):
-            for number, (name,) in enumerate(text_files.decode_chunk(chunk), chunk.first_line):
-                yield f"{file}, line {number:,}", name

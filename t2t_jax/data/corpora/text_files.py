@@ -2,7 +2,7 @@
 
 A line ends at a line feed and nowhere else; a carriage return before it is taken off, and so is
 a byte order mark at the start of the file. Bytes are cheap and text is not: `read_chunks` only
-counts out lines, so that `decode_chunk` can run in other processes, and `check_file` decodes
+counts out lines, so that `LineChunk.decode` can run in other processes, and `check_file` decodes
 whole blocks and makes no line.
 """
 
@@ -22,7 +22,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Enough that Python's share of the work is small, and still in a processor's cache.
 _BLOCK_BYTES = 1 << 17
 # Wherever any number would do.
-_LINES_AT_ONCE = 1_000
+LINES_AT_ONCE = 1_000
 
 
 class LineChunk(NamedTuple):
@@ -31,6 +31,17 @@ class LineChunk(NamedTuple):
     files: tuple[Path, ...]
     first_line: int  # counted from 1
     blocks: tuple[bytes, ...]  # one of each file, line feeds included
+
+    def decode(self) -> list[tuple[str, ...]]:
+        """One string of each file for every line.
+
+        Raises:
+          ValueError: a line is not UTF-8.
+        """
+        try:
+            return list(zip(*map(_decoded_lines, self.blocks), strict=True))
+        except UnicodeDecodeError as error:
+            raise ValueError(_first_mistake(self)) from error
 
 
 def find_file(directory: str, name: str, split: str) -> Path:
@@ -75,18 +86,6 @@ def read_chunks(files: Iterable[Path], lines_per_chunk: int) -> Iterator[LineChu
         check_counts(files, [reader.count() for reader in readers])
 
 
-def decode_chunk(chunk: LineChunk) -> list[tuple[str, ...]]:
-    """One string of each file for every line.
-
-    Raises:
-      ValueError: a line is not UTF-8.
-    """
-    try:
-        return list(zip(*map(_decoded_lines, chunk.blocks), strict=True))
-    except UnicodeDecodeError as error:
-        raise ValueError(_first_mistake(chunk)) from error
-
-
 def check_file(file: Path) -> int:
     """Reads a file through and returns how many lines it has.
 
@@ -106,8 +105,8 @@ def check_file(file: Path) -> int:
                 last_block = block
         decode(b"", final=True)
     except (UnicodeDecodeError, OSError, EOFError, zlib.error):
-        for chunk in read_chunks([file], _LINES_AT_ONCE):  # which is slower and knows the line
-            decode_chunk(chunk)
+        for chunk in read_chunks([file], LINES_AT_ONCE):  # which is slower and knows the line
+            chunk.decode()
         raise
     if has_nul and _every_line_has_a_nul(file):
         raise ValueError(f"{file} has a NUL in every line, as UTF-16 has: text must be UTF-8")
@@ -176,7 +175,7 @@ class _Reader:
 
     def count(self) -> int:
         """How many lines the file has; takes all that are left."""
-        while self.take(_LINES_AT_ONCE):
+        while self.take(LINES_AT_ONCE):
             pass
         return self.num_lines
 
@@ -234,7 +233,7 @@ def _first_mistake(chunk: LineChunk) -> str:
 
 def _every_line_has_a_nul(file: Path) -> bool:
     with contextlib.closing(_Reader(file)) as reader:
-        while lines := reader.take(_LINES_AT_ONCE):
+        while lines := reader.take(LINES_AT_ONCE):
             if not all(b"\0" in line for line in lines):
                 return False
     return True

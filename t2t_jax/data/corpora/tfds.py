@@ -23,7 +23,7 @@ _NAME_EXAMPLE = "wmt14_translate/de-en"
 _MAX_REASON_LENGTH = 400  # characters of an error message of TFDS
 
 
-class TfdsCorpus(NamedTuple):
+class Dataset(NamedTuple):
     """A dataset and the languages to read of it, in the order in which to give them."""
 
     name: str  # such as "wmt14_translate/de-en", or with its version "wmt14_translate/de-en:1.0.0"
@@ -31,34 +31,34 @@ class TfdsCorpus(NamedTuple):
     languages: tuple[str, ...]
 
 
-def make_ready(corpus: TfdsCorpus, log: Callable[[str], None]) -> None:
+def make_ready(dataset: Dataset, log: Callable[[str], None]) -> None:
     """Downloads the dataset and prepares it as array_record, unless it is there already.
 
     Raises:
       ValueError: no such dataset, no such language in it, or it cannot be had.
     """
-    builder = _builder(corpus)
+    builder = _builder(dataset)
     if not _is_prepared(builder):
         folder = builder.data_dir
-        log(f"TFDS downloads {corpus.name} and prepares it in {folder}")
+        log(f"TFDS downloads {dataset.name} and prepares it in {folder}")
         try:
             with _unpacking_without_tensorflow():
                 builder.download_and_prepare(file_format="array_record")
         except Exception as error:
             raise ValueError(
-                f"TFDS dataset {corpus.name!r} is not prepared in {folder} and could not be "
+                f"TFDS dataset {dataset.name!r} is not prepared in {folder} and could not be "
                 f"downloaded: {_one_line(error)}"
             ) from None
-    _check_prepared(builder, corpus)
+    _check_prepared(builder, dataset)
 
 
-def num_examples(corpus: TfdsCorpus, split: str) -> int:
+def num_examples(dataset: Dataset, split: str) -> int:
     """Of a split or a slice of one; raises as `read`."""
-    return len(_open(corpus, split)[1])
+    return len(_open(dataset, split)[1])
 
 
 def read(
-    corpus: TfdsCorpus, split: str, start: int = 0, stop: int | None = None
+    dataset: Dataset, split: str, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[str, ...]]:
     """Examples start, start + 1, ..., stop - 1 of a split: a string for each language.
 
@@ -66,17 +66,17 @@ def read(
       ValueError: no such dataset, language or split; the dataset is not prepared; the split is
         empty; while it is read: a file is damaged, a text is not UTF-8.
     """
-    builder, source = _open(corpus, split)
-    return _read(corpus, split, source, _text_keys(builder, corpus), start, stop)
+    builder, source = _open(dataset, split)
+    return _read(dataset, split, source, _text_keys(builder, dataset), start, stop)
 
 
-def hashes(corpus: TfdsCorpus, split: str) -> dict[str, str]:
+def hashes(dataset: Dataset, split: str) -> dict[str, str]:
     """sha256 of each file of a split, by dataset, version, file and the examples taken of it.
 
     Raises:
       ValueError: as `read`, before it reads.
     """
-    builder, _ = _open(corpus, split)
+    builder, _ = _open(dataset, split)
     parts = builder.info.splits[split].file_instructions
     names = [
         f"{builder.info.full_name}/{part.basename()}[{part.skip}:{part.skip + part.take}]"
@@ -98,7 +98,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _read(
-    corpus: TfdsCorpus,
+    dataset: Dataset,
     split: str,
     source: Any,
     keys: Sequence[str],
@@ -110,7 +110,7 @@ def _read(
     # TFDS's own decoding makes numpy arrays on the way and takes three times as long.
     messages: Any = importlib.import_module("tensorflow_datasets.proto").tf_example_pb2
     parse = messages.Example.FromString
-    where = f"TFDS dataset {corpus.name!r}, split {split!r}"
+    where = f"TFDS dataset {dataset.name!r}, split {split!r}"
     numbers = range(len(source))[start:stop]
     for first in range(0, len(numbers), _BLOCK):
         block = numbers[first : first + _BLOCK]
@@ -134,13 +134,13 @@ def _read(
             except (DecodeError, IndexError):
                 raise ValueError(
                     f"{where}, example {number:,} (the first is 0): no text in one of "
-                    f"{', '.join(corpus.languages)}"
+                    f"{', '.join(dataset.languages)}"
                 ) from None
             yield example
 
 
 @_quiet()
-def _builder(corpus: TfdsCorpus) -> Any:
+def _builder(dataset: Dataset) -> Any:
     """TFDS's builder of the dataset, prepared or not, once it is known to have the languages."""
     import tensorflow_datasets as tfds
 
@@ -148,12 +148,12 @@ def _builder(corpus: TfdsCorpus) -> Any:
     # datasets in turn and stops at the first that lacks a library, before it comes to these.
     importlib.import_module("tensorflow_datasets.translate")
 
-    directory = os.path.expanduser(corpus.directory) or None
+    directory = os.path.expanduser(dataset.directory) or None
     try:
-        builder = tfds.builder(corpus.name, data_dir=directory)
+        builder = tfds.builder(dataset.name, data_dir=directory)
     except Exception as error:
-        raise ValueError(f"TFDS dataset {corpus.name!r} {_why_not(corpus.name, error)}") from None
-    _text_keys(builder, corpus)
+        raise ValueError(f"TFDS dataset {dataset.name!r} {_why_not(dataset.name, error)}") from None
+    _text_keys(builder, dataset)
     return builder
 
 
@@ -177,7 +177,7 @@ def _why_not(name: str, error: Exception) -> str:
     return f"cannot be opened: {_one_line(error)}"
 
 
-def _text_keys(builder: Any, corpus: TfdsCorpus) -> list[str]:
+def _text_keys(builder: Any, dataset: Dataset) -> list[str]:
     """Names of the languages' texts in a stored example."""
     from tensorflow_datasets.core.features import FeaturesDict, Translation
 
@@ -189,17 +189,17 @@ def _text_keys(builder: Any, corpus: TfdsCorpus) -> list[str]:
     if len(translations) != 1:
         kinds = ", ".join(f"{name}{type(feature).__name__}" for name, feature in found.items())
         raise ValueError(
-            f"TFDS dataset {corpus.name!r} has {len(translations)} Translation features, exactly "
+            f"TFDS dataset {dataset.name!r} has {len(translations)} Translation features, exactly "
             f"one is needed: it has {kinds}"
         )
     ((prefix, translation),) = translations.items()
-    for language in corpus.languages:
+    for language in dataset.languages:
         if language not in translation.languages:
             raise ValueError(
-                f"TFDS dataset {corpus.name!r} has no language {language!r}, only "
+                f"TFDS dataset {dataset.name!r} has no language {language!r}, only "
                 f"{', '.join(translation.languages)}"
             )
-    return [prefix + language for language in corpus.languages]
+    return [prefix + language for language in dataset.languages]
 
 
 @_quiet()
@@ -207,8 +207,8 @@ def _is_prepared(builder: Any) -> bool:
     return builder.is_prepared()
 
 
-def _check_prepared(builder: Any, corpus: TfdsCorpus) -> None:
-    folder, name = builder.data_dir, corpus.name
+def _check_prepared(builder: Any, dataset: Dataset) -> None:
+    folder, name = builder.data_dir, dataset.name
     if not _is_prepared(builder):
         if builder.data_path.exists():
             raise ValueError(
@@ -224,30 +224,30 @@ def _check_prepared(builder: Any, corpus: TfdsCorpus) -> None:
 
 
 @_quiet()
-def _open(corpus: TfdsCorpus, split: str) -> tuple[Any, Any]:
+def _open(dataset: Dataset, split: str) -> tuple[Any, Any]:
     """The dataset's builder and the split's stored examples, by number."""
     import tensorflow_datasets as tfds
 
-    builder = _builder(corpus)
-    _check_prepared(builder, corpus)
+    builder = _builder(dataset)
+    _check_prepared(builder, dataset)
     splits = builder.info.splits
     try:
         num_taken = [part.take for part in splits[split].file_instructions]
     except Exception:  # of one kind for an unknown name, of others for a slice
         has = ", ".join(f"{name!r} ({splits[name].num_examples:,} examples)" for name in splits)
         raise ValueError(
-            f"TFDS dataset {corpus.name!r} has no split {split!r}, only {has} and their slices "
+            f"TFDS dataset {dataset.name!r} has no split {split!r}, only {has} and their slices "
             "and sums, such as 'train[:10%]'"
         ) from None
     if min(num_taken, default=0) < 1:  # below 0 for a slice such as [20:10]
-        raise ValueError(f"TFDS dataset {corpus.name!r}: split {split!r} has no examples")
+        raise ValueError(f"TFDS dataset {dataset.name!r}: split {split!r} has no examples")
     # This also turns `builder` to array_record where the dataset has other formats beside it.
     raw = tfds.decode.DeserializeMethod.RAW_BYTES
     source = builder.as_data_source(split, deserialize_method=raw)
     for part in builder.info.splits[split].file_instructions:
         file = builder.data_path / part.basename()
         if not file.exists():
-            raise ValueError(f"TFDS dataset {corpus.name!r} is not whole: {file} is missing")
+            raise ValueError(f"TFDS dataset {dataset.name!r} is not whole: {file} is missing")
     return builder, source
 
 

@@ -13,15 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from t2t_jax.data.config import DataConfig
-from t2t_jax.data.corpora.corpus import (
-    Chunk,
-    class_names,
-    corpus_names,
-    decode_chunk,
-    num_examples,
-    read_chunks,
-    split_names,
-)
+from t2t_jax.data.corpora.corpus import Chunk, class_names, corpora_of, split_names
 from t2t_jax.data.prepare import manifest as manifests
 from t2t_jax.data.prepare.teaching import learn_from_train
 from t2t_jax.data.prepare.tokenise import TOO_LONG, Tokenise
@@ -77,7 +69,7 @@ def build(
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
     sizes = {
-        split: tuple(num_examples(config, split, name) for name in corpus_names(config, split))
+        split: tuple(each.num_examples(split) for each in corpora_of(config, split).values())
         for split in split_names(config)
     }
     per_chunk = _examples_per_chunk(config)
@@ -145,8 +137,8 @@ def _examples(config: DataConfig) -> str:
 
 def _examples_per_chunk(config: DataConfig) -> int:
     """How many examples a process shall have in memory, by the length of the first ones."""
-    chunks = read_chunks(config, "train", examples_per_chunk=_EXAMPLES_TO_MEASURE)
-    examples = decode_chunk(next(chunks))
+    first, *_ = corpora_of(config, "train").values()
+    examples = next(first.read_chunks("train", _EXAMPLES_TO_MEASURE)).decode()
     num_characters = sum(len(text) for example in examples for text in example)
     fitting = _CHARACTERS_PER_CHUNK * len(examples) // max(num_characters, 1)
     return max(1, min(_EXAMPLES_PER_CHUNK, fitting))
@@ -186,19 +178,19 @@ def _tokenise_split(
     means: Means,
 ) -> None:
     """Adds the chunks of the split that are not there yet."""
-    names = corpus_names(config, split)
-    num_there = [len(unfinished.of(split, number)) for number in range(len(names))]
     num_done = sum(entry.num_examples for entry in unfinished.entries if entry.split == split)
     total = sum(sizes)
     if num_done == total:
         return
-    corpora: collections.deque[int] = collections.deque()  # of the chunks on their way
+    corpora = corpora_of(config, split).values()
+    num_there = [len(unfinished.of(split, number)) for number in range(len(corpora))]
+    on_their_way: collections.deque[int] = collections.deque()  # the corpus of each chunk
 
     def missing() -> Iterator[Chunk]:
-        for number, corpus in enumerate(names):
-            chunks = read_chunks(config, split, corpus, examples_per_chunk=per_chunk)
+        for number, corpus in enumerate(corpora):
+            chunks = corpus.read_chunks(split, per_chunk)
             for chunk in itertools.islice(chunks, num_there[number], None):
-                corpora.append(number)
+                on_their_way.append(number)
                 yield chunk
 
     num_processes = _num_processes(means, total - num_done, per_chunk)
@@ -207,7 +199,7 @@ def _tokenise_split(
         contextlib.closing(ordered_map(tokenise, missing(), num_processes)) as tokenised,
     ):
         for chunk in tokenised:
-            unfinished.add(split, corpora.popleft(), chunk)
+            unfinished.add(split, on_their_way.popleft(), chunk)
             num_done += chunk.num_examples
             bar.update(num_done, _examples(config))
 
@@ -216,7 +208,7 @@ def _split_entry(
     config: DataConfig, split: str, unfinished: Unfinished, bytes_per_id: int
 ) -> dict[str, Any]:
     """What the manifest says of a split."""
-    names = corpus_names(config, split)
+    names = list(corpora_of(config, split))
     of_corpora = [unfinished.of(split, number) for number in range(len(names))]
     all_entries = list(itertools.chain.from_iterable(of_corpora))
     num_bytes = dict(zip(ARRAYS, all_entries[-1].num_bytes, strict=True))
@@ -224,7 +216,7 @@ def _split_entry(
         "source_tokens": num_bytes["source_ids"] // bytes_per_id,
         "target_tokens": num_bytes["target_ids"] // bytes_per_id,
     }
-    if names != ("",):
+    if names != [""]:
         corpora = zip(names, of_corpora, strict=True)
         entry["corpora"] = [{"name": name} | _sums(entries) for name, entries in corpora]
     return entry

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from t2t_jax.data.config import DataConfig
-from t2t_jax.data.corpora.corpus import Chunk, corpus_names, decode_chunk, drop_reason, read_chunks
+from t2t_jax.data.corpora.corpus import Chunk, corpora_of, drop_reason
 from t2t_jax.data.prepare.workers import ordered_map
 from t2t_jax.data.vocabulary.vocabulary import Vocabulary, learn_from_words, learn_vocabulary
 
@@ -42,7 +42,7 @@ class Sample:
 
     def texts(self, numbered: NumberedChunk) -> list[str]:
         """Those of a chunk, in their order."""
-        examples = decode_chunk(numbered.chunk)
+        examples = numbered.chunk.decode()
         if self.num_taken < self.num_examples:
             numbers = np.arange(numbered.first, numbered.first + len(examples))
             examples = itertools.compress(examples, self._is_taken(numbers))
@@ -98,11 +98,11 @@ def learn_from_train(
     """The vocabulary of train; en-de and de-en learn the same.
 
     Args:
-      num_examples: of each of train's `corpus_names`.
+      num_examples: of each of train's corpora.
       progress: told how many examples have been read.
 
     Raises:
-      ValueError: as `read_chunks`, `decode_chunk` and `learn_vocabulary`.
+      ValueError: as `read_examples` and `learn_vocabulary`.
     """
     num_texts = len(config.languages)
     total = sum(num_examples)
@@ -139,8 +139,9 @@ def _numbered_chunks(
     config: DataConfig, num_examples: tuple[int, ...], examples_per_chunk: int
 ) -> Iterator[NumberedChunk]:
     first_of_corpus = 0
-    for corpus, num_of_corpus in zip(corpus_names(config, "train"), num_examples, strict=True):
-        chunks = read_chunks(config, "train", corpus, examples_per_chunk=examples_per_chunk)
+    corpora = corpora_of(config, "train").values()
+    for corpus, num_of_corpus in zip(corpora, num_examples, strict=True):
+        chunks = corpus.read_chunks("train", examples_per_chunk)
         for start, chunk in zip(itertools.count(0, examples_per_chunk), chunks, strict=False):
             num_of_chunk = min(examples_per_chunk, num_of_corpus - start)
             yield NumberedChunk(first_of_corpus + start, num_of_chunk, chunk)

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Int
 
 from t2t_jax.data.config import Task
-from t2t_jax.data.corpora.corpus import Chunk, decode_chunk, drop_reason
+from t2t_jax.data.corpora.corpus import Chunk, drop_reason
 from t2t_jax.data.vocabulary.vocabulary import END_ID, SPACE_PIECE, START_ID, Vocabulary
 
 TOO_LONG = "too_long"
@@ -56,7 +56,7 @@ class Tokenise:
     dtype: str  # of an id: "uint16" or "int32"
 
     def __call__(self, chunk: Chunk) -> Tokenised:
-        examples = decode_chunk(chunk)
+        examples = chunk.decode()
         reasons = list(map(drop_reason, examples))
         dropped = Counter(reason for reason in reasons if reason is not None)
         usable = examples

@@ -9,10 +9,7 @@ from t2t_jax.data.corpora.corpus import (
     check_corpus,
     class_names,
     content_hashes,
-    corpus_names,
-    decode_chunk,
-    num_examples,
-    read_chunks,
+    corpora_of,
     read_examples,
 )
 from tests.data.text_corpus import (
@@ -42,26 +39,23 @@ def mixture(tmp_path):
 
 
 def test_a_mixture_reads_train_from_its_corpora_and_the_rest_from_the_directory(mixture):
-    names = corpus_names(mixture, "train")
-    assert names == (f"{mixture.directory}/a", f"{mixture.directory}/b")
-    assert corpus_names(mixture, "dev") == ("",)
+    corpora = corpora_of(mixture, "train")
+    assert list(corpora) == [f"{mixture.directory}/a", f"{mixture.directory}/b"]
+    assert list(corpora_of(mixture, "dev")) == [""]
     pairs = sentence_pairs(120)
-    assert list(read_examples(mixture, "train", names[0])) == pairs[:30]
-    assert list(read_examples(mixture, "train", names[1])) == pairs[30:40]
     assert list(read_examples(mixture, "train")) == pairs[:40]
     assert list(read_examples(mixture, "dev")) == pairs[80:100]
-    assert [num_examples(mixture, "train", name) for name in ("", *names)] == [40, 30, 10]
-    assert num_examples(mixture, "test") == 20
+    assert [corpus.num_examples("train") for corpus in corpora.values()] == [30, 10]
+    chunks_of = [corpus.read_chunks("train", 20) for corpus in corpora.values()]
+    assert [[chunk.decode() for chunk in chunks] for chunks in chunks_of] == [
+        [pairs[:20], pairs[20:30]],
+        [pairs[30:40]],
+    ]
     check_corpus(mixture)
 
 
-def test_chunks_of_a_mixture_end_with_each_corpus(mixture):
-    chunks = read_chunks(mixture, "train", examples_per_chunk=20)
-    assert [len(decode_chunk(chunk)) for chunk in chunks] == [20, 10, 10]
-
-
 def test_mistakes_in_a_mixture_name_the_file_of_its_corpus(mixture):
-    (name, other), file = corpus_names(mixture, "train"), "train.de"
+    (name, other), file = corpora_of(mixture, "train"), "train.de"
     with (Path(other) / file).open("ab") as stream:
         stream.write(b"one more\n")
     with pytest.raises(ValueError, match=rf"{other}/train.en has 10 lines, {other}/{file} has 11"):
@@ -77,23 +71,13 @@ def test_mistakes_in_a_mixture_name_the_file_of_its_corpus(mixture):
         content_hashes(missing)
 
 
-def test_an_unknown_corpus_is_told_with_those_there_are(mixture, tmp_path):
-    with pytest.raises(ValueError, match=r"corpus 'c' does not exist: train has /.*/a, /.*/b$"):
-        read_examples(mixture, "train", "c")
-    name = corpus_names(mixture, "train")[0]
-    with pytest.raises(ValueError, match="does not exist: dev is no mixture"):
-        num_examples(mixture, "dev", name)
-    with pytest.raises(ValueError, match="corpus 'c' does not exist: train is no mixture"):
-        read_chunks(text_config(tmp_path), "train", "c", examples_per_chunk=1)
-
-
 def test_hashes_of_a_mixture_follow_content_and_order_but_not_the_place(mixture, tmp_path):
     hashes = content_hashes(mixture)
     assert sorted(hashes) == [
         *(f"corpus {number}/train.{language}" for number in (1, 2) for language in ("de", "en")),
         *("dev.de", "dev.en", "test.de", "test.en"),
     ]
-    a, b = corpus_names(mixture, "train")
+    a, b = corpora_of(mixture, "train")
     Path(b).rename(tmp_path / "c")
     assert content_hashes(text_config(tmp_path, mixture=f"{a}=1,{tmp_path}/c=4")) == hashes
     assert content_hashes(text_config(tmp_path, mixture=f"{tmp_path}/c=1,{a}=1")) != hashes

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_jax.data.corpora import tfds
-from t2t_jax.data.corpora.tfds import TfdsCorpus, hashes, make_ready, num_examples, read
+from t2t_jax.data.corpora.tfds import Dataset, hashes, make_ready, num_examples, read
 from tests.data.text_corpus import sentence_pairs
 from tests.data.tfds_corpus import WMT14, write_own, write_tfds
 
@@ -26,26 +26,26 @@ DATASET = Path("wmt14_translate", "de-en", "1.0.0")
 
 
 @pytest.fixture(scope="module")
-def wmt14(tmp_path_factory) -> TfdsCorpus:
+def wmt14(tmp_path_factory) -> Dataset:
     directory = tmp_path_factory.mktemp("wmt14")
     write_tfds(directory, {"train": TRAIN, "validation": VALIDATION})
-    return TfdsCorpus(WMT14, str(directory), ("en", "de"))
+    return Dataset(WMT14, str(directory), ("en", "de"))
 
 
 @pytest.fixture
-def small(tmp_path) -> TfdsCorpus:
+def small(tmp_path) -> Dataset:
     """Of its own for each test, to be damaged: two pairs a file."""
     write_tfds(tmp_path, {"train": TRAIN[:6]})
-    return TfdsCorpus(WMT14, str(tmp_path), ("en", "de"))
+    return Dataset(WMT14, str(tmp_path), ("en", "de"))
 
 
-def shard(corpus: TfdsCorpus, number: int) -> Path:
+def shard(dataset: Dataset, number: int) -> Path:
     name = f"wmt14_translate-train.array_record-{number:05d}-of-00003"
-    return Path(corpus.directory) / DATASET / name
+    return Path(dataset.directory) / DATASET / name
 
 
-def edit_info(corpus: TfdsCorpus, **changes) -> None:
-    file = Path(corpus.directory) / DATASET / "dataset_info.json"
+def edit_info(dataset: Dataset, **changes) -> None:
+    file = Path(dataset.directory) / DATASET / "dataset_info.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
@@ -133,12 +133,12 @@ def test_the_default_directory_is_that_of_tfds(wmt14, monkeypatch):
     ],
 )
 def test_a_mistake_is_told_in_one_sentence(wmt14, changes, split, message):
-    corpus = wmt14._replace(**changes)
+    dataset = wmt14._replace(**changes)
     for function in (num_examples, read, hashes):
         with pytest.raises(ValueError, match=message) as caught:
-            function(corpus, split)
+            function(dataset, split)
         text = str(caught.value)
-        assert text.startswith(f"TFDS dataset {corpus.name!r}") and "\n" not in text
+        assert text.startswith(f"TFDS dataset {dataset.name!r}") and "\n" not in text
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None or caught.value.__suppress_context__
 
@@ -153,9 +153,9 @@ def test_a_dataset_in_another_format_is_refused(small):
 def test_array_record_beside_another_format_is_read(small):
     edit_info(small, fileFormat="tfrecord", alternativeFileFormats=["array_record"])
     # TFDS looks for other formats only where the version is given.
-    corpus = small._replace(name=f"{WMT14}:1.0.0")
-    assert list(read(corpus, "train")) == TRAIN[:6]
-    assert all("array_record" in name for name in hashes(corpus, "train"))
+    dataset = small._replace(name=f"{WMT14}:1.0.0")
+    assert list(read(dataset, "train")) == TRAIN[:6]
+    assert all("array_record" in name for name in hashes(dataset, "train"))
 
 
 def test_a_missing_file_is_told_before_anything_is_read(small):
@@ -188,7 +188,7 @@ def test_a_description_that_cannot_be_read_is_told(tmp_path):
     write_own(tmp_path, "own", [{"id": "1", "translation": {"en": "a", "de": "b", "fr": "c"}}])
     (tmp_path / "own" / "1.0.0" / "dataset_info.json").write_text("{")
     with pytest.raises(ValueError, match="^TFDS dataset 'own' cannot be opened: Failed to load"):
-        num_examples(TfdsCorpus("own", str(tmp_path), ("de",)), "train")
+        num_examples(Dataset("own", str(tmp_path), ("de",)), "train")
 
 
 def test_a_dataset_without_its_description_is_told(small):
@@ -200,7 +200,7 @@ def test_a_dataset_without_its_description_is_told(small):
 
 def test_text_that_is_not_utf8_is_told(tmp_path):
     write_tfds(tmp_path, {"train": [*TRAIN[:4], ("caf\u00e9", "Caf\u00e9".encode("latin-1"))]})
-    english = TfdsCorpus(WMT14, str(tmp_path), ("en",))
+    english = Dataset(WMT14, str(tmp_path), ("en",))
     assert len(list(read(english, "train"))) == 5
     message = r"'train', example 4 \(the first is 0\): not UTF-8 \(byte 0xe9 at position 3\)"
     with pytest.raises(ValueError, match=message):
@@ -215,16 +215,16 @@ def test_other_datasets_are_read_too(tmp_path):
         languages=("pt", "en"),
         num_shards=1,
     )
-    corpus = TfdsCorpus("ted_hrlr_translate/pt_to_en", str(tmp_path), ("en", "pt"))
-    assert list(read(corpus, "train")) == [("thank you", "obrigado")]
+    dataset = Dataset("ted_hrlr_translate/pt_to_en", str(tmp_path), ("en", "pt"))
+    assert list(read(dataset, "train")) == [("thank you", "obrigado")]
 
 
 def test_a_dataset_that_tfds_does_not_know_is_read_from_disk(tmp_path):
     example = {"id": "1", "translation": {"en": "bee", "de": "Biene", "fr": "abeille"}}
     write_own(tmp_path, "own", [example])
-    corpus = TfdsCorpus("own", str(tmp_path), ("fr", "en"))
-    make_ready(corpus, fail_on_log)
-    assert list(read(corpus, "train")) == [("abeille", "bee")]
+    dataset = Dataset("own", str(tmp_path), ("fr", "en"))
+    make_ready(dataset, fail_on_log)
+    assert list(read(dataset, "train")) == [("abeille", "bee")]
 
 
 def test_hashes_tell_what_a_split_is_made_of(small):
@@ -315,27 +315,27 @@ def test_wmt14_is_downloaded_and_prepared_without_tensorflow(tmp_path, monkeypat
 
     monkeypatch.setattr(checksums, "get_all_url_infos", dict)
     monkeypatch.setattr(Wmt14Translate, "url_infos", {})
-    corpus, lines = TfdsCorpus(WMT14, str(tmp_path), ("de", "en")), []
-    make_ready(corpus, lines.append)
+    dataset, lines = Dataset(WMT14, str(tmp_path), ("de", "en")), []
+    make_ready(dataset, lines.append)
     assert lines == [f"TFDS downloads {WMT14} and prepares it in {tmp_path / DATASET}"]
-    assert sorted(read(corpus, "train")) == [("Bär", "bear"), ("Ente", "duck"), ("Kuh", "cow")]
-    assert list(read(corpus, "validation")) == [("Katze", "cat")]
-    assert list(read(corpus, "test")) == [("Maus", "mouse")]
+    assert sorted(read(dataset, "train")) == [("Bär", "bear"), ("Ente", "duck"), ("Kuh", "cow")]
+    assert list(read(dataset, "validation")) == [("Katze", "cat")]
+    assert list(read(dataset, "test")) == [("Maus", "mouse")]
 
 
 def test_a_download_that_is_not_what_tfds_expects_leaves_no_dataset(tmp_path, proxy):
-    corpus = TfdsCorpus(WMT14, str(tmp_path), ("de", "en"))
+    dataset = Dataset(WMT14, str(tmp_path), ("de", "en"))
     with pytest.raises(ValueError, match="not prepared in .* downloaded: .* has wrong checksum"):
-        make_ready(corpus, str)
+        make_ready(dataset, str)
     with pytest.raises(ValueError, match="is not prepared: .*/1.0.0 does not exist"):
-        read(corpus, "train")
+        read(dataset, "train")
 
 
 def test_without_network_one_sentence_says_so(tmp_path, monkeypatch):
     use_proxy(monkeypatch, 9)  # where nobody listens
     monkeypatch.setattr("tensorflow_datasets.core.download.downloader.MAX_RETRIES", 0)
     with pytest.raises(ValueError, match="not prepared in .* could not be downloaded: HTTP") as e:
-        make_ready(TfdsCorpus(WMT14, str(tmp_path), ("de", "en")), str)
+        make_ready(Dataset(WMT14, str(tmp_path), ("de", "en")), str)
     assert "\n" not in str(e.value)
 
 
@@ -343,7 +343,7 @@ def test_what_fails_halfway_leaves_no_dataset(tmp_path):
     with pytest.raises(RuntimeError, match="Failed to encode"):
         write_own(tmp_path, "own", [{"id": "1", "translation": {"de": "Biene"}}])
     with pytest.raises(ValueError, match="TFDS dataset 'own' does not exist"):
-        num_examples(TfdsCorpus("own", str(tmp_path), ("de", "en")), "train")
+        num_examples(Dataset("own", str(tmp_path), ("de", "en")), "train")
 
 
 def test_a_fresh_process_reads_quietly_and_imports_no_tensorflow(wmt14, tmp_path):
@@ -351,15 +351,15 @@ def test_a_fresh_process_reads_quietly_and_imports_no_tensorflow(wmt14, tmp_path
     assert pickle.loads(pickle.dumps(wmt14)) == wmt14
     script = f"""if True:
         import sys
-        from t2t_jax.data.tfds import TfdsCorpus, hashes, make_ready, read
+        from t2t_jax.data.corpora.tfds import Dataset, hashes, make_ready, read
         assert "tensorflow_datasets" not in sys.modules
-        corpus = {wmt14!r}
-        make_ready(corpus, print)
-        hashes(corpus, "train")
-        print(len(list(read(corpus, "train"))))
+        dataset = {wmt14!r}
+        make_ready(dataset, print)
+        hashes(dataset, "train")
+        print(len(list(read(dataset, "train"))))
         assert not {{"jax", "tensorflow"}} & set(sys.modules)
     """
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     command = [sys.executable, "-c", script]
     run = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (run.returncode, run.stdout, run.stderr) == (0, "100\n", "")

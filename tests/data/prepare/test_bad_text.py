@@ -16,11 +16,8 @@ from t2t_jax.data.corpora import text_files
 from t2t_jax.data.corpora.corpus import (
     check_corpus,
     class_names,
-    corpus_names,
-    decode_chunk,
+    corpora_of,
     drop_reason,
-    num_examples,
-    read_chunks,
     read_examples,
 )
 from t2t_jax.data.prepare.prepared import prepare
@@ -127,7 +124,7 @@ def test_any_two_files_are_read_in_full_or_refused(files, zipped, num_bytes):
             assert refusal(list, read_examples(config, "train")) is not None
         else:
             assert list(read_examples(config, "train")) == pairs
-            assert num_examples(config, "train") == len(pairs)
+            assert corpora_of(config, "train")[""].num_examples("train") == len(pairs)
             assert [drop_reason(pair) is not None for pair in pairs] == list(
                 map(is_left_out, pairs)
             )
@@ -144,8 +141,8 @@ def test_chunks_of_any_size_give_the_same_examples_and_errors(files, size):
         config = text_config(directory)
 
         def chunks() -> Iterator[list[tuple[str, ...]]]:
-            for chunk in read_chunks(config, "train", examples_per_chunk=size):
-                yield decode_chunk(pickle.loads(pickle.dumps(chunk)))
+            for chunk in corpora_of(config, "train")[""].read_chunks("train", size):
+                yield pickle.loads(pickle.dumps(chunk)).decode()
 
         told = refusal(list, read_examples(config, "train"))
         assert refusal(list, chunks()) == told
@@ -170,12 +167,11 @@ def test_a_mixture_is_its_corpora_or_refused_with_the_name_of_one(first, second,
             assert told is not None
             assert f"{directory}/{'ab'[parts.index(None)]}/train." in told or "NUL" in told
             return
-        chunks = read_chunks(config, "train", examples_per_chunk=size)
-        examples = list(itertools.chain.from_iterable(map(decode_chunk, chunks)))
-        assert examples == [*parts[0], *parts[1]] == list(read_examples(config, "train"))
-        names = corpus_names(config, "train")
-        assert [list(read_examples(config, "train", name)) for name in names] == parts
-        assert [num_examples(config, "train", name) for name in names] == list(map(len, parts))
+        assert list(read_examples(config, "train")) == [*parts[0], *parts[1]]
+        corpora = corpora_of(config, "train").values()
+        chunks_of = [corpus.read_chunks("train", size) for corpus in corpora]
+        assert [[e for chunk in chunks for e in chunk.decode()] for chunks in chunks_of] == parts
+        assert [corpus.num_examples("train") for corpus in corpora] == list(map(len, parts))
         assert list(read_examples(config, "test")) == [("x", "y")]
 
 

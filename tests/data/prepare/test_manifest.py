@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from configs import base, classifier, language_model, masked_language_model, multi30k, tiny
-from t2t_jax.data.config import DataConfig, Source, Task
+from t2t_jax.data.config import CorpusKind, DataConfig, Task
 from t2t_jax.data.corpora.corpus import content_hashes
 from t2t_jax.data.prepare import manifest
 from t2t_jax.data.prepare.prepared import prepare
@@ -32,7 +32,7 @@ def changed(config, field):
     return config
 
 
-@pytest.mark.parametrize("source", get_args(Source))
+@pytest.mark.parametrize("source", get_args(CorpusKind))
 def test_every_field_changes_the_cache_key_or_is_said_to_have_no_effect(tmp_path, source):
     no_effect = {*manifest.PLACE, *manifest.AFTERWARDS, *manifest.NOT_READ[source]}
     for task, field in itertools.product(get_args(Task), dataclasses.fields(DataConfig)):

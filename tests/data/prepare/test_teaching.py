@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t_jax.data.corpora.corpus import ExampleChunk
+from t2t_jax.data.corpora.embedded_corpus import ExampleChunk
 from t2t_jax.data.prepare import teaching
 from t2t_jax.data.prepare.teaching import CountWords, NumberedChunk, Sample, learn_from_train
 from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary

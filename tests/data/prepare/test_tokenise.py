@@ -9,7 +9,7 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t_jax.data.corpora.corpus import ExampleChunk
+from t2t_jax.data.corpora.embedded_corpus import ExampleChunk
 from t2t_jax.data.prepare import tokenise
 from t2t_jax.data.prepare.tokenise import Tokenise, make_encode
 from t2t_jax.data.vocabulary.vocabulary import (

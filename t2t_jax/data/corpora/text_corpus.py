@@ -1,0 +1,61 @@
+"""A corpus of text files: SPLIT.LANGUAGE in a directory, for classification SPLIT.labels too."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_jax.data.config import DataConfig
+from t2t_jax.data.corpora import text_files
+
+# Ending of the files with a class name a line.
+_LABELS = "labels"
+
+
+class TextCorpus(NamedTuple):
+    """Line n of each file of a split makes example n; a file may be gzipped."""
+
+    config: DataConfig
+    directory: str
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return "train", "dev", "test"
+
+    def make_ready(self, log: Callable[[str], None]) -> None:
+        """It is there or it is not."""
+
+    def check(self, split: str) -> None:
+        """Reads all files through."""
+        files = self._files(split)
+        text_files.check_counts(files, [text_files.check_file(file) for file in files])
+
+    def num_examples(self, split: str) -> int:
+        """Counts the lines of one file."""
+        return text_files.count_lines(self._files(split)[0])
+
+    def read_chunks(self, split: str, examples_per_chunk: int) -> Iterator[text_files.LineChunk]:
+        return text_files.read_chunks(self._files(split), examples_per_chunk)
+
+    def class_names(self, split: str) -> dict[str, str]:
+        """In alphabetical order."""
+        file = self._files(split)[-1]
+        places = {}
+        for chunk in text_files.read_chunks([file], text_files.LINES_AT_ONCE):
+            for number, (name,) in enumerate(chunk.decode(), chunk.first_line):
+                if name not in places:
+                    places[name] = f"{file}, line {number:,}"
+        return dict(sorted(places.items()))
+
+    def hashes(self, split: str, prefix: str) -> dict[str, str]:
+        files = zip(self._endings, self._files(split), strict=True)
+        return {f"{prefix}.{ending}": text_files.file_sha256(file) for ending, file in files}
+
+    @property
+    def _endings(self) -> tuple[str, ...]:
+        """Of the files of a split, one for each string of an example."""
+        labels = [_LABELS] if self.config.task == "classification" else []
+        return (*self.config.languages, *labels)
+
+    def _files(self, split: str) -> list[Path]:
+        names = [f"{getattr(self.config, split)}.{ending}" for ending in self._endings]
+        return [text_files.find_file(self.directory, name, split) for name in names]
