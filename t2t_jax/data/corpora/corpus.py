@@ -67,9 +67,9 @@ class Corpus(Protocol):
         ...
 
     def hashes(self, split: str, prefix: str) -> dict[str, str]:
-        """sha256 of all that a split depends on besides the config, whatever its place is.
+        """sha256 of all that is read, wherever it lies and whatever the config calls it.
 
-        By names that begin with `prefix`, unless they are the same for all splits.
+        By names that begin with `prefix`, or not, where they are the same for all splits.
         """
         ...
 
@@ -160,11 +160,9 @@ def class_names(config: DataConfig) -> tuple[str, ...]:
         places = corpus.class_names("train") | places
     for name, place in places.items():
         if reason := drop_reason((name,)):
-            found = "is blank" if reason == "blank" else f"has {reason}"
-            raise ValueError(f"{place} {found}: each line must be a class")
-    if len(places) < 2:
-        ((name, place),) = places.items()
-        raise ValueError(f"{place}: {name!r} is the only class of train: at least 2 must occur")
+            raise ValueError(f"{place}: {reason}, where each line must be a class")
+        if len(places) == 1:
+            raise ValueError(f"{place}: {name!r} is the only class of train: at least 2 must occur")
     return tuple(sorted(places) if config.mixture else places)
 
 
@@ -175,9 +173,8 @@ def check_corpus(config: DataConfig) -> None:
       ValueError: as `read_examples` and `class_names`, for any split; a class is not in train;
         every line of a file has a NUL.
     """
-    corpora = [
-        (s, corpus) for s in split_names(config) for corpus in corpora_of(config, s).values()
-    ]
+    splits = [(split, corpora_of(config, split).values()) for split in split_names(config)]
+    corpora = [(split, corpus) for split, corpora in splits for corpus in corpora]
     for split, corpus in corpora:
         corpus.check(split)
     classes = class_names(config)

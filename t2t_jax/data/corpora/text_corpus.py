@@ -16,10 +16,7 @@ class TextCorpus(NamedTuple):
 
     config: DataConfig
     directory: str
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return "train", "dev", "test"
+    splits = ("train", "dev", "test")
 
     def make_ready(self, log: Callable[[str], None]) -> None:
         """It is there or it is not."""

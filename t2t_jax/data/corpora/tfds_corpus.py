@@ -24,10 +24,7 @@ class TfdsCorpus(NamedTuple):
 
     config: DataConfig
     name: str  # of the dataset
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return "train", "dev", "test"
+    splits = ("train", "dev", "test")
 
     def make_ready(self, log: Callable[[str], None]) -> None:
         """Downloads the dataset and prepares it, unless it is there already."""

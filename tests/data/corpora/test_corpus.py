@@ -107,9 +107,9 @@ def test_classes_are_those_of_train_in_alphabetical_order(labelled):
         (
             "train",
             ["a", " ", *"b" * 10],
-            "train.labels, line 2 is blank: each line must be a class",
+            "train.labels, line 2: blank, where each line must be a class",
         ),
-        ("train", ["a"] * 11 + ["\x7f"], "train.labels, line 12 has control characters: each line"),
+        ("train", ["a"] * 11 + ["\x7f"], "train.labels, line 12: control characters, where each"),
         (
             "train",
             ["a"] * 12,
