@@ -12,7 +12,7 @@ from typing import NamedTuple
 from experiments.launchers import process
 from experiments.launchers.event import COMMAND, Event, ended
 from experiments.run import presence
-from t2t_jax.data.prepare.workers import own_cores
+from t2t_jax.cores import own_cores
 
 # What the drivers put there. Asking jax would take the accelerator's memory.
 _GPU_FILES = "/dev/nvidia[0-9]*"

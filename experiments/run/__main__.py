@@ -99,7 +99,7 @@ def _keep_compiled(cache: str) -> None:
     import jax
 
     from t2t_jax import hosts
-    from t2t_jax.data.prepare.workers import own_cores
+    from t2t_jax.cores import own_cores
 
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and not hosts.are_several():
         # What is compiled for a CPU depends on which one and on the number of cores.

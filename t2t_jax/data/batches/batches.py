@@ -8,8 +8,8 @@ Where a task has sentences and not pairs of them, one side of a pair is nothing 
 """
 
 from t2t_jax.data.batches.assembling import Batch, BatchShape
-from t2t_jax.data.batches.bucketed import BucketedBatches
+from t2t_jax.data.batches.bucketed_batches import BucketedBatches
 from t2t_jax.data.batches.epochs import Batches
-from t2t_jax.data.batches.packed import PackedBatches
+from t2t_jax.data.batches.packed_batches import PackedBatches
 
 __all__ = ["Batch", "BatchShape", "Batches", "BucketedBatches", "PackedBatches"]

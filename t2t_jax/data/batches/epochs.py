@@ -31,6 +31,8 @@ class Batches(ABC):
 
     Args:
       split: the pairs.
+      source_tokens_per_batch: rows times source length, padding included, is at most this.
+      target_tokens_per_batch: likewise for the target.
       row_multiple: every batch has a multiple of so many rows.
       seed: with the epoch it gives the order.
       shuffle: False keeps the order of the corpus as far as the lengths allow.
@@ -48,14 +50,17 @@ class Batches(ABC):
     def __init__(
         self,
         split: PreparedSplit,
+        *,
+        source_tokens_per_batch: int,
+        target_tokens_per_batch: int,
         row_multiple: int,
         seed: int,
-        shuffle: bool,
-        masking: Masking | None,
-        weights: Sequence[int],
-        part: int,
-        num_parts: int,
-        padded_to: int,
+        shuffle: bool = True,
+        masking: Masking | None = None,
+        weights: Sequence[int] = (1,),
+        part: int = 0,
+        num_parts: int = 1,
+        padded_to: int = 1,
     ) -> None:
         if split.num_pairs == 0:
             raise ValueError("a split without pairs gives no batches")
@@ -77,6 +82,8 @@ class Batches(ABC):
                 f"{len(split.ends)} corpora"
             )
         self._split = split
+        self._budgets = source_tokens_per_batch, target_tokens_per_batch
+        self._row_multiple = row_multiple
         self._seed = seed
         self._shuffle = shuffle
         self._masking = masking
@@ -154,6 +161,16 @@ class Batches(ABC):
             self._split.target_lengths.astype(np.int32),
         )
 
+    def _check_budgets(self, of: str, lengths: tuple[int, int]) -> None:
+        """Raises ValueError if `row_multiple` rows of these lengths do not fit in a batch."""
+        sides = zip(("source", "target"), self._budgets, lengths, strict=True)
+        for side, budget, length in sides:
+            if length * self._row_multiple > budget:
+                raise ValueError(
+                    f"{side}_tokens_per_batch={budget} is too small: {self._row_multiple} row(s) "
+                    f"of {of.format(side)}, {length} tokens, need {length * self._row_multiple}"
+                )
+
     def _times(self) -> Int[np.ndarray, " pairs"] | None:
         """How often each pair comes in an epoch; None for once."""
         if set(self._weights) == {1}:
@@ -187,6 +204,12 @@ class Batches(ABC):
         return slice(rows * self._part, rows * (self._part + 1)), shape._replace(rows=rows)
 
 
+def rows_that_fit(budgets: tuple[int, int], lengths: tuple[int, int], row_multiple: int) -> int:
+    """How many rows of these lengths a batch may have: a multiple of `row_multiple`."""
+    rows = min(budget // length for budget, length in zip(budgets, lengths, strict=True) if length)
+    return rows // row_multiple * row_multiple
+
+
 def even_rows(num_rows: int, max_rows: int, row_multiple: int) -> tuple[int, int]:
     """Rows of a batch, and batches, that share all rows out evenly: the last is nearly full."""
     num_batches = -(-num_rows // max_rows)
@@ -198,14 +221,3 @@ def even_rows(num_rows: int, max_rows: int, row_multiple: int) -> tuple[int, int
 
 def _multiple(number: int, of: int) -> int:
     return -(-number // of) * of
-
-
-def check_budget(
-    side: str, row: str, length: int, tokens_per_batch: int, row_multiple: int
-) -> None:
-    """Raises ValueError if `row_multiple` rows of so many tokens do not fit in a batch."""
-    if length * row_multiple > tokens_per_batch:
-        raise ValueError(
-            f"{side}_tokens_per_batch={tokens_per_batch} is too small: {row_multiple} row(s) of "
-            f"{row}, {length} tokens, need {length * row_multiple}"
-        )

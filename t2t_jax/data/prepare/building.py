@@ -48,7 +48,7 @@ class Bar(Protocol):
 MakeBar = Callable[[str, int, int], contextlib.AbstractContextManager[Bar]]
 
 
-class Means(NamedTuple):
+class BuildOptions(NamedTuple):
     """What to build with; none of it changes a byte of what is built."""
 
     log: Callable[[str], None]  # called with lines of text
@@ -57,7 +57,7 @@ class Means(NamedTuple):
 
 
 def build(
-    config: DataConfig, directory: Path, vocabulary: Vocabulary | None, means: Means
+    config: DataConfig, directory: Path, vocabulary: Vocabulary | None, options: BuildOptions
 ) -> dict[str, Any]:
     """Builds in `directory` and returns the manifest, but for what the corpus is built from.
 
@@ -75,7 +75,7 @@ def build(
     per_chunk = _examples_per_chunk(config)
     names = []
     if vocabulary is None:
-        vocabulary = _learned(config, directory, sizes["train"], per_chunk, means)
+        vocabulary = _learned(config, directory, sizes["train"], per_chunk, options)
         names.append(VOCABULARY)
     # Every pair of ids in half the memory, as long as an id fits.
     dtype = np.dtype(np.uint16 if vocabulary.size <= 1 << 16 else np.int32)
@@ -89,14 +89,14 @@ def build(
     with Unfinished(directory, identity, dtype.itemsize) as unfinished:
         if unfinished.entries:
             num_done = sum(entry.num_examples for entry in unfinished.entries)
-            means.log(f"going on after {num_done:,} {_examples(config)} that an earlier run has")
+            options.log(f"going on after {num_done:,} {_examples(config)} that an earlier run has")
         for split in split_names(config):
             max_length = config.max_length if split == "train" else None
             tokenise = Tokenise(config.task, vocabulary, classes, max_length, dtype.name)
-            _tokenise_split(config, split, sizes[split], per_chunk, tokenise, unfinished, means)
+            _tokenise_split(config, split, sizes[split], per_chunk, tokenise, unfinished, options)
             splits[split] = _split_entry(config, split, unfinished, dtype.itemsize)
             for line, num_pairs in split_lines(config, split, splits[split]):
-                means.log(line)
+                options.log(line)
                 if num_pairs == 0:
                     raise ValueError(f"nothing is left of the corpus: {line}")
             names += [array_file(directory, split, name).name for name in ARRAYS]
@@ -145,26 +145,32 @@ def _examples_per_chunk(config: DataConfig) -> int:
 
 
 def _learned(
-    config: DataConfig, directory: Path, sizes: tuple[int, ...], per_chunk: int, means: Means
+    config: DataConfig,
+    directory: Path,
+    sizes: tuple[int, ...],
+    per_chunk: int,
+    options: BuildOptions,
 ) -> Vocabulary:
     """The vocabulary of train, perhaps learned by a run that was killed later on."""
     file = directory / VOCABULARY
     if file.is_file():
         with contextlib.suppress(ValueError):  # damaged by a power cut
             vocabulary = Vocabulary.load(file)
-            means.log(f"vocabulary: {vocabulary.size:,} pieces, learned by an earlier run")
+            options.log(f"vocabulary: {vocabulary.size:,} pieces, learned by an earlier run")
             return vocabulary
     total = sum(sizes)
-    with _bar(means, "read words of train", total, 0, per_chunk) as bar:
+    with _bar(options, "read words of train", total, 0, per_chunk) as bar:
         vocabulary = learn_from_train(
             config,
             sizes,
             examples_per_chunk=per_chunk,
-            num_processes=_num_processes(means, total, per_chunk),
+            num_processes=_num_processes(options, total, per_chunk),
             progress=lambda done: bar.update(done, _examples(config)),
         )
     write_whole(file, vocabulary.model)
-    means.log(f"vocabulary: {vocabulary.size:,} {config.vocabulary_kind} pieces learned from train")
+    options.log(
+        f"vocabulary: {vocabulary.size:,} {config.vocabulary_kind} pieces learned from train"
+    )
     return vocabulary
 
 
@@ -175,7 +181,7 @@ def _tokenise_split(
     per_chunk: int,
     tokenise: Tokenise,
     unfinished: Unfinished,
-    means: Means,
+    options: BuildOptions,
 ) -> None:
     """Adds the chunks of the split that are not there yet."""
     num_done = sum(entry.num_examples for entry in unfinished.entries if entry.split == split)
@@ -193,9 +199,9 @@ def _tokenise_split(
                 on_their_way.append(number)
                 yield chunk
 
-    num_processes = _num_processes(means, total - num_done, per_chunk)
+    num_processes = _num_processes(options, total - num_done, per_chunk)
     with (
-        _bar(means, f"tokenise {split}", total, num_done, per_chunk) as bar,
+        _bar(options, f"tokenise {split}", total, num_done, per_chunk) as bar,
         contextlib.closing(ordered_map(tokenise, missing(), num_processes)) as tokenised,
     ):
         for chunk in tokenised:
@@ -240,18 +246,18 @@ def _fingerprint(files: dict[str, Any], classes: tuple[str, ...], train: dict[st
     return manifests.sha256_of(parts if len(parts) > 1 else files)[:16]
 
 
-def _num_processes(means: Means, num_examples: int, per_chunk: int) -> int:
-    number = means.num_processes
+def _num_processes(options: BuildOptions, num_examples: int, per_chunk: int) -> int:
+    number = options.num_processes
     if number is None:
         number = num_cores() if num_examples >= _FEW_CHUNKS * per_chunk else 1
     return min(number, -(-num_examples // per_chunk))
 
 
 def _bar(
-    means: Means, name: str, total: int, start: int, per_chunk: int
+    options: BuildOptions, name: str, total: int, start: int, per_chunk: int
 ) -> contextlib.AbstractContextManager[Bar]:
     is_long = total - start >= _FEW_CHUNKS * per_chunk
-    return means.make_bar(name, total, start) if means.make_bar and is_long else _NoBar()
+    return options.make_bar(name, total, start) if options.make_bar and is_long else _NoBar()
 
 
 class _NoBar(contextlib.nullcontext):

@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.corpora.corpus import check_corpus, content_hashes, make_ready
 from t2t_jax.data.prepare import manifest as manifests
-from t2t_jax.data.prepare.building import VOCABULARY, MakeBar, Means, build, split_lines
+from t2t_jax.data.prepare.building import VOCABULARY, BuildOptions, MakeBar, build, split_lines
 from t2t_jax.data.prepare.unfinished import (
     ARRAYS,
     WHAT_IS_LEFT,
@@ -119,8 +119,8 @@ def prepare(
         with only_one_process(directory.with_name(f".{directory.name}.lock"), log):
             if not directory.exists():  # made by another process in the meantime
                 made_from = {"config": settings, "inputs": inputs, "place": manifests.place(config)}
-                means = Means(log, make_bar, num_processes)
-                _build_aside(config, directory, made_from, vocabulary, means)
+                options = BuildOptions(log, make_bar, num_processes)
+                _build_aside(config, directory, made_from, vocabulary, options)
                 prepared = _load(directory, vocabulary)
                 log(f"prepared data written to {directory}")
                 return prepared
@@ -137,14 +137,14 @@ def _build_aside(
     directory: Path,
     made_from: dict,
     vocabulary: Vocabulary | None,
-    means: Means,
+    options: BuildOptions,
 ) -> None:
     changes = manifests.changes(directory.parent, made_from)
     if changes:
-        means.log(f"prepared anew: {changes}")
+        options.log(f"prepared anew: {changes}")
     unfinished = directory.with_name(f".{directory.name}.unfinished")
     try:
-        manifest = build(config, unfinished, vocabulary, means) | made_from
+        manifest = build(config, unfinished, vocabulary, options) | made_from
     except ValueError:  # and so would the next run find it
         shutil.rmtree(unfinished, ignore_errors=True)
         raise

@@ -84,7 +84,7 @@ class Tokenise:
 
     def _pairs(self, examples: list[tuple[str, ...]]) -> list[tuple[bytes, bytes] | None]:
         """The source and target ids of each example; None for one without tokens on a side."""
-        start, end = (_packed([token_id], self.dtype) for token_id in (START_ID, END_ID))
+        start, end = (_as_bytes([token_id], self.dtype) for token_id in (START_ID, END_ID))
         texts, *others = map(list, zip(*examples, strict=True))
         encoded = self._encode(texts)
         if self.task == "translation":
@@ -96,7 +96,8 @@ class Tokenise:
         if self.task == "masked_language_modelling":
             return [(ids, ids) if ids else None for ids in sentences]
         targets = {
-            name: _packed([number], self.dtype) for number, name in enumerate(self.classes, start=1)
+            name: _as_bytes([number], self.dtype)
+            for number, name in enumerate(self.classes, start=1)
         }
         pairs = zip(sentences, others[0], strict=True)
         return [(ids, targets[name]) if ids else None for ids, name in pairs]
@@ -104,7 +105,7 @@ class Tokenise:
     def _encode_target(self, texts: list[str]) -> list[bytes]:
         if type(self.vocabulary) is Vocabulary:  # which knows no side
             return self._encode(texts)
-        return [_packed(ids, self.dtype) for ids in self.vocabulary.encode_target(texts)]
+        return [_as_bytes(ids, self.dtype) for ids in self.vocabulary.encode_target(texts)]
 
     def _side(self, sentences: tuple[bytes, ...]) -> Side:
         num_bytes = np.fromiter(map(len, sentences), np.int64, len(sentences))
@@ -115,7 +116,7 @@ def make_encode(vocabulary: Vocabulary, dtype: str) -> Callable[[list[str]], lis
     """The fastest way to `vocabulary.encode` sentences, the ids of each as bytes."""
     # Another library's tokenizer may do with spaces what it likes.
     if type(vocabulary) is not Vocabulary or not vocabulary.is_word_by_word:
-        return lambda sentences: [_packed(ids, dtype) for ids in vocabulary.encode(sentences)]
+        return lambda sentences: [_as_bytes(ids, dtype) for ids in vocabulary.encode(sentences)]
     look_up = _IdsOfWords(vocabulary, dtype).__getitem__
     join = b"".join
 
@@ -125,7 +126,7 @@ def make_encode(vocabulary: Vocabulary, dtype: str) -> Callable[[list[str]], lis
             try:
                 encoded.append(join(map(look_up, sentence.split())))
             except _LiteralSpace:
-                encoded.append(_packed(vocabulary.encode([sentence])[0], dtype))
+                encoded.append(_as_bytes(vocabulary.encode([sentence])[0], dtype))
         return encoded
 
     return encode
@@ -151,6 +152,6 @@ class _IdsOfWords(dict[str, bytes]):
         return ids
 
 
-def _packed(ids: list[int], dtype: str) -> bytes:
+def _as_bytes(ids: list[int], dtype: str) -> bytes:
     # Faster than numpy for so few.
     return array.array(np.dtype(dtype).char, ids).tobytes()

@@ -16,6 +16,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, TypeVar
 
+from t2t_jax.cores import own_cores
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -29,13 +31,6 @@ _CODE = "import sys; from t2t_jax.data.prepare.workers import serve; serve(int(s
 def num_cores() -> int:
     """How many processes are worth while here."""
     return min(len(own_cores()), _MAX_PROCESSES)
-
-
-def own_cores() -> list[int]:
-    """The numbers of the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def ordered_map(

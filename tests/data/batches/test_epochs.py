@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_jax.data.batches import packing
+from t2t_jax.data.batches import packed_rows
 from t2t_jax.data.batches.batches import Batch, BucketedBatches, PackedBatches
 from t2t_jax.data.batches.masking import Masking
 from t2t_jax.data.batches.order import occurrences, shuffled
@@ -184,7 +184,7 @@ def test_an_empty_split_and_a_negative_number_are_told(make):
 @both_kinds
 def test_the_plan_of_an_epoch_takes_few_bytes_a_pair(make, monkeypatch):
     # Small beside the corpus, as it is beside millions of pairs.
-    monkeypatch.setattr(packing, "_MINIATURE_PAIRS", 5_000)
+    monkeypatch.setattr(packed_rows, "_MINIATURE_PAIRS", 5_000)
     num_pairs = 100_000
     lengths = np.random.default_rng(0).integers(1, 25, (2, num_pairs))
     offsets = [np.concatenate([[0], np.cumsum(side)]) for side in lengths]

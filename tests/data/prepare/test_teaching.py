@@ -12,9 +12,9 @@ from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from tests.data.text_corpus import sentence_pairs, text_config, write_corpus, write_pairs
 
 
-def learned(config, num_examples=(80,), **means):
+def learned(config, num_examples=(80,), **changes):
     defaults = {"examples_per_chunk": 7, "num_processes": 1, "progress": lambda done: None}
-    return learn_from_train(config, num_examples, **defaults | means)
+    return learn_from_train(config, num_examples, **defaults | changes)
 
 
 @given(

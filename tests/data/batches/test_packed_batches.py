@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_jax.data.batches import packing
+from t2t_jax.data.batches import packed_rows
 from t2t_jax.data.batches.batches import PackedBatches
 from t2t_jax.data.batches.masking import Masking
-from t2t_jax.data.batches.packing import Cells, largest_first, pack
+from t2t_jax.data.batches.packed_rows import Cells, largest_first, pack
 from t2t_jax.data.prepare.prepared import PreparedSplit
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID
 from tests.data.splits import (
@@ -93,7 +93,7 @@ def test_an_epoch_holds_each_pair_once_within_all_limits(
         budgets[1] * row_multiple * packed_length + 1,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packing, "_MINIATURE_PAIRS", pairs_of_miniature)
+        patch.setattr(packed_rows, "_MINIATURE_PAIRS", pairs_of_miniature)
         batches = batches_of(
             lengths,
             packed_length=packed_length,
@@ -194,7 +194,7 @@ def test_rows_of_lengths_like_wmt_are_nearly_full(target_to_source):
 
 
 def test_rows_made_from_a_miniature_are_nearly_full(monkeypatch):
-    monkeypatch.setattr(packing, "_MINIATURE_PAIRS", 10_000)
+    monkeypatch.setattr(packed_rows, "_MINIATURE_PAIRS", 10_000)
     source, target = lengths_like_wmt(100_000)
     cells, _ = largest_first(source, target)
     rows = pack(cells, 257, 256)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_jax.data.batches.batches import BucketedBatches
-from t2t_jax.data.batches.buckets import cheapest_shapes, choose_shapes, length_histogram
+from t2t_jax.data.batches.bucket_shapes import cheapest_shapes, choose_shapes, length_histogram
 from t2t_jax.data.batches.masking import Masking
 from t2t_jax.data.prepare.prepared import PreparedSplit, prepare
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID

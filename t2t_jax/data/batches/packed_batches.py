@@ -1,12 +1,11 @@
-"""Batches of rows that hold several pairs each, with hardly any padding (see packing.py)."""
+"""Batches of rows that hold several pairs each, with hardly any padding (see packed_rows.py)."""
 
-from collections.abc import Sequence
+from typing import Any
 
 from t2t_jax.data.batches.assembling import Batch, BatchShape, assemble
-from t2t_jax.data.batches.epochs import Batches, EpochPlan, check_budget, even_rows
-from t2t_jax.data.batches.masking import Masking
+from t2t_jax.data.batches.epochs import Batches, EpochPlan, even_rows, rows_that_fit
 from t2t_jax.data.batches.order import grouped
-from t2t_jax.data.batches.packing import largest_first, pack
+from t2t_jax.data.batches.packed_rows import largest_first, pack
 from t2t_jax.data.prepare.prepared import PreparedSplit
 
 
@@ -17,37 +16,18 @@ class PackedBatches(Batches):
     exchanged, and rows come in another order.
 
     Args:
-      source_tokens_per_batch: rows times source length, padding included, is at most this.
-      target_tokens_per_batch: likewise for the target.
       packed_length: length of a target row. That of a source row is chosen so that both sides
         of a row fill up at once, but no less than the longest source.
 
-    The other arguments are those of `Batches`.
+    The others are those of `Batches`.
 
     Raises:
       ValueError: see `Batches`; or a target is longer than `packed_length`, or `row_multiple`
         rows do not fit in a batch.
     """
 
-    def __init__(
-        self,
-        split: PreparedSplit,
-        *,
-        source_tokens_per_batch: int,
-        target_tokens_per_batch: int,
-        packed_length: int,
-        row_multiple: int,
-        seed: int,
-        shuffle: bool = True,
-        masking: Masking | None = None,
-        weights: Sequence[int] = (1,),
-        part: int = 0,
-        num_parts: int = 1,
-        padded_to: int = 1,
-    ) -> None:
-        super().__init__(
-            split, row_multiple, seed, shuffle, masking, weights, part, num_parts, padded_to
-        )
+    def __init__(self, split: PreparedSplit, *, packed_length: int, **others: Any) -> None:
+        super().__init__(split, **others)
         source, target = self._lengths()
         if packed_length < target.max():
             raise ValueError(
@@ -57,20 +37,14 @@ class PackedBatches(Batches):
         num_source_tokens, num_target_tokens = self._side_tokens()
         balanced = -(-packed_length * num_source_tokens // num_target_tokens)
         source_length = max(balanced, int(source.max()))
-        budgets = source_tokens_per_batch, target_tokens_per_batch
         lengths = source_length, packed_length
-        for side, length, budget in zip(("source", "target"), lengths, budgets, strict=True):
-            check_budget(side, f"a packed {side}", length, budget, row_multiple)
-        max_rows = min(
-            budget // length for budget, length in zip(budgets, lengths, strict=True) if length
-        )
+        self._check_budgets("a packed {}", lengths)
+        most = rows_that_fit(self._budgets, lengths, self._row_multiple)
 
         cells, self._cell_of_pair = largest_first(source, target, self._times())
-        self._rows = pack(cells, source_length, packed_length)
-        rows, self._num_batches = even_rows(
-            self._rows.num_rows, max_rows // row_multiple * row_multiple, row_multiple
-        )
-        self._shape = BatchShape(rows, source_length, packed_length)
+        self._rows = pack(cells, *lengths)
+        rows, self._num_batches = even_rows(self._rows.num_rows, most, self._row_multiple)
+        self._shape = BatchShape(rows, *lengths)
 
     @property
     def batches_per_epoch(self) -> int:

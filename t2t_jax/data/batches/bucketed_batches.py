@@ -5,21 +5,20 @@ next larger shape, and so on up, so that only the largest shape can have a batch
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int, Integer
 
 from t2t_jax.data.batches.assembling import Batch, BatchShape, assemble
-from t2t_jax.data.batches.buckets import (
+from t2t_jax.data.batches.bucket_shapes import (
     LengthHistogram,
     Shape,
     cheapest_shapes,
     choose_shapes,
     length_histogram,
 )
-from t2t_jax.data.batches.epochs import Batches, EpochPlan, check_budget, even_rows
-from t2t_jax.data.batches.masking import Masking
+from t2t_jax.data.batches.epochs import Batches, EpochPlan, even_rows, rows_that_fit
 from t2t_jax.data.batches.order import grouped
 from t2t_jax.data.prepare.prepared import PreparedSplit
 
@@ -43,45 +42,24 @@ class BucketedBatches(Batches):
     Each pair belongs to the cheapest shape it fits.
 
     Args:
-      source_tokens_per_batch: rows times source length, padding included, is at most this.
-      target_tokens_per_batch: likewise for the target.
       num_buckets: at most so many shapes; fewer if more would not save cells.
 
-    The other arguments are those of `Batches`. Without `shuffle` small shapes come first.
+    The others are those of `Batches`. Without `shuffle` small shapes come first.
 
     Raises:
       ValueError: see `Batches`; or `row_multiple` rows of the longest sentences do not fit in a
         batch.
     """
 
-    def __init__(
-        self,
-        split: PreparedSplit,
-        *,
-        source_tokens_per_batch: int,
-        target_tokens_per_batch: int,
-        num_buckets: int,
-        row_multiple: int,
-        seed: int,
-        shuffle: bool = True,
-        masking: Masking | None = None,
-        weights: Sequence[int] = (1,),
-        part: int = 0,
-        num_parts: int = 1,
-        padded_to: int = 1,
-    ) -> None:
-        super().__init__(
-            split, row_multiple, seed, shuffle, masking, weights, part, num_parts, padded_to
-        )
+    def __init__(self, split: PreparedSplit, *, num_buckets: int, **others: Any) -> None:
+        super().__init__(split, **others)
         if num_buckets < 1:
             raise ValueError(f"num_buckets={num_buckets} must be at least 1")
         lengths = self._lengths()
-        budgets = source_tokens_per_batch, target_tokens_per_batch
-        for side, side_lengths, budget in zip(("source", "target"), lengths, budgets, strict=True):
-            row = f"the longest {side} sentence"
-            check_budget(side, row, int(side_lengths.max()), budget, row_multiple)
+        longest = int(lengths[0].max()), int(lengths[1].max())
+        self._check_budgets("the longest {} sentence", longest)
         self._buckets, self._bucket_of_pair = _cheapest_buckets(
-            *lengths, self._times(), num_buckets, budgets, row_multiple
+            *lengths, self._times(), num_buckets, self._budgets, self._row_multiple
         )
         self._batches = _batch_table(self._buckets)
 
@@ -213,11 +191,9 @@ def _used_buckets(
 def _batch_shape(
     histogram: LengthHistogram, shape: Shape, budgets: tuple[int, int], row_multiple: int
 ) -> BatchShape:
-    source_length = int(histogram.source_edges[shape[0]])
-    target_length = int(histogram.target_edges[shape[1]])
-    lengths = source_length, target_length
-    rows = min(budget // length for budget, length in zip(budgets, lengths, strict=True) if length)
-    return BatchShape(rows // row_multiple * row_multiple, source_length, target_length)
+    i, j = shape
+    lengths = int(histogram.source_edges[i]), int(histogram.target_edges[j])
+    return BatchShape(rows_that_fit(budgets, lengths, row_multiple), *lengths)
 
 
 def _filled_buckets(

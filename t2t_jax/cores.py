@@ -1,0 +1,10 @@
+"""The processor cores that are ours."""
+
+import os
+
+
+def own_cores() -> list[int]:
+    """The numbers of the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
