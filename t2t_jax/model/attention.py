@@ -4,6 +4,9 @@ Axes: B batch, T query positions, S key positions, H heads,
 D d_model, K d_k, V d_v.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -18,36 +21,27 @@ from t2t_jax.model.relative_positions import rotate
 _MASKED_SCORE = jnp.finfo(jnp.float32).min
 
 
-def attention_weights(
-    query: Float[Array, "B H T K"],
-    key: Float[Array, "B H S K"],
-    mask: Bool[Array, "#B #T S"],
-    bias: Float[Array, "#B H T S"] | None = None,
-) -> Float[Array, "B H T S"]:
-    """softmax(Q K^T / sqrt(d_k) + bias) in float32; `mask` is True where a query may look."""
-    d_k = query.shape[-1]
-    scores = jnp.einsum("BHTK,BHSK->BHTS", query, key, preferred_element_type=jnp.float32)
-    scores = scores / d_k**0.5
-    if bias is not None:
-        scores = scores + bias
-    return jax.nn.softmax(jnp.where(mask[:, None], scores, _MASKED_SCORE))
-
-
 def scaled_dot_product_attention(
     query: Float[Array, "B H T K"],
     key: Float[Array, "B H S K"],
     value: Float[Array, "B H S V"],
     mask: Bool[Array, "#B #T S"],
-) -> Float[Array, "B H T V"]:
-    """softmax(Q K^T / sqrt(d_k)) V, paper equation 1."""
-    return weighted_sum(attention_weights(query, key, mask), value)
+    bias: Float[Array, "#B H T S"] | None = None,
+    dropout: Callable[[Array], Array] = lambda weights: weights,
+) -> tuple[Float[Array, "B H T V"], Float[Array, "B H T S"]]:
+    """softmax(Q K^T / sqrt(d_k)) V, paper equation 1, and the softmax, the weights, in float32.
 
-
-def weighted_sum(
-    weights: Float[Array, "B H T S"], value: Float[Array, "B H S V"]
-) -> Float[Array, "B H T V"]:
-    """The values, each as much as its weight says."""
-    return jnp.einsum("BHTS,BHSV->BHTV", weights.astype(value.dtype), value)
+    `mask` is True where a query may look. A `bias` is added to the scaled scores, and `dropout` is
+    applied to the weights.
+    """
+    d_k = query.shape[-1]
+    scores = jnp.einsum("BHTK,BHSK->BHTS", query, key, preferred_element_type=jnp.float32)
+    scores = scores / d_k**0.5
+    if bias is not None:
+        scores = scores + bias
+    weights = jax.nn.softmax(jnp.where(mask[:, None], scores, _MASKED_SCORE))
+    dropped = dropout(weights.astype(value.dtype))
+    return jnp.einsum("BHTS,BHSV->BHTV", dropped, value), weights
 
 
 class MultiHeadAttention(nn.Module):
@@ -109,10 +103,9 @@ class MultiHeadAttention(nn.Module):
         A `bias` is added to the scores; queries are turned by their `angles`.
         """
         query = _turned(_heads_first(self.query(x)), angles)
-        weights = attention_weights(query, key, mask, bias)
+        dropout = partial(self.dropout, deterministic=deterministic)
+        heads, weights = scaled_dot_product_attention(query, key, value, mask, bias, dropout)
         self.sow("intermediates", "weights", weights)
-        weights = self.dropout(weights.astype(value.dtype), deterministic=deterministic)
-        heads = weighted_sum(weights, value)
         return self.output(heads.transpose(0, 2, 1, 3))
 
     def __call__(

@@ -28,7 +28,7 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from t2t_jax.model.attention import attention_weights, weighted_sum
+from t2t_jax.model.attention import scaled_dot_product_attention
 from t2t_jax.model.config import RecurrentCell, TransformerConfig
 from t2t_jax.model.embedding import token_embedding, token_output
 from t2t_jax.model.linear import dense
@@ -287,10 +287,11 @@ class SourceAttention(nn.Module):
         mask: Bool[Array, "B 1 S"],
     ) -> Float[Array, "B T D"]:
         """`x` together with what each of its positions gathers; `mask` is True where it may."""
-        weights = attention_weights(x[:, None], key[:, None], mask)
+        gathered, weights = scaled_dot_product_attention(
+            x[:, None], key[:, None], value[:, None], mask
+        )
         self.sow("intermediates", "weights", weights)
-        gathered = weighted_sum(weights, value[:, None])[:, 0]
-        return jnp.tanh(self.combine(jnp.concatenate([gathered, x], axis=-1)))
+        return jnp.tanh(self.combine(jnp.concatenate([gathered[:, 0], x], axis=-1)))
 
 
 def _cell(kind: RecurrentCell, features: int, dtype: DTypeLike) -> nn.RNNCellBase:

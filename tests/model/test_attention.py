@@ -8,11 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t2t_jax.model.attention import (
-    MultiHeadAttention,
-    attention_weights,
-    scaled_dot_product_attention,
-)
+from t2t_jax.model.attention import MultiHeadAttention, scaled_dot_product_attention
 
 EXAMPLES = json.loads((Path(__file__).parent / "worked_examples.json").read_text())
 B, T, S, H, K, V, D = 2, 3, 5, 4, 6, 7, 10
@@ -23,6 +19,10 @@ def arrays(*shapes):
     return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
 
 
+def weights_of(query, key, mask, bias=None):
+    return scaled_dot_product_attention(query, key, key, mask, bias)[1]
+
+
 def everything_visible(num_queries, num_keys):
     return jnp.ones((1, num_queries, num_keys), bool)
 
@@ -31,7 +31,7 @@ def everything_visible(num_queries, num_keys):
 def test_softmax_gives_the_printed_numbers(case):
     scores = jnp.asarray(case["x"], jnp.float32)
     key = scores[None, None, :, None]  # one query of 1 over these keys, d_k = 1
-    weights = attention_weights(jnp.ones((1, 1, 1, 1)), key, everything_visible(1, 3))
+    weights = weights_of(jnp.ones((1, 1, 1, 1)), key, everything_visible(1, 3))
     np.testing.assert_allclose(weights[0, 0, 0], case["expected"], atol=case["atol"])
 
 
@@ -40,9 +40,8 @@ def unscaled_self_attention(embeddings):
     x = jnp.asarray(embeddings, jnp.float32)[None, None]  # one head
     query = x * x.shape[-1] ** 0.5
     mask = everything_visible(x.shape[2], x.shape[2])
-    weights = attention_weights(query, x, mask)[0, 0]
-    context = scaled_dot_product_attention(query, x, x, mask)[0, 0]
-    return np.asarray(weights), np.asarray(context)
+    context, weights = scaled_dot_product_attention(query, x, x, mask)
+    return np.asarray(weights[0, 0]), np.asarray(context[0, 0])
 
 
 def test_attention_as_weighted_mean_gives_the_printed_row():
@@ -96,7 +95,7 @@ def test_multi_head_attention_gives_the_printed_weights():
     query, key = (
         jnp.einsum("BTD,DHK->BHTK", x, params[name]["kernel"]) for name in ("query", "key")
     )
-    weights = attention_weights(query, key, everything_visible(6, 6))
+    weights = weights_of(query, key, everything_visible(6, 6))
     np.testing.assert_allclose(weights[0], example["expected_weights"], atol=example["atol"])
 
 
@@ -112,7 +111,7 @@ def test_equals_a_loop_over_sentences_heads_and_queries():
                 scores = key[b, h, visible] @ query[b, h, t] / np.sqrt(K)
                 weights = np.exp(scores) / np.exp(scores).sum()
                 expected[b, h, t] = weights @ value[b, h, visible]
-    actual = scaled_dot_product_attention(*map(jnp.asarray, (query, key, value, mask)))
+    actual, _ = scaled_dot_product_attention(*map(jnp.asarray, (query, key, value, mask)))
     np.testing.assert_allclose(actual, expected, atol=1e-6)
 
 
@@ -121,7 +120,7 @@ def test_a_query_that_may_look_nowhere_stays_finite():
     nothing = jnp.zeros((B, T, S), bool)
 
     def total(query):
-        return scaled_dot_product_attention(query, key, value, nothing).sum()
+        return scaled_dot_product_attention(query, key, value, nothing)[0].sum()
 
     assert np.isfinite(total(query))
     assert np.isfinite(jax.grad(total)(query)).all()
@@ -130,8 +129,8 @@ def test_a_query_that_may_look_nowhere_stays_finite():
 def test_keys_hidden_by_the_mask_change_nothing():
     query, key, value = map(jnp.asarray, arrays((B, H, T, K), (B, H, S, K), (B, H, S, V)))
     mask = jnp.arange(S)[None, None] < 3
-    expected = scaled_dot_product_attention(query, key, value, mask)
-    changed = scaled_dot_product_attention(query, key.at[:, :, 3:].set(9.0), value, mask)
+    expected, _ = scaled_dot_product_attention(query, key, value, mask)
+    changed, _ = scaled_dot_product_attention(query, key.at[:, :, 3:].set(9.0), value, mask)
     np.testing.assert_array_equal(changed, expected)
 
 
@@ -145,7 +144,7 @@ def test_number_of_weights_is_the_papers_formula():
 
 def test_bfloat16_softmax_is_taken_in_float32():
     query, key = (jnp.asarray(a, jnp.bfloat16) for a in arrays((B, H, T, K), (B, H, S, K)))
-    assert attention_weights(query, key, everything_visible(T, S)).dtype == jnp.float32
+    assert weights_of(query, key, everything_visible(T, S)).dtype == jnp.float32
 
 
 def initial_kernels(**options):
@@ -171,7 +170,17 @@ def test_fused_initialisation_is_glorots_of_query_key_and_value_as_one_matrix():
 def test_a_bias_is_added_to_the_scaled_scores():
     query, key = map(jnp.asarray, arrays((B, H, T, K), (B, H, S, K)))
     (bias,) = map(jnp.asarray, arrays((1, H, T, S)))
-    weights = attention_weights(query, key, everything_visible(T, S), bias)
+    weights = weights_of(query, key, everything_visible(T, S), bias)
     scores = np.einsum("BHTK,BHSK->BHTS", query, key) / np.sqrt(K) + bias
     expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     np.testing.assert_allclose(weights, expected, atol=1e-6)
+
+
+def test_dropout_is_of_the_weights_that_values_are_gathered_with():
+    query, key, value = map(jnp.asarray, arrays((B, H, T, K), (B, H, S, K), (B, H, S, V)))
+    mask = everything_visible(T, S)
+    heads, weights = scaled_dot_product_attention(
+        query, key, value, mask, dropout=lambda weights: weights.at[..., 1:].set(0)
+    )
+    np.testing.assert_allclose(heads, weights[..., :1] * value[:, :, :1], atol=1e-6)
+    np.testing.assert_allclose(weights, weights_of(query, key, mask), atol=1e-6)

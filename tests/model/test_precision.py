@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t2t_jax.model.attention import attention_weights
+from t2t_jax.model.attention import scaled_dot_product_attention
 from t2t_jax.model.capture import capture
 from t2t_jax.model.embedding import table_logits
 from t2t_jax.model.families import make_model, parameter_shapes
@@ -58,9 +58,12 @@ def test_a_classifiers_logits_are_float32():
 def test_scores_of_bfloat16_are_summed_in_float32():
     rng = np.random.default_rng(0)
     query, key = (jnp.asarray(rng.normal(size=(B, 4, T, 6)), jnp.bfloat16) for _ in range(2))
-    mask = jnp.ones((1, T, T), bool)
-    expected = attention_weights(query.astype(jnp.float32), key.astype(jnp.float32), mask)
-    np.testing.assert_allclose(attention_weights(query, key, mask), expected, atol=1e-5)
+
+    def weights(query, key):
+        return scaled_dot_product_attention(query, key, key, jnp.ones((1, T, T), bool))[1]
+
+    expected = weights(query.astype(jnp.float32), key.astype(jnp.float32))
+    np.testing.assert_allclose(weights(query, key), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
