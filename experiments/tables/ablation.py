@@ -163,7 +163,7 @@ class Table(NamedTuple):
                 raise ValueError(f"table {self.name} has two rows that are called {entry.name}")
             configs[entry.name] = config
             rows.append(entry if has_paper_base else entry._replace(paper=None))
-        if "base" not in seen:
+        if "base" not in configs:
             why = dict(left_out).get("base", "all others are compared with it")
             raise ValueError(f"table {self.name} has no row that is called base: {why}")
         return Rows(rows, left_out)

@@ -23,7 +23,7 @@ from t2t_jax.interop.layers import Params
 from t2t_jax.interop.libraries import library
 from t2t_jax.interop.vocabulary import SILENT, PretrainedVocabulary
 from t2t_jax.model.config import Activation, TransformerConfig
-from t2t_jax.model.positions import PositionalEncoding
+from t2t_jax.model.positions import make_positions
 
 _ANY_VALUE = (
     *(
@@ -146,7 +146,8 @@ def _position_table(
         max_positions = config.max_positions
     own = {"params": params.get("positions", {})}
     positions = jnp.arange(max_positions)[None]
-    return np.asarray(PositionalEncoding(config).apply(own, positions))[0]
+    encoding = make_positions(config, is_causal=False).bind(own)
+    return np.asarray(encoding(positions, positions).vectors)[0]
 
 
 def _set_layer(spec: Any, config: TransformerConfig, params: Params) -> None:

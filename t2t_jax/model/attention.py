@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from t2t_jax.model.config import AttentionInit
 from t2t_jax.model.linear import Linear
-from t2t_jax.model.relative_positions import rotate
+from t2t_jax.model.positions import rotate
 
 # Lowest finite score, not -inf: the row of a query that may look nowhere stays finite.
 _MASKED_SCORE = jnp.finfo(jnp.float32).min

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 from t2t_jax.model.attention import MultiHeadAttention
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.feed_forward import FeedForward
+from t2t_jax.model.positions import EncodedPositions
 
 
 class KeysAndValues(NamedTuple):
@@ -27,14 +28,6 @@ class Source(NamedTuple):
 
     seen: KeysAndValues
     mask: Bool[Array, "#B #T S"]
-
-
-class Relations(NamedTuple):
-    """What self-attention knows of two positions: whether one may look, and how they stand."""
-
-    mask: Bool[Array, "#B #T L"]
-    bias: Float[Array, "#B H T L"] | None = None  # added to the scores
-    angles: Float[Array, "#B T half_K"] | None = None  # queries and keys are turned by
 
 
 class Cache(NamedTuple):
@@ -115,7 +108,8 @@ class Layer(nn.Module):
     def __call__(
         self,
         x: Float[Array, "N T D"],
-        relations: Relations,
+        mask: Bool[Array, "#B #T L"],
+        positions: EncodedPositions,
         source: Source | None = None,
         cache: Cache | None = None,
         *,
@@ -129,14 +123,14 @@ class Layer(nn.Module):
         for number, attention in enumerate(self.self_attentions):
             residual = self.self_attention_residuals[number]
             seen = residual.before(x)
-            new = KeysAndValues(*attention.project_memory(seen, relations.angles))
+            new = KeysAndValues(*attention.project_memory(seen, positions.angles))
             looked_at.append(new if cache is None else cache.with_next(number, new))
             update = attention.attend(
                 seen,
                 *looked_at[-1],
-                relations.mask,
-                bias=relations.bias,
-                angles=relations.angles,
+                mask,
+                bias=positions.bias,
+                angles=positions.angles,
                 deterministic=deterministic,
             )
             x = residual.after(x, update, deterministic=deterministic)

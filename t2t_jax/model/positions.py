@@ -1,10 +1,14 @@
-"""What is added to a token's vector to say where it stands (paper section 3.5).
+"""How a model is told where its tokens stand (paper section 3.5): a case for every kind.
 
-Sinusoids of three layouts, a learned table, or nothing. The positions that only self-attention
-sees (rotary, relative, alibi) are in relative_positions.py.
+Comes in: the positions of tokens. Goes out: vectors to add to the tokens', angles to turn queries
+and keys by, or a bias on the scores. The last two depend on the distance between two positions
+alone and are for self-attention: between a source and a target there is no distance.
 
-Axes: B batch, T positions, D d_model.
+Axes: B batch, T query positions, S key positions, H heads, D d_model, K d_k.
 """
+
+import math
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +19,61 @@ from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import Embedding
 
 _LONGEST_WAVE = 10_000  # the sinusoids' wavelengths run from 2 pi to 10000 * 2 pi
+
+
+class EncodedPositions(NamedTuple):
+    """Positions as a model sees them: each kind gives what it has."""
+
+    vectors: Float[Array, "#B T D"] | None = None  # added to the embeddings
+    angles: Float[Array, "#B T half_K"] | None = None  # queries and keys are turned by
+    bias: Float[Array, "#B H T S"] | None = None  # added to the scores of self-attention
+
+
+class PositionalEncoding(nn.Module):
+    """The kind of positions that the config names."""
+
+    config: TransformerConfig
+    relative_bias: "RelativeBias"
+
+    @nn.compact
+    def __call__(
+        self, positions: Int[Array, "#B T"], key_positions: Int[Array, "#B S"]
+    ) -> EncodedPositions:
+        """What tells `positions` apart, and how they stand to `key_positions`."""
+        config = self.config
+        shifted = positions + config.first_position
+        distances = key_positions[:, None, :] - positions[:, :, None]
+        match config.positions:
+            case "sinusoidal":
+                return EncodedPositions(vectors=sinusoids(shifted, config.d_model))
+            case "sinusoidal_concatenated":
+                return EncodedPositions(vectors=concatenated_sinusoids(shifted, config.d_model))
+            case "sinusoidal_tensor2tensor":
+                return EncodedPositions(vectors=tensor2tensor_sinusoids(shifted, config.d_model))
+            case "learned":
+                # Made and scaled like the token embedding that it is added to.
+                table = Embedding(
+                    config.max_positions,
+                    config.d_model,
+                    config.scale_embeddings,
+                    config.embedding_init,
+                    name="learned",
+                )
+                return EncodedPositions(vectors=table(positions))
+            case "rotary":
+                return EncodedPositions(angles=paper_angles(positions, config.d_k))
+            case "relative":
+                return EncodedPositions(bias=self.relative_bias(distances))
+            case "alibi":
+                return EncodedPositions(bias=alibi_bias(distances, config.num_heads))
+            case "none":
+                return EncodedPositions()
+
+
+def make_positions(config: TransformerConfig, *, is_causal: bool) -> PositionalEncoding:
+    """The positions of one stack; where it `is_causal` none looks at what comes after it."""
+    # Named here, because in the tree of parameters it stands beside what is made of it.
+    return PositionalEncoding(config, RelativeBias(config, is_causal, name="relative_bias"))
 
 
 def sinusoids(positions: Int[Array, "*T"], d_model: int) -> Float[Array, "*T D"]:
@@ -45,36 +104,84 @@ def _angles(positions: Int[Array, "*T"], exponents: np.ndarray) -> Float[Array, 
     return jnp.multiply.outer(positions.astype(jnp.float32), frequencies)
 
 
-class PositionalEncoding(nn.Module):
-    """The vector that is added to the embedding of a token at each position.
+def rotate(
+    x: Float[Array, "B H T K"], angles: Float[Array, "#B T half_K"]
+) -> Float[Array, "B H T K"]:
+    """Turns each pair (x[2i], x[2i+1]) by the angle pos / 10000^(2i/d_k), in float32.
 
-    A learned table is made and scaled like the token embedding it is added to.
+    The product of a query and a key that are turned like this depends on their distance alone
+    (RoFormer, Su et al. 2021, equation 34).
+    """
+    sin, cos = jnp.sin(angles)[:, None], jnp.cos(angles)[:, None]
+    even, odd = x[..., 0::2].astype(jnp.float32), x[..., 1::2].astype(jnp.float32)
+    turned = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
+    return turned.reshape(x.shape).astype(x.dtype)
+
+
+def alibi_slopes(num_heads: int) -> list[float]:
+    """2^(-8 i / H) for head i = 1 ... H (Press et al. 2022, section 3).
+
+    Where H is no power of two: those of the power of two below it, then every other one of the
+    power of two above it.
+    """
+    below = 1 << (num_heads.bit_length() - 1)
+    slopes = [2 ** (-8 * i / below) for i in range(1, below + 1)]
+    between = [2 ** (-8 * i / (2 * below)) for i in range(1, 2 * below + 1, 2)]
+    return slopes + between[: num_heads - below]
+
+
+def alibi_bias(distances: Int[Array, "B T S"], num_heads: int) -> Float[Array, "B H T S"]:
+    """-slope |distance|, linearly less for what is further off, to either side."""
+    slopes = jnp.asarray(alibi_slopes(num_heads), jnp.float32)[None, :, None, None]
+    return -slopes * jnp.abs(distances).astype(jnp.float32)[:, None]
+
+
+def relative_bucket(
+    distances: Int[Array, "*shape"], num_buckets: int, max_distance: int, *, is_causal: bool
+) -> Int[Array, "*shape"]:
+    """The number of the bucket of a distance, key - query position (T5, Raffel et al. 2020).
+
+    Half of the buckets hold one distance each, the others grow like the logarithm up to
+    `max_distance`, and the last one holds what lies beyond. What comes after the query has half
+    of the buckets for itself; where `is_causal` it has none, being never looked at.
+    """
+    if is_causal:
+        first, distances = 0, jnp.maximum(-distances, 0)
+    else:
+        num_buckets //= 2
+        first, distances = jnp.where(distances > 0, num_buckets, 0), jnp.abs(distances)
+    num_exact = num_buckets // 2
+    octaves = jnp.log(jnp.maximum(distances, 1).astype(jnp.float32) / num_exact)
+    share = octaves / math.log(max_distance / num_exact)
+    far = num_exact + (share * (num_buckets - num_exact)).astype(distances.dtype)
+    far = jnp.minimum(far, num_buckets - 1)
+    return first + jnp.where(distances < num_exact, distances, far)
+
+
+class RelativeBias(nn.Module):
+    """A learned number for each bucket of distances and each head.
+
+    Departs from T5: the scores are scaled by 1/sqrt(d_k) as everywhere here, before it is added.
     """
 
     config: TransformerConfig
+    is_causal: bool
 
     @nn.compact
-    def __call__(self, positions: Int[Array, "B T"]) -> Float[Array, "B T D"]:
+    def __call__(self, distances: Int[Array, "B T S"]) -> Float[Array, "B H T S"]:
         config = self.config
-        shifted = positions + config.first_position
-        match config.positions:
-            case "sinusoidal":
-                return sinusoids(shifted, config.d_model)
-            case "sinusoidal_concatenated":
-                return concatenated_sinusoids(shifted, config.d_model)
-            case "sinusoidal_tensor2tensor":
-                return tensor2tensor_sinusoids(shifted, config.d_model)
-            case "learned":
-                table = Embedding(
-                    config.max_positions,
-                    config.d_model,
-                    config.scale_embeddings,
-                    config.embedding_init,
-                    name="learned",
-                )
-                return table(positions)
-            case "rotary" | "relative" | "alibi" | "none":
-                return jnp.zeros((*positions.shape, config.d_model))
+        table = self.param(
+            "table",
+            nn.initializers.normal(config.d_model**-0.5),
+            (config.relative_buckets, config.num_heads),
+        )
+        buckets = relative_bucket(
+            distances,
+            config.relative_buckets,
+            config.relative_max_distance,
+            is_causal=self.is_causal,
+        )
+        return jnp.take(table, buckets, axis=0).transpose(0, 3, 1, 2)
 
 
 def check_length(length: int, config: TransformerConfig) -> None:

@@ -6,14 +6,13 @@ L positions kept in a cache, H heads, D d_model, K d_k, V d_v.
 
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import Embedding
-from t2t_jax.model.layers import Cache, KeysAndValues, Layer, Relations, Source, layer_norm
+from t2t_jax.model.layers import Cache, KeysAndValues, Layer, Source, layer_norm
 from t2t_jax.model.masks import Packing, causal_mask, is_token, padding_mask, segment_mask
-from t2t_jax.model.positions import PositionalEncoding, check_length, paper_angles
-from t2t_jax.model.relative_positions import RelativeBias, alibi_bias
+from t2t_jax.model.positions import EncodedPositions, check_length, make_positions
 
 
 class Stack(nn.Module):
@@ -31,9 +30,7 @@ class Stack(nn.Module):
 
     def setup(self) -> None:
         config = self.config
-        self.positions = PositionalEncoding(config)
-        if config.positions == "relative":
-            self.relative_bias = RelativeBias(config, self.is_causal)
+        self.positions = make_positions(config, is_causal=self.is_causal)
         if config.embedding_norm:
             self.embedding_norm = layer_norm(config)
         self.dropout = nn.Dropout(config.dropout_rate)
@@ -61,15 +58,17 @@ class Stack(nn.Module):
         if packing is None:
             check_length(length, self.config)
             positions = jnp.arange(length)[None]
-            mask = _everywhere() if self.is_causal else padding_mask(is_token(ids))
+            mask = jnp.ones((1, 1, 1), bool) if self.is_causal else padding_mask(is_token(ids))
         else:
             positions = packing.positions
             mask = segment_mask(packing.segments, packing.segments)
-        relations = self._relations(mask, positions, positions)
-        x = self._embed(ids, positions, deterministic=deterministic)
+        if self.is_causal:
+            mask = mask & causal_mask(positions, positions)
+        encoded = self.positions(positions, positions)
+        x = self._embed(ids, encoded, deterministic=deterministic)
 
         def through(layer: Layer, x: Array, from_memory: Source | None) -> Array:
-            return layer(x, relations, from_memory, deterministic=deterministic)[0]
+            return layer(x, mask, encoded, from_memory, deterministic=deterministic)[0]
 
         if self.config.rematerialise:
             through = nn.remat(through)
@@ -106,54 +105,27 @@ class Stack(nn.Module):
         """Hidden states of `last_ids`, which stand at `position`, and the cache with them."""
         positions = position[None, None]
         kept = jnp.arange(cache[0][0].key.shape[2] if cache else 1)[None]
-        relations = self._relations(_everywhere(), positions, kept)
-        x = self._embed(last_ids[:, None], positions, deterministic=True)
+        mask, encoded = causal_mask(positions, kept), self.positions(positions, kept)
+        x = self._embed(last_ids[:, None], encoded, deterministic=True)
         new_cache = []
         for number, layer in enumerate(self.layers):
             from_memory = None if source is None else source[number]
             written = Cache(cache[number], position)
-            x, looked_at = layer(x, relations, from_memory, written, deterministic=True)
+            x, looked_at = layer(x, mask, encoded, from_memory, written, deterministic=True)
             new_cache.append(looked_at)
         return self._normalised(x), new_cache
 
     def _embed(
-        self, ids: Int[Array, "B T"], positions: Int[Array, "#B T"], *, deterministic: bool
+        self, ids: Int[Array, "B T"], positions: EncodedPositions, *, deterministic: bool
     ) -> Float[Array, "B T D"]:
-        vectors = self.embedding(ids)
-        x = vectors + self.positions(positions).astype(vectors.dtype)
+        x = self.embedding(ids)
+        if positions.vectors is not None:
+            x = x + positions.vectors.astype(x.dtype)
         x = self.embedding_norm(x) if self.config.embedding_norm else x
         self.sow("intermediates", "embedded", x)
         return self.dropout(x, deterministic=deterministic)
-
-    def _relations(
-        self,
-        mask: Bool[Array, "#B #T #L"],
-        positions: Int[Array, "#B T"],
-        key_positions: Int[Array, "#B L"],
-    ) -> Relations:
-        """Who looks where, and how far away that is, in all self-attentions."""
-        config = self.config
-        if self.is_causal:
-            mask = mask & causal_mask(positions, key_positions)
-        distances = key_positions[:, None, :] - positions[:, :, None]
-        match config.positions:
-            case "rotary":
-                return Relations(mask, angles=paper_angles(positions, config.d_k))
-            case "relative":
-                return Relations(mask, bias=self.relative_bias(distances))
-            case "alibi":
-                return Relations(mask, bias=alibi_bias(distances, config.num_heads))
-            case "sinusoidal" | "sinusoidal_concatenated" | "sinusoidal_tensor2tensor":
-                return Relations(mask)
-            case "learned" | "none":
-                return Relations(mask)
 
     def _normalised(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
         x = self.norm(x) if self.config.norm == "pre" else x
         self.sow("intermediates", "output", x)
         return x
-
-
-def _everywhere() -> Bool[Array, "1 1 1"]:
-    """A mask that hides nothing: what is causal hides the rest."""
-    return jnp.ones((1, 1, 1), bool)
