@@ -277,7 +277,8 @@ def _reordered(params: Params, order: Int[np.ndarray, " D"]) -> Params:
                 return array[order]
             case ("output", "bias") if len(path) > 2:  # of attention; else it is the logits'
                 return array[order]
-        return array
+            case _:
+                return array
 
     return reordered((), params)
 

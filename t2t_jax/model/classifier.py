@@ -18,8 +18,6 @@ from t2t_jax.model.stack import Stack
 # Of the class 0, which is padding's and no sentence's: its probability is 0 in float32.
 _NO_CLASS = -1e9
 
-_POOLER_ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
-
 
 class Pooling(nn.Module):
     """All positions of a sentence to one vector.
@@ -40,14 +38,18 @@ class Pooling(nn.Module):
     def __call__(
         self, x: Float[Array, "B T D"], ids: Int[Array, "B T"], *, deterministic: bool
     ) -> Float[Array, "B 1 D"]:
-        if self.config.pooling == "cls":
-            return x[:, :1]
         tokens = is_token(ids)
-        if self.config.pooling == "mean":
-            count = jnp.maximum(tokens.sum(1), 1).astype(x.dtype)[:, None, None]
-            return jnp.where(tokens[:, :, None], x, 0).sum(1, keepdims=True) / count
-        query = jnp.broadcast_to(self.query.astype(x.dtype), (x.shape[0], 1, x.shape[2]))
-        return self.attention(query, x, padding_mask(tokens), deterministic=deterministic)
+        match self.config.pooling:
+            case "cls":
+                return x[:, :1]
+            case "mean":
+                count = jnp.maximum(tokens.sum(1), 1).astype(x.dtype)[:, None, None]
+                return jnp.where(tokens[:, :, None], x, 0).sum(1, keepdims=True) / count
+            case "query":
+                query = jnp.broadcast_to(self.query.astype(x.dtype), (x.shape[0], 1, x.shape[2]))
+                return self.attention(query, x, padding_mask(tokens), deterministic=deterministic)
+            case "none":
+                raise AssertionError("a model of masked tokens has no pooling")
 
 
 class Classifier(nn.Module):
@@ -61,8 +63,7 @@ class Classifier(nn.Module):
         self.embedding = token_embedding(config, self.row_groups)
         self.encoder = Stack(config, self.embedding, config.num_encoder_layers)
         self.pooling = Pooling(config)
-        if config.pooler_activation != "none":
-            self.pooler = dense(config.d_model, config.dtype)
+        self.pooler = dense(config.d_model, config.dtype)
         self.dropout = nn.Dropout(config.dropout_rate)
         self.classes = Embedding(
             config.num_classes, config.d_model, scale=False, row_groups=self.row_groups
@@ -107,6 +108,11 @@ class Classifier(nn.Module):
             )
         x = self.encoder(ids, deterministic=deterministic)
         x = self.pooling(x, ids, deterministic=deterministic)
-        if self.config.pooler_activation != "none":
-            x = _POOLER_ACTIVATIONS[self.config.pooler_activation](self.pooler(x))
+        match self.config.pooler_activation:
+            case "tanh":
+                x = jnp.tanh(self.pooler(x))
+            case "relu":
+                x = jax.nn.relu(self.pooler(x))
+            case "none":
+                pass
         return self.dropout(x, deterministic=deterministic)

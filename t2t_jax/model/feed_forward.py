@@ -1,9 +1,7 @@
 """Position-wise feed-forward network (paper section 3.3).
 
-Axes: B batch, T positions, D d_model.
+Axes: B batch, T positions, D d_model, F d_ff.
 """
-
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +11,6 @@ from jaxtyping import Array, Float
 
 from t2t_jax.model.config import Activation
 from t2t_jax.model.linear import dense
-
-ACTIVATIONS = {
-    "relu": jax.nn.relu,
-    "gelu": partial(jax.nn.gelu, approximate=False),  # x times the normal distribution's Phi(x)
-    "gelu_tanh": partial(jax.nn.gelu, approximate=True),  # GPT-2's, Phi through tanh
-    "swish": jax.nn.swish,
-}
 
 
 class FeedForward(nn.Module):
@@ -36,6 +27,19 @@ class FeedForward(nn.Module):
     def __call__(self, x: Float[Array, "B T D"], *, deterministic: bool) -> Float[Array, "B T D"]:
         inner = dense(self.d_ff, self.dtype, use_bias=self.use_bias, name="inner")
         outer = dense(self.d_model, self.dtype, use_bias=self.use_bias, name="outer")
-        hidden = ACTIVATIONS[self.activation](inner(x))
+        hidden = activated(inner(x), self.activation)
         hidden = nn.Dropout(self.dropout_rate)(hidden, deterministic=deterministic)
         return outer(hidden)
+
+
+def activated(x: Float[Array, "B T F"], activation: Activation) -> Float[Array, "B T F"]:
+    """`x` through the function of this name."""
+    match activation:
+        case "relu":
+            return jax.nn.relu(x)
+        case "gelu":
+            return jax.nn.gelu(x, approximate=False)  # x Phi(x), Phi the normal distribution's
+        case "gelu_tanh":
+            return jax.nn.gelu(x, approximate=True)  # GPT-2's, Phi through tanh
+        case "swish":
+            return jax.nn.swish(x)

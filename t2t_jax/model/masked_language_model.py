@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import token_embedding, token_output
-from t2t_jax.model.feed_forward import ACTIVATIONS
+from t2t_jax.model.feed_forward import activated
 from t2t_jax.model.layers import layer_norm
 from t2t_jax.model.linear import dense
 from t2t_jax.model.masks import Packing
@@ -60,4 +60,4 @@ class MaskedLanguageModel(nn.Module):
         self, ids: Int[Array, "B T"], packing: Packing | None, deterministic: bool
     ) -> Float[Array, "B T D"]:
         x = self.encoder(ids, packing=packing, deterministic=deterministic)
-        return self.transform_norm(ACTIVATIONS[self.config.activation](self.transform(x)))
+        return self.transform_norm(activated(self.transform(x), self.config.activation))

@@ -34,8 +34,6 @@ from t2t_jax.model.embedding import token_embedding, token_output
 from t2t_jax.model.linear import dense
 from t2t_jax.model.masks import Packing, is_token, padding_mask
 
-_CELLS = {"tanh": nn.SimpleCell, "gru": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}
-
 Carry = PyTree[Array]  # what a cell hands to the next position: h, or with an LSTM (c, h)
 
 
@@ -295,7 +293,13 @@ class SourceAttention(nn.Module):
 
 
 def _cell(kind: RecurrentCell, features: int, dtype: DTypeLike) -> nn.RNNCellBase:
-    return _CELLS[kind](features, dtype=dtype)
+    match kind:
+        case "tanh":
+            return nn.SimpleCell(features, dtype=dtype)
+        case "gru":
+            return nn.GRUCell(features, dtype=dtype)
+        case "lstm":
+            return nn.OptimizedLSTMCell(features, dtype=dtype)
 
 
 def _carry_dtype(config: TransformerConfig) -> DTypeLike:

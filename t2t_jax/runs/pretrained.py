@@ -147,7 +147,8 @@ def _head(sections: Sections) -> dict[str, Any]:
             return dict(head="classes", num_classes=sections.model.num_classes)
         case "masked_language_modelling":
             return dict(head="masked")
-    return {}
+        case _:
+            return {}
 
 
 def _check_smoothing(pretrained: Pretrained, training: TrainingConfig) -> None:

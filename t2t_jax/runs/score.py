@@ -117,6 +117,8 @@ def _score(
             scores |= _most_frequent_scores(prepared, split)
         case "classification":
             scores |= _class_scores(trained, split)
+        case "translation":
+            pass
     scores["seconds"] = time.monotonic() - started
     if hosts.is_first():
         write_json(workdir / "scores" / f"{split}.json", scores)

@@ -1,5 +1,6 @@
 """Where a ConfigDict becomes the frozen dataclasses that the rest of the code takes."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
