@@ -50,11 +50,10 @@ def gradient_norms(
     def norms(ids, direction):
         def last_state(table):
             changed = {**params, name: {**params[name], "table": table}}
-            memory: Any = model.apply(
+            encoded: Any = model.apply(
                 {"params": changed}, ids[None], deterministic=True, method="encode"
             )
-            states = getattr(memory, "states", memory)  # of a recurrent encoder, or all there is
-            return states[0, -1].astype(jnp.float32) @ direction
+            return encoded.states[0, -1].astype(jnp.float32) @ direction
 
         # Each word comes once, so that the gradient of its row is that of its place.
         grads = jax.grad(last_state)(params[name]["table"])

@@ -38,8 +38,7 @@ class Translator:
     """Translates sentences with one model, in batches of similar length.
 
     Args:
-      model: of any family that translates, used through `encode`, `project_memory`, `start_cache`
-        and `decode_step`.
+      model: of any family that translates, used through `encode`, `start_cache` and `decode_step`.
       params: of `model`.
       vocabulary: the one `model` was trained with.
       config: how to search.
@@ -138,19 +137,18 @@ def make_decode(model: nn.Module, config: DecodingConfig, vocabulary_size: int) 
             return model.apply({"params": params}, *arguments, method=method, **options)
 
         num_sentences, source_length = source_ids.shape
-        source_is_token = is_token(source_ids)
-        num_tokens = jnp.sum(source_is_token, axis=1)
+        num_tokens = jnp.sum(is_token(source_ids), axis=1)
         max_length = config.max_tokens or source_length + config.max_extra_tokens
         limits = config.max_tokens or num_tokens + config.max_extra_tokens
         if (longest := model.config.longest_sequence) is not None:
             max_length = min(max_length, longest)
 
-        # Once per sentence: all its beams look at the same memory.
-        projected = apply("project_memory", apply("encode", source_ids, deterministic=True))
-        cache = apply("start_cache", projected, num_sentences * config.beam_size, max_length)
+        # Once per sentence: all its beams look at the same.
+        encoded = apply("encode", source_ids, deterministic=True)
+        cache = apply("start_cache", encoded, num_sentences * config.beam_size, max_length)
 
         def decode_step(cache, last_ids, position):
-            return apply("decode_step", cache, projected, source_is_token, last_ids, position)
+            return apply("decode_step", cache, encoded, last_ids, position)
 
         return search(
             decode_step,

@@ -1,19 +1,20 @@
 """Scaled dot-product and multi-head attention (paper section 3.2).
 
-Axes: B batch, T query positions, S key positions, H heads,
-D d_model, K d_k, V d_v.
+Axes: B batch, T query positions, S key positions, H heads, D d_model, K d_k, V d_v. Of a cache,
+B rows are decoded and S positions have room.
 """
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax.typing import DTypeLike
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
-from t2t_jax.model.config import AttentionInit
+from t2t_jax.model.config import AttentionInit, TransformerConfig
 from t2t_jax.model.linear import Linear
 from t2t_jax.model.positions import rotate
 
@@ -44,11 +45,31 @@ def scaled_dot_product_attention(
     return jnp.einsum("BHTS,BHSV->BHTV", dropped, value), weights
 
 
+class KeysAndValues(NamedTuple):
+    """What queries look at; as a cache, with room for positions that are still to come."""
+
+    key: Float[Array, "B H S K"]
+    value: Float[Array, "B H S V"]
+
+    @property
+    def num_positions(self) -> int:
+        """S."""
+        return self.key.shape[2]
+
+    def with_next(self, new: "KeysAndValues", position: Int[Array, ""]) -> "KeysAndValues":
+        """The same with `new`, those of one position, in their place."""
+        return jax.tree.map(
+            lambda kept, row: jax.lax.dynamic_update_slice_in_dim(kept, row, position, axis=2),
+            self,
+            new,
+        )
+
+
 class MultiHeadAttention(nn.Module):
     """Attention in `num_heads` learned subspaces (paper section 3.2.2).
 
-    Keys and values are made by `project_memory` and read by `attend`, so that the decoder
-    can keep them from one step to the next.
+    Keys and values are made by `keys_and_values` and read by `attend`, so that the decoder can keep
+    them from one step to the next.
     """
 
     num_heads: int
@@ -81,30 +102,37 @@ class MultiHeadAttention(nn.Module):
         self.output = projection((self.d_model,), glorot, num_axes=2)
         self.dropout = nn.Dropout(self.dropout_rate)
 
-    def project_memory(
+    def keys_and_values(
         self, memory: Float[Array, "B S D"], angles: Float[Array, "#B S half_K"] | None = None
-    ) -> tuple[Float[Array, "B H S K"], Float[Array, "B H S V"]]:
-        """Keys, turned by their `angles`, and values of the positions to be looked at."""
-        return _turned(_heads_first(self.key(memory)), angles), _heads_first(self.value(memory))
+    ) -> KeysAndValues:
+        """Those of the positions of `memory`, the keys turned by their `angles`."""
+        key, value = _heads_first(self.key(memory)), _heads_first(self.value(memory))
+        return KeysAndValues(_turned(key, angles), value)
+
+    def start_cache(self, num_rows: int, max_length: int) -> KeysAndValues:
+        """Room for the keys and values of `max_length` positions."""
+        shape = (num_rows, self.num_heads, max_length)
+        return KeysAndValues(
+            jnp.zeros((*shape, self.d_k), self.dtype), jnp.zeros((*shape, self.d_v), self.dtype)
+        )
 
     def attend(
         self,
         x: Float[Array, "B T D"],
-        key: Float[Array, "B H S K"],
-        value: Float[Array, "B H S V"],
+        memory: KeysAndValues,
         mask: Bool[Array, "#B #T S"],
         *,
         bias: Float[Array, "#B H T S"] | None = None,
         angles: Float[Array, "#B T half_K"] | None = None,
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        """What every position of `x` gathers from the keys and values that `mask` allows.
+        """What every position of `x` gathers from the positions of `memory` that `mask` allows.
 
         A `bias` is added to the scores; queries are turned by their `angles`.
         """
         query = _turned(_heads_first(self.query(x)), angles)
         dropout = partial(self.dropout, deterministic=deterministic)
-        heads, weights = scaled_dot_product_attention(query, key, value, mask, bias, dropout)
+        heads, weights = scaled_dot_product_attention(query, *memory, mask, bias, dropout)
         self.sow("intermediates", "weights", weights)
         return self.output(heads.transpose(0, 2, 1, 3))
 
@@ -117,7 +145,21 @@ class MultiHeadAttention(nn.Module):
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
         """Self-attention where `memory` is `x`, encoder-decoder attention where it is not."""
-        return self.attend(x, *self.project_memory(memory), mask, deterministic=deterministic)
+        return self.attend(x, self.keys_and_values(memory), mask, deterministic=deterministic)
+
+
+def make_attention(config: TransformerConfig) -> MultiHeadAttention:
+    """Multi-head attention of the config's sizes."""
+    return MultiHeadAttention(
+        num_heads=config.num_heads,
+        d_model=config.d_model,
+        d_k=config.d_k,
+        d_v=config.d_v,
+        use_bias=config.attention_biases,
+        kernel_init=config.attention_init,
+        dropout_rate=config.attention_dropout_rate,
+        dtype=config.dtype,
+    )
 
 
 def _heads_first(x: Float[Array, "B S H K"]) -> Float[Array, "B H S K"]:

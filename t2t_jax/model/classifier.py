@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
+from t2t_jax.model.attention import make_attention
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import Embedding, Output, token_embedding
-from t2t_jax.model.layers import make_attention
 from t2t_jax.model.linear import dense
 from t2t_jax.model.masks import Packing, is_token, padding_mask
 from t2t_jax.model.stack import Stack
@@ -38,16 +38,16 @@ class Pooling(nn.Module):
     def __call__(
         self, x: Float[Array, "B T D"], ids: Int[Array, "B T"], *, deterministic: bool
     ) -> Float[Array, "B 1 D"]:
-        tokens = is_token(ids)
         match self.config.pooling:
             case "cls":
                 return x[:, :1]
             case "mean":
+                tokens = is_token(ids)
                 count = jnp.maximum(tokens.sum(1), 1).astype(x.dtype)[:, None, None]
                 return jnp.where(tokens[:, :, None], x, 0).sum(1, keepdims=True) / count
             case "query":
                 query = jnp.broadcast_to(self.query.astype(x.dtype), (x.shape[0], 1, x.shape[2]))
-                return self.attention(query, x, padding_mask(tokens), deterministic=deterministic)
+                return self.attention(query, x, padding_mask(ids), deterministic=deterministic)
             case "none":
                 raise AssertionError("a model of masked tokens has no pooling")
 

@@ -8,9 +8,8 @@ from jaxtyping import Array, Float, Int
 
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import token_embedding, token_output
-from t2t_jax.model.layers import KeysAndValues
 from t2t_jax.model.masks import Packing
-from t2t_jax.model.stack import Stack
+from t2t_jax.model.stack import Cache, Stack
 
 
 class LanguageModel(nn.Module):
@@ -50,16 +49,16 @@ class LanguageModel(nn.Module):
         x = self.decoder(target_inputs, packing=target_packing, deterministic=deterministic)
         return self.output.factors(x)
 
-    def start_cache(self, num_rows: int, max_length: int) -> list[list[KeysAndValues]]:
+    def start_cache(self, num_rows: int, max_length: int) -> Cache:
         """Room for what `decode_step` writes of `max_length` positions."""
         return self.decoder.start_cache(num_rows, max_length)
 
     def decode_step(
         self,
-        cache: list[list[KeysAndValues]],
+        cache: Cache,
         last_ids: Int[Array, " N"],
         position: Int[Array, ""],
-    ) -> tuple[Float[Array, "N vocab"], list[list[KeysAndValues]]]:
+    ) -> tuple[Float[Array, "N vocab"], Cache]:
         """Logits of the token after `last_ids`, at `position`, and the cache with them."""
         x, cache = self.decoder.step(cache, last_ids, position)
         return self.output(x)[:, 0], cache

@@ -1,56 +1,38 @@
 """One layer: sub-layers, each with its residual sum and norm (paper section 3.1).
 
 Axes: B batch, W beam width, N = B W rows, T positions of the layer's input, S positions of the
-memory, L positions that self-attention looks at, H heads, D d_model, K d_k, V d_v.
+memory, L positions that self-attention looks at, D d_model.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-import jax
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
-from t2t_jax.model.attention import MultiHeadAttention
+from t2t_jax.model.attention import KeysAndValues, MultiHeadAttention, make_attention
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.feed_forward import FeedForward
 from t2t_jax.model.positions import EncodedPositions
 
 
-class KeysAndValues(NamedTuple):
-    """What one attention may look at."""
+class Memory(NamedTuple):
+    """What a layer looks at beside its own input: the encoder's output."""
 
-    key: Float[Array, "B H S K"]
-    value: Float[Array, "B H S V"]
-
-
-class Source(NamedTuple):
-    """The memory as one layer's cross-attention sees it."""
-
-    seen: KeysAndValues
+    keys_and_values: KeysAndValues
     mask: Bool[Array, "#B #T S"]
 
 
-class Cache(NamedTuple):
-    """Keys and values of the positions before `position`, and room for it and those after."""
+class Past(NamedTuple):
+    """What a layer keeps of the positions before `position`, with room for it and those after."""
 
-    written: list[KeysAndValues]  # of each self-attention, over L positions
+    cache: list[KeysAndValues]  # each self-attention's, over L positions
     position: Int[Array, ""]
-
-    def with_next(self, number: int, new: KeysAndValues) -> KeysAndValues:
-        """What self-attention `number` may look at once `new` is written at `position`."""
-        return jax.tree.map(
-            lambda kept, row: jax.lax.dynamic_update_slice_in_dim(kept, row, self.position, axis=2),
-            self.written[number],
-            new,
-        )
 
 
 class AddAndNorm(nn.Module):
-    """The residual sum and layer norm around a sub-layer.
-
-    norm="post" is LayerNorm(x + Dropout(Sublayer(x))), the paper's;
-    norm="pre" is x + Dropout(Sublayer(LayerNorm(x))).
-    """
+    """Residual sum and layer norm around a sub-layer; norm="post" is the paper's."""
 
     config: TransformerConfig
 
@@ -58,39 +40,34 @@ class AddAndNorm(nn.Module):
         self.norm = layer_norm(self.config)
         self.dropout = nn.Dropout(self.config.dropout_rate)
 
-    def before(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-        """What the sub-layer sees of `x`."""
-        return self.norm(x) if self.config.norm == "pre" else x
-
-    def after(
-        self, x: Float[Array, "B T D"], update: Float[Array, "B T D"], *, deterministic: bool
+    def __call__(
+        self, x: Float[Array, "B T D"], sub_layer: Callable[[Array], Array], *, deterministic: bool
     ) -> Float[Array, "B T D"]:
-        """`x` with the sub-layer's `update` added."""
-        total = x + self.dropout(update, deterministic=deterministic)
+        """LayerNorm(x + Dropout(Sublayer(x))), or x + Dropout(Sublayer(LayerNorm(x)))."""
+        dropout = partial(self.dropout, deterministic=deterministic)
         match self.config.norm:
             case "post":
-                return self.norm(total)
+                return self.norm(x + dropout(sub_layer(x)))
             case "pre":
-                return total
+                return x + dropout(sub_layer(self.norm(x)))
 
 
 class Layer(nn.Module):
-    """Self-attention, attention over a memory where the layer has one, then feed-forward.
+    """Self-attention, attention over a memory where the layer is given one, then feed-forward.
 
     Without a memory it is the paper's encoder layer, and with a causal mask that of a language
     model; with one it is the paper's decoder layer.
     """
 
     config: TransformerConfig
-    has_memory: bool
 
     def setup(self) -> None:
-        config, num_self_attentions = self.config, range(self.config.num_self_attentions)
-        self.self_attentions = [make_attention(config) for _ in num_self_attentions]
-        self.self_attention_residuals = [AddAndNorm(config) for _ in num_self_attentions]
-        if self.has_memory:
-            self.cross_attention = make_attention(config)
-            self.cross_attention_residual = AddAndNorm(config)
+        config = self.config
+        numbers = range(config.num_self_attentions)
+        self.self_attentions = [make_attention(config) for _ in numbers]
+        self.self_attention_residuals = [AddAndNorm(config) for _ in numbers]
+        self.cross_attention = make_attention(config)
+        self.cross_attention_residual = AddAndNorm(config)
         self.feed_forward = FeedForward(
             d_model=config.d_model,
             d_ff=config.d_ff,
@@ -101,53 +78,60 @@ class Layer(nn.Module):
         )
         self.feed_forward_residual = AddAndNorm(config)
 
-    def project_memory(self, memory: Float[Array, "B S D"]) -> KeysAndValues:
-        """Keys and values of the memory, the same whatever the layer's input."""
-        return KeysAndValues(*self.cross_attention.project_memory(memory))
+    def memory(self, states: Float[Array, "B S D"], mask: Bool[Array, "#B #T S"]) -> Memory:
+        """The encoder's `states` as this layer looks at them, the same whatever its input."""
+        return Memory(self.cross_attention.keys_and_values(states), mask)
+
+    def start_cache(self, num_rows: int, max_length: int) -> list[KeysAndValues]:
+        """Room for `max_length` positions in each self-attention."""
+        return [attention.start_cache(num_rows, max_length) for attention in self.self_attentions]
 
     def __call__(
         self,
         x: Float[Array, "N T D"],
         mask: Bool[Array, "#B #T L"],
         positions: EncodedPositions,
-        source: Source | None = None,
-        cache: Cache | None = None,
+        memory: Memory | None = None,
+        past: Past | None = None,
         *,
         deterministic: bool,
     ) -> tuple[Float[Array, "N T D"], list[KeysAndValues]]:
         """The layer's output, and what each of its self-attentions looked at.
 
-        That is `x` itself, or with a `cache` the positions before it too; then T is 1.
+        That is `x` itself, or with a `past` the positions before it too; then T is 1.
         """
         looked_at: list[KeysAndValues] = []
-        for number, attention in enumerate(self.self_attentions):
-            residual = self.self_attention_residuals[number]
-            seen = residual.before(x)
-            new = KeysAndValues(*attention.project_memory(seen, positions.angles))
-            looked_at.append(new if cache is None else cache.with_next(number, new))
-            update = attention.attend(
-                seen,
-                *looked_at[-1],
+
+        def self_attention(attention: MultiHeadAttention, x: Array) -> Array:
+            visible = attention.keys_and_values(x, positions.angles)
+            if past is not None:
+                visible = past.cache[len(looked_at)].with_next(visible, past.position)
+            looked_at.append(visible)
+            return attention.attend(
+                x,
+                visible,
                 mask,
                 bias=positions.bias,
                 angles=positions.angles,
                 deterministic=deterministic,
             )
-            x = residual.after(x, update, deterministic=deterministic)
 
-        if source is not None:
-            residual = self.cross_attention_residual
-            # The W beams of a sentence look at the same source: to attention they are W positions.
-            num_sentences = source.seen.key.shape[0]
-            seen = residual.before(x).reshape(num_sentences, -1, x.shape[-1])  # B (W T) D
-            update = self.cross_attention.attend(
-                seen, *source.seen, source.mask, deterministic=deterministic
+        def cross_attention(memory: Memory, x: Array) -> Array:
+            # The W beams of a sentence look at the same memory: to attention they are W positions.
+            num_sentences = memory.keys_and_values.key.shape[0]
+            beams = x.reshape(num_sentences, -1, x.shape[-1])  # B (W T) D
+            return self.cross_attention.attend(beams, *memory, deterministic=deterministic).reshape(
+                x.shape
             )
-            x = residual.after(x, update.reshape(x.shape), deterministic=deterministic)
 
-        seen = self.feed_forward_residual.before(x)
-        update = self.feed_forward(seen, deterministic=deterministic)
-        x = self.feed_forward_residual.after(x, update, deterministic=deterministic)
+        attentions = zip(self.self_attentions, self.self_attention_residuals, strict=True)
+        for attention, residual in attentions:
+            x = residual(x, partial(self_attention, attention), deterministic=deterministic)
+        if memory is not None:
+            residual = self.cross_attention_residual
+            x = residual(x, partial(cross_attention, memory), deterministic=deterministic)
+        feed_forward = partial(self.feed_forward, deterministic=deterministic)
+        x = self.feed_forward_residual(x, feed_forward, deterministic=deterministic)
         self.sow("intermediates", "output", x)
         return x, looked_at
 
@@ -155,17 +139,3 @@ class Layer(nn.Module):
 def layer_norm(config: TransformerConfig) -> nn.LayerNorm:
     """Layer norm with the config's epsilon; its statistics are float32 whatever the dtype."""
     return nn.LayerNorm(epsilon=config.norm_epsilon, dtype=config.dtype)
-
-
-def make_attention(config: TransformerConfig) -> MultiHeadAttention:
-    """Multi-head attention of the config's sizes."""
-    return MultiHeadAttention(
-        num_heads=config.num_heads,
-        d_model=config.d_model,
-        d_k=config.d_k,
-        d_v=config.d_v,
-        use_bias=config.attention_biases,
-        kernel_init=config.attention_init,
-        dropout_rate=config.attention_dropout_rate,
-        dtype=config.dtype,
-    )

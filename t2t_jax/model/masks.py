@@ -42,9 +42,9 @@ def is_token(ids: Int[Array, "B S"]) -> Bool[Array, "B S"]:
     return ids != PAD_ID
 
 
-def padding_mask(source_is_token: Bool[Array, "B S"]) -> Bool[Array, "B 1 S"]:
+def padding_mask(ids: Int[Array, "B S"]) -> Bool[Array, "B 1 S"]:
     """Every position may look at every token, at no padding."""
-    return source_is_token[:, None, :]
+    return is_token(ids)[:, None, :]
 
 
 def causal_mask(

@@ -37,18 +37,13 @@ from t2t_jax.model.masks import Packing, is_token, padding_mask
 Carry = PyTree[Array]  # what a cell hands to the next position: h, or with an LSTM (c, h)
 
 
-class Memory(NamedTuple):
-    """What the encoder makes of the source."""
+class Encoded(NamedTuple):
+    """What the encoder makes of the source, and the decoder of that for all its steps."""
 
     states: Float[Array, "B S D"]  # at padding they mean nothing
-    last: Float[Array, "B D"]  # forwards at the last token, and backwards at the first
-
-
-class Projected(NamedTuple):
-    """What the decoder wants of the memory, made once for all steps."""
-
-    starts: list[Carry]  # each layer's carry before the first position
-    seen: tuple[Float[Array, "B S D"], Float[Array, "B S D"]] | None  # keys and values to attend to
+    starts: list[Carry]  # each decoder layer's carry before the first position
+    keys: Float[Array, "B S D"] | None  # of the states, where the decoder attends to them
+    mask: Bool[Array, "B 1 S"]
 
 
 class RecurrentTranslator(nn.Module):
@@ -104,8 +99,8 @@ class RecurrentTranslator(nn.Module):
             self._hidden(source_ids, target_inputs, deterministic=deterministic)
         )
 
-    def encode(self, source_ids: Int[Array, "B S"], *, deterministic: bool) -> Memory:
-        """What the encoder makes of the source; ids are padded on the right."""
+    def encode(self, source_ids: Int[Array, "B S"], *, deterministic: bool) -> Encoded:
+        """What `decode_step` looks at, made once for all steps; ids are padded on the right."""
         tied = self.config.tied_embeddings == "all"
         embedding = self.embedding if tied else self.source_embedding
         lengths = jnp.sum(is_token(source_ids), axis=1)
@@ -113,29 +108,14 @@ class RecurrentTranslator(nn.Module):
         for layer in self.encoder_layers:
             states, last = layer(states, lengths)
             states = self.dropout(states, deterministic=deterministic)
-        return Memory(states, last)
-
-    def decode(
-        self,
-        target_inputs: Int[Array, "B T"],
-        memory: Memory,
-        source_is_token: Bool[Array, "B S"],
-        *,
-        deterministic: bool,
-    ) -> Float[Array, "B T vocab"]:
-        """Logits of the token after each of `target_inputs`, given what `encode` made."""
-        return self.output(
-            self._decode(target_inputs, memory, source_is_token, deterministic=deterministic)
+        return Encoded(
+            states,
+            starts=[layer.start(last) for layer in self.decoder_layers],
+            keys=self.attention.key(states) if self.config.recurrent_attention else None,
+            mask=padding_mask(source_ids),
         )
 
-    def project_memory(self, memory: Memory) -> Projected:
-        """What the decoder starts from, and what it attends to."""
-        starts = [layer.start(memory.last) for layer in self.decoder_layers]
-        if not self.config.recurrent_attention:
-            return Projected(starts, None)
-        return Projected(starts, (self.attention.key(memory.states), memory.states))
-
-    def start_cache(self, projected: Projected, num_rows: int, max_length: int) -> list[Carry]:
+    def start_cache(self, encoded: Encoded, num_rows: int, max_length: int) -> list[Carry]:
         """Each layer's carry before the first position, the same for all beams of a sentence.
 
         A carry needs no room that grows with `max_length`.
@@ -144,13 +124,12 @@ class RecurrentTranslator(nn.Module):
         def for_each_beam(leaf: Float[Array, "B D"]) -> Float[Array, "N D"]:
             return jnp.repeat(leaf, num_rows // leaf.shape[0], axis=0)
 
-        return jax.tree.map(for_each_beam, projected.starts)
+        return jax.tree.map(for_each_beam, encoded.starts)
 
     def decode_step(
         self,
         cache: list[Carry],
-        projected: Projected,
-        source_is_token: Bool[Array, "B S"],
+        encoded: Encoded,
         last_ids: Int[Array, " N"],
         position: Int[Array, ""],
     ) -> tuple[Float[Array, "N vocab"], list[Carry]]:
@@ -164,10 +143,10 @@ class RecurrentTranslator(nn.Module):
         for layer, carry in zip(self.decoder_layers, cache, strict=True):
             carry, x = layer.step(x, carry)
             carries.append(carry)
-        if projected.seen is not None:
+        if encoded.keys is not None:
             # The beams of a sentence look at the same source: to attention they are positions.
-            beams = x.reshape(source_is_token.shape[0], -1, x.shape[-1])
-            attended = self.attention(beams, *projected.seen, padding_mask(source_is_token))
+            beams = x.reshape(encoded.mask.shape[0], -1, x.shape[-1])
+            attended = self.attention(beams, encoded.keys, encoded.states, encoded.mask)
             x = attended.reshape(x.shape)
         return self.output(x)[:, 0], carries
 
@@ -178,27 +157,14 @@ class RecurrentTranslator(nn.Module):
         *,
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        memory = self.encode(source_ids, deterministic=deterministic)
-        return self._decode(
-            target_inputs, memory, is_token(source_ids), deterministic=deterministic
-        )
-
-    def _decode(
-        self,
-        target_inputs: Int[Array, "B T"],
-        memory: Memory,
-        source_is_token: Bool[Array, "B S"],
-        *,
-        deterministic: bool,
-    ) -> Float[Array, "B T D"]:
         """No position knows what comes after it, padding on the right included."""
-        projected = self.project_memory(memory)
+        encoded = self.encode(source_ids, deterministic=deterministic)
         x = self.dropout(self.embedding(target_inputs), deterministic=deterministic)
-        for layer, start in zip(self.decoder_layers, projected.starts, strict=True):
+        for layer, start in zip(self.decoder_layers, encoded.starts, strict=True):
             x = self.dropout(layer(x, start), deterministic=deterministic)
-        if projected.seen is None:
+        if encoded.keys is None:
             return x
-        x = self.attention(x, *projected.seen, padding_mask(source_is_token))
+        x = self.attention(x, encoded.keys, encoded.states, encoded.mask)
         return self.dropout(x, deterministic=deterministic)
 
 

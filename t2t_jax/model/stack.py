@@ -1,52 +1,52 @@
 """Token ids to hidden states through a stack of layers: an encoder or a decoder (section 3.1).
 
 Axes: B batch, W beam width, N = B W rows that are decoded, T positions, S positions of a memory,
-L positions kept in a cache, H heads, D d_model, K d_k, V d_v.
+D d_model.
 """
 
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from t2t_jax.model.attention import KeysAndValues
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import Embedding
-from t2t_jax.model.layers import Cache, KeysAndValues, Layer, Source, layer_norm
-from t2t_jax.model.masks import Packing, causal_mask, is_token, padding_mask, segment_mask
+from t2t_jax.model.layers import Layer, Memory, Past, layer_norm
+from t2t_jax.model.masks import Packing, causal_mask, padding_mask, segment_mask
 from t2t_jax.model.positions import EncodedPositions, check_length, make_positions
+
+Cache = list[list[KeysAndValues]]  # of each layer, of each of its self-attentions
 
 
 class Stack(nn.Module):
     """Embedding, positions and layers.
 
     An encoder, whose positions look at every token; where it `is_causal` a decoder, whose
-    positions look at themselves and what is before them, and where it `has_memory` at a memory.
+    positions look at themselves and what is before them, and at memories where it is given some.
     """
 
     config: TransformerConfig
     embedding: Embedding  # the tokens', which may be shared
     num_layers: int
     is_causal: bool = False
-    has_memory: bool = False
 
     def setup(self) -> None:
         config = self.config
         self.positions = make_positions(config, is_causal=self.is_causal)
-        if config.embedding_norm:
-            self.embedding_norm = layer_norm(config)
+        self.embedding_norm = layer_norm(config)
         self.dropout = nn.Dropout(config.dropout_rate)
-        self.layers = [Layer(config, self.has_memory) for _ in range(self.num_layers)]
-        if config.norm == "pre":
-            self.norm = layer_norm(config)
+        self.layers = [Layer(config) for _ in range(self.num_layers)]
+        self.norm = layer_norm(config)
 
     def __call__(
         self,
         ids: Int[Array, "B T"],
-        source: list[Source] | None = None,
+        memories: list[Memory] | None = None,
         packing: Packing | None = None,
         *,
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        """Hidden states of all positions at once; `source` is the memory, for each layer.
+        """Hidden states of all positions at once; a decoder has a memory for each layer.
 
         A decoder's ids are padded on the right, where the causal mask hides the padding from
         every token.
@@ -58,7 +58,7 @@ class Stack(nn.Module):
         if packing is None:
             check_length(length, self.config)
             positions = jnp.arange(length)[None]
-            mask = jnp.ones((1, 1, 1), bool) if self.is_causal else padding_mask(is_token(ids))
+            mask = jnp.ones((1, 1, 1), bool) if self.is_causal else padding_mask(ids)
         else:
             positions = packing.positions
             mask = segment_mask(packing.segments, packing.segments)
@@ -67,53 +67,49 @@ class Stack(nn.Module):
         encoded = self.positions(positions, positions)
         x = self._embed(ids, encoded, deterministic=deterministic)
 
-        def through(layer: Layer, x: Array, from_memory: Source | None) -> Array:
-            return layer(x, mask, encoded, from_memory, deterministic=deterministic)[0]
+        def through(layer: Layer, x: Array, memory: Memory | None) -> Array:
+            return layer(x, mask, encoded, memory, deterministic=deterministic)[0]
 
         if self.config.rematerialise:
             through = nn.remat(through)
-        for number, layer in enumerate(self.layers):
-            x = through(layer, x, None if source is None else source[number])
+        for layer, memory in zip(self.layers, self._each(memories), strict=True):
+            x = through(layer, x, memory)
         return self._normalised(x)
 
-    def project_memory(self, memory: Float[Array, "B S D"]) -> list[KeysAndValues]:
-        """Each layer's keys and values of the memory."""
-        return [layer.project_memory(memory) for layer in self.layers]
+    def memories(self, states: Float[Array, "B S D"], mask: Bool[Array, "#B #T S"]) -> list[Memory]:
+        """An encoder's `states` as each layer looks at them."""
+        return [layer.memory(states, mask) for layer in self.layers]
 
-    def start_cache(self, num_rows: int, max_length: int) -> list[list[KeysAndValues]]:
-        """Room for the keys and values of `max_length` positions in each layer's self-attentions.
+    def start_cache(self, num_rows: int, max_length: int) -> Cache:
+        """Room for what `step` writes of `max_length` positions.
 
         Raises:
           ValueError: the table of learned positions is shorter.
         """
-        config = self.config
-        check_length(max_length, config)
-        shape = (num_rows, config.num_heads, max_length)
-        nothing = KeysAndValues(
-            jnp.zeros((*shape, config.d_k), config.dtype),
-            jnp.zeros((*shape, config.d_v), config.dtype),
-        )
-        return [[nothing] * config.num_self_attentions for _ in range(self.num_layers)]
+        check_length(max_length, self.config)
+        return [layer.start_cache(num_rows, max_length) for layer in self.layers]
 
     def step(
         self,
-        cache: list[list[KeysAndValues]],
+        cache: Cache,
         last_ids: Int[Array, " N"],
         position: Int[Array, ""],
-        source: list[Source] | None = None,
-    ) -> tuple[Float[Array, "N 1 D"], list[list[KeysAndValues]]]:
+        memories: list[Memory] | None = None,
+    ) -> tuple[Float[Array, "N 1 D"], Cache]:
         """Hidden states of `last_ids`, which stand at `position`, and the cache with them."""
         positions = position[None, None]
-        kept = jnp.arange(cache[0][0].key.shape[2] if cache else 1)[None]
-        mask, encoded = causal_mask(positions, kept), self.positions(positions, kept)
+        key_positions = jnp.arange(cache[0][0].num_positions if cache else 1)[None]
+        mask = causal_mask(positions, key_positions)
+        encoded = self.positions(positions, key_positions)
         x = self._embed(last_ids[:, None], encoded, deterministic=True)
         new_cache = []
-        for number, layer in enumerate(self.layers):
-            from_memory = None if source is None else source[number]
-            written = Cache(cache[number], position)
-            x, looked_at = layer(x, mask, encoded, from_memory, written, deterministic=True)
+        for layer, memory, kept in zip(self.layers, self._each(memories), cache, strict=True):
+            x, looked_at = layer(x, mask, encoded, memory, Past(kept, position), deterministic=True)
             new_cache.append(looked_at)
         return self._normalised(x), new_cache
+
+    def _each(self, memories: list[Memory] | None) -> list[Memory] | list[None]:
+        return [None] * self.num_layers if memories is None else memories
 
     def _embed(
         self, ids: Int[Array, "B T"], positions: EncodedPositions, *, deterministic: bool
@@ -126,6 +122,10 @@ class Stack(nn.Module):
         return self.dropout(x, deterministic=deterministic)
 
     def _normalised(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-        x = self.norm(x) if self.config.norm == "pre" else x
+        match self.config.norm:
+            case "pre":
+                x = self.norm(x)
+            case "post":
+                pass
         self.sow("intermediates", "output", x)
         return x

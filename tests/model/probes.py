@@ -44,9 +44,8 @@ def step_by_step(model: nn.Module, variables: PyTree, target: Array, *source: Ar
     num_rows, length = target.shape
     of_source, for_cache = (), (num_rows, length + 2)  # some room more than is needed
     if source:
-        memory = model.apply(variables, *source, deterministic=True, method="encode")
-        projected = model.apply(variables, memory, method="project_memory")
-        of_source, for_cache = (projected, masks.is_token(*source)), (projected, *for_cache)
+        encoded = model.apply(variables, *source, deterministic=True, method="encode")
+        of_source, for_cache = (encoded,), (encoded, *for_cache)
 
     def step(cache, last):
         (logits, cache), captured = capture(

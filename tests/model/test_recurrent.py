@@ -95,12 +95,11 @@ def test_beams_share_the_memory_and_have_their_own_cache():
     model, variables, _ = _parts()
 
     def start(source):
-        memory = model.apply(variables, source, deterministic=True, method="encode")
-        projected = model.apply(variables, memory, method="project_memory")
-        return memory, projected, model.apply(variables, projected, N, T, method="start_cache")
+        encoded = model.apply(variables, source, deterministic=True, method="encode")
+        return encoded, model.apply(variables, encoded, N, T, method="start_cache")
 
-    memory, projected, cache = jax.eval_shape(start, some_ids(B, S))
-    assert {leaf.shape[0] for leaf in jax.tree.leaves((memory, projected))} == {B}
+    encoded, cache = jax.eval_shape(start, some_ids(B, S))
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(encoded)} == {B}
     assert {leaf.shape[0] for leaf in jax.tree.leaves(cache)} == {N}
 
 
@@ -288,9 +287,8 @@ def test_states_of_gates_are_float32(cell, dtype):
     model = make_model(small(family="recurrent", recurrent_cell=cell, dtype="bfloat16"))
 
     def cache(ids):
-        memory = model.apply(variables, ids, deterministic=True, method="encode")
-        projected = model.apply(variables, memory, method="project_memory")
-        return model.apply(variables, projected, B, T, method="start_cache")
+        encoded = model.apply(variables, ids, deterministic=True, method="encode")
+        return model.apply(variables, encoded, B, T, method="start_cache")
 
     variables = random_variables(model)
     types = {leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(cache, some_ids(B, S)))}
