@@ -59,7 +59,8 @@ def _read(directory: Path, kind: str, head: Head | None, num_classes: int | None
             return bert.read_bert(directory, head, num_classes)
         case "distilbert":
             return bert.read_distilbert(directory, head, num_classes)
-    raise ValueError(
-        f"{directory / 'config.json'}: model_type={kind!r} cannot be read; marian, gpt2, bert and "
-        "distilbert can"
-    )
+        case _:
+            raise ValueError(
+                f"{directory / 'config.json'}: model_type={kind!r} cannot be read; marian, gpt2, "
+                "bert and distilbert can"
+            )
