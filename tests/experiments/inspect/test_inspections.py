@@ -116,7 +116,7 @@ def test_heads_are_taken_away_on_the_corpus_of_training_alone(tmp_path):
     heading, whole, none = table(tmp_path / "w", [0, 1], "dev").splitlines()
     assert heading.endswith("of dev, 6 heads")
     assert (whole.split()[:2], none.split()[:2]) == (["0%", "0"], ["100%", "6"])
-    with pytest.raises(ValueError, match="--split=valid is none of train, dev, test"):
+    with pytest.raises(ValueError, match="split 'valid' is none of train, dev, test"):
         table(tmp_path / "w", [0], "valid")
     _write_corpus(tmp_path, "the cat sees a dog\na dog walks quickly\n")
     with pytest.raises(ValueError, match=r"now gives the vocabulary \w+, but .* was trained"):
@@ -143,8 +143,7 @@ def test_gradients_are_told_as_shares_of_that_at_distance_0(monkeypatch):
         params=None,
         vocabulary=types.SimpleNamespace(size=100),
     )
-    monkeypatch.setattr(gradient_reach.run_directory, "read_config", lambda path: None)
-    monkeypatch.setattr(gradient_reach.run_directory, "load_trained", lambda *_: trained)
+    monkeypatch.setattr(gradient_reach, "load_trained", lambda path: trained)
     monkeypatch.setattr(gradient_reach, "gradient_norms", lambda *_: np.arange(130, 0, -2.0))
     heading, line = gradient_reach.table([Path("gru/seed-0")]).splitlines()
     assert heading.split() == ["distance", *"0 1 2 4 8 16 32 64".split()]
