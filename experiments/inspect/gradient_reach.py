@@ -12,16 +12,15 @@ import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app
-from flax import linen as nn
 from jaxtyping import Float, PyTree
 
 from t2t_jax.cli.command import parse_flags
+from t2t_jax.model.interface import TranslationModel
 from t2t_jax.runs.workdir import load_trained
 
 _LENGTH, _SENTENCES = 65, 32
@@ -30,7 +29,7 @@ _FIRST_PIECE = 4  # below are padding, start, end and the unknown
 
 
 def gradient_norms(
-    model: nn.Module,
+    model: TranslationModel,
     params: PyTree,
     vocabulary_size: int,
     *,
@@ -50,9 +49,7 @@ def gradient_norms(
     def norms(ids, direction):
         def last_state(table):
             changed = {**params, name: {**params[name], "table": table}}
-            encoded: Any = model.apply(
-                {"params": changed}, ids[None], deterministic=True, method="encode"
-            )
+            encoded = model.bind({"params": changed}).encode(ids[None], deterministic=True)
             return encoded.states[0, -1].astype(jnp.float32) @ direction
 
         # Each word comes once, so that the gradient of its row is that of its place.
@@ -80,7 +77,7 @@ def table(directories: Sequence[Path]) -> str:
     lines = [f"{'distance':<{width}}" + "".join(f"{distance:>10}" for distance in _DISTANCES)]
     for name, directory in zip(names, directories, strict=True):
         trained = load_trained(directory)
-        if not hasattr(trained.model, "encode"):
+        if not isinstance(trained.model, TranslationModel):
             family = trained.sections.model.family
             raise ValueError(f"{directory} holds a model without an encoder, {family}")
         norms = gradient_norms(trained.model, trained.params, trained.vocabulary.size)

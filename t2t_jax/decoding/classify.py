@@ -75,8 +75,7 @@ class SentenceClassifier:
         self._max_positions = config.longest_sequence
 
         def classify(params: PyTree, ids: Int[Array, "B T"]) -> Float[Array, "B num_classes"]:
-            logits = model.apply({"params": params}, ids, deterministic=True)
-            return jax.nn.softmax(jnp.asarray(logits, jnp.float32))
+            return jax.nn.softmax(model.bind({"params": params})(ids, deterministic=True))
 
         self._classify = compile(classify)
 

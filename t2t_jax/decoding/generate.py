@@ -251,12 +251,10 @@ def make_generate(
         max_length = prompt_length + max_new_tokens - 1
         if (longest := model.config.longest_sequence) is not None:
             max_length = min(max_length, longest)  # padding of the prompts has no positions
-        cache = model.apply({"params": params}, num_rows, max_length, method=model.start_cache)
+        cache = model.bind({"params": params}).start_cache(num_rows, max_length)
 
         def decode_step(cache, last_ids, position):
-            return model.apply(
-                {"params": params}, cache, last_ids, position, method=model.decode_step
-            )
+            return model.bind({"params": params}).decode_step(cache, last_ids, position)
 
         return continue_prompts(
             decode_step,

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from flax import linen as nn
 from jaxtyping import Array, Float, Int, PyTree
 
 from t2t_jax.data.vocabulary.vocabulary import START_ID
 from t2t_jax.model.capture import Captured, capture
+from t2t_jax.model.interface import Model
 
 
 class Replay(NamedTuple):
@@ -25,7 +25,7 @@ class Replay(NamedTuple):
 
 
 def replay(
-    model: nn.Module,
+    model: Model,
     params: PyTree,
     found_ids: Int[Array, "B T"],
     source_ids: Int[Array, "B S"] | None = None,

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from flax import linen as nn
 from jaxtyping import Array, Int, PyTree
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, Vocabulary
@@ -24,6 +23,7 @@ from t2t_jax.decoding.length_batches import (
     worked_ahead,
 )
 from t2t_jax.decoding.step import Hypotheses
+from t2t_jax.model.interface import TranslationModel
 from t2t_jax.model.masks import is_token
 
 _Decode = Callable[[PyTree, Int[Array, "B S"]], Hypotheses]
@@ -49,7 +49,7 @@ class Translator:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: TranslationModel,
         params: PyTree,
         vocabulary: Vocabulary,
         config: DecodingConfig,
@@ -119,7 +119,7 @@ class Translator:
         return translations
 
 
-def make_decode(model: nn.Module, config: DecodingConfig, vocabulary_size: int) -> _Decode:
+def make_decode(model: TranslationModel, config: DecodingConfig, vocabulary_size: int) -> _Decode:
     """Builds `decode(params, source_ids)`, the search over a batch of sources, to be compiled.
 
     `source_ids` are padded, with the end token, without a start token; a row that is all padding
@@ -133,9 +133,6 @@ def make_decode(model: nn.Module, config: DecodingConfig, vocabulary_size: int) 
         search = partial(beam_search, beam_size=config.beam_size, n_best=config.n_best)
 
     def decode(params: PyTree, source_ids: Int[Array, "B S"]) -> Hypotheses:
-        def apply(method: str, *arguments, **options):
-            return model.apply({"params": params}, *arguments, method=method, **options)
-
         num_sentences, source_length = source_ids.shape
         num_tokens = jnp.sum(is_token(source_ids), axis=1)
         max_length = config.max_tokens or source_length + config.max_extra_tokens
@@ -144,11 +141,14 @@ def make_decode(model: nn.Module, config: DecodingConfig, vocabulary_size: int) 
             max_length = min(max_length, longest)
 
         # Once per sentence: all its beams look at the same.
-        encoded = apply("encode", source_ids, deterministic=True)
-        cache = apply("start_cache", encoded, num_sentences * config.beam_size, max_length)
+        bound = model.bind({"params": params})
+        encoded = bound.encode(source_ids, deterministic=True)
+        cache = bound.start_cache(encoded, num_sentences * config.beam_size, max_length)
 
         def decode_step(cache, last_ids, position):
-            return apply("decode_step", cache, encoded, last_ids, position)
+            # Bound anew: Linen wants it in the function that JAX traces, here the body of a loop.
+            bound = model.bind({"params": params})
+            return bound.decode_step(cache, encoded, last_ids, position)
 
         return search(
             decode_step,

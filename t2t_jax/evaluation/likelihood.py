@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import jax.numpy as jnp
 import numpy as np
 import optax
-from flax import linen as nn
 from jaxtyping import Array, Float, Int, PyTree
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, Vocabulary
@@ -19,6 +18,7 @@ from t2t_jax.decoding.length_batches import (
     padded_ids,
     worked_ahead,
 )
+from t2t_jax.model.interface import TranslationModel
 from t2t_jax.training.loss import shift_right
 
 _Pairs = tuple[Int[Array, "B T"], Int[Array, "B T"]]
@@ -28,7 +28,7 @@ _LogLikelihood = Callable[[PyTree, _Pairs], Float[Array, " B"]]
 def log_likelihoods(
     sources: Sequence[str],
     targets: Sequence[str],
-    model: nn.Module,
+    model: TranslationModel,
     params: PyTree,
     vocabulary: Vocabulary,
     *,
@@ -80,14 +80,12 @@ def log_likelihoods(
     return found
 
 
-def _log_likelihood(model: nn.Module) -> _LogLikelihood:
+def _log_likelihood(model: TranslationModel) -> _LogLikelihood:
     def log_likelihood(params: PyTree, pairs: _Pairs) -> Float[Array, " B"]:
         source_ids, target_ids = pairs
         inputs = shift_right(target_ids)
-        logits = model.apply({"params": params}, source_ids, inputs, deterministic=True)
-        of_tokens = optax.softmax_cross_entropy_with_integer_labels(
-            jnp.asarray(logits, jnp.float32), target_ids
-        )
+        logits = model.bind({"params": params})(source_ids, inputs, deterministic=True)
+        of_tokens = optax.softmax_cross_entropy_with_integer_labels(logits, target_ids)
         return -jnp.where(target_ids == PAD_ID, 0, of_tokens).sum(1)
 
     return log_likelihood

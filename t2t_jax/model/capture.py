@@ -7,15 +7,16 @@ that is compiled for training or decoding has no trace of it.
 from collections.abc import Callable
 from typing import Any
 
-from flax import linen as nn
 from flax.traverse_util import flatten_dict
 from jaxtyping import Array, PyTree
+
+from t2t_jax.model.interface import Model
 
 Captured = dict[str, Array]
 
 
 def capture(
-    model: nn.Module, params: PyTree, method: Callable | None, *args: Any, **kwargs: Any
+    model: Model, params: PyTree, method: Callable | None, *args: Any, **kwargs: Any
 ) -> tuple[Any, Captured]:
     """What `method` of `model` returns (None: `__call__`), and all that was made on the way.
 

@@ -11,8 +11,9 @@ from jaxtyping import Array, Float, Int
 from t2t_jax.model.attention import make_attention
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import Embedding, Output, token_embedding
+from t2t_jax.model.interface import Inputs
 from t2t_jax.model.linear import dense
-from t2t_jax.model.masks import Packing, is_token, padding_mask
+from t2t_jax.model.masks import is_token, padding_mask
 from t2t_jax.model.stack import Stack
 
 # Of the class 0, which is padding's and no sentence's: its probability is 0 in float32.
@@ -71,41 +72,29 @@ class Classifier(nn.Module):
         self.output = Output(self.classes, use_bias=True)
 
     def __call__(
-        self,
-        ids: Int[Array, "B T"],
-        *,
-        packing: Packing | None = None,
-        deterministic: bool,
+        self, ids: Int[Array, "B T"], *, deterministic: bool
     ) -> Float[Array, "B num_classes"]:
-        """Logits of the class of each row.
+        """Logits of the class of each row."""
+        return self.output(self._hidden(ids, deterministic))[:, 0]
+
+    def features(
+        self, inputs: Inputs, *, deterministic: bool
+    ) -> tuple[Float[Array, "B 1 E"], Float[Array, "G classes E"]]:
+        """The two factors of the logits of each row's class, counted from 1: row 0 is padding's.
 
         Raises:
           ValueError: rows are packed; a row has one class.
         """
-        return self.output(self._hidden(ids, packing, deterministic))[:, 0]
-
-    def features(
-        self,
-        source_ids: Int[Array, "B S"],
-        target_inputs: Int[Array, "B T"],
-        *,
-        source_packing: Packing | None = None,
-        target_packing: Packing | None = None,
-        deterministic: bool,
-    ) -> tuple[Float[Array, "B 1 E"], Float[Array, "G classes E"]]:
-        """The two factors of the logits of each row's class, counted from 1: row 0 is padding's."""
-        x, tables = self.output.factors(self._hidden(source_ids, source_packing, deterministic))
-        no_class = jnp.zeros_like(tables[:, :1]).at[..., -1].set(_NO_CLASS)
-        return x, jnp.concatenate([no_class, tables], axis=1)
-
-    def _hidden(
-        self, ids: Int[Array, "B T"], packing: Packing | None, deterministic: bool
-    ) -> Float[Array, "B 1 D"]:
-        if packing is not None:
+        if inputs.packings is not None:
             raise ValueError(
                 f"model.pooling={self.config.pooling!r} gives each row one class: its rows cannot "
                 "be packed"
             )
+        x, tables = self.output.factors(self._hidden(inputs.source_ids, deterministic))
+        no_class = jnp.zeros_like(tables[:, :1]).at[..., -1].set(_NO_CLASS)
+        return x, jnp.concatenate([no_class, tables], axis=1)
+
+    def _hidden(self, ids: Int[Array, "B T"], deterministic: bool) -> Float[Array, "B 1 D"]:
         x = self.encoder(ids, deterministic=deterministic)
         x = self.pooling(x, ids, deterministic=deterministic)
         match self.config.pooler_activation:

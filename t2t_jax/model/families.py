@@ -5,38 +5,40 @@ from functools import cache
 
 import jax
 import jax.numpy as jnp
-from flax import linen as nn
-from jaxtyping import PyTree
+from jaxtyping import Array, Key, PyTree
 
 from t2t_jax.model.classifier import Classifier
 from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.interface import Inputs, Model
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.model.masked_language_model import MaskedLanguageModel
 from t2t_jax.model.recurrent import RecurrentTranslator
 from t2t_jax.model.transformer import Transformer
 
 
-def make_model(config: TransformerConfig) -> nn.Module:
-    """The module of the config's family; every one has `features`, which training uses."""
+def make_model(config: TransformerConfig) -> Model:
+    """The module of the config's family."""
     match config.family:
         case "encoder_decoder":
             return Transformer(config)
         case "decoder_only":
             return LanguageModel(config)
         case "encoder_only":
-            make = MaskedLanguageModel if config.pooling == "none" else Classifier
-            return make(config)
+            return MaskedLanguageModel(config) if config.pooling == "none" else Classifier(config)
         case "recurrent":
             return RecurrentTranslator(config)
 
 
-def parameter_shapes(model: nn.Module) -> PyTree[jax.ShapeDtypeStruct]:
+def initial_params(model: Model, key: Key[Array, ""]) -> PyTree[Array]:
+    """Parameters drawn at random."""
+    ids = jnp.zeros((1, 1), jnp.int32)
+    inputs = Inputs(ids, ids)
+    return model.init(key, inputs, deterministic=True, method=model.features)["params"]
+
+
+def parameter_shapes(model: Model) -> PyTree[jax.ShapeDtypeStruct]:
     """Shapes and types of the parameters; none are made to find out."""
-
-    def init(ids):
-        return model.init(jax.random.key(0), ids, ids, deterministic=True, method=model.features)
-
-    return jax.eval_shape(init, jax.ShapeDtypeStruct((1, 2), jnp.int32))["params"]
+    return jax.eval_shape(lambda: initial_params(model, jax.random.key(0)))
 
 
 @cache

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import token_embedding, token_output
-from t2t_jax.model.masks import Packing
+from t2t_jax.model.interface import Inputs
 from t2t_jax.model.stack import Cache, Stack
 
 
@@ -26,28 +26,16 @@ class LanguageModel(nn.Module):
         self.decoder = Stack(config, self.embedding, config.num_decoder_layers, is_causal=True)
         self.output = token_output(output_embedding, config)
 
-    def __call__(
-        self,
-        ids: Int[Array, "B T"],
-        *,
-        packing: Packing | None = None,
-        deterministic: bool,
-    ) -> Float[Array, "B T vocab"]:
+    def __call__(self, ids: Int[Array, "B T"], *, deterministic: bool) -> Float[Array, "B T vocab"]:
         """Logits of the token after each of `ids`, which open with the start token."""
-        return self.output(self.decoder(ids, packing=packing, deterministic=deterministic))
+        return self.output(self.decoder(ids, deterministic=deterministic))
 
     def features(
-        self,
-        source_ids: Int[Array, "B S"],
-        target_inputs: Int[Array, "B T"],
-        *,
-        source_packing: Packing | None = None,
-        target_packing: Packing | None = None,
-        deterministic: bool,
+        self, inputs: Inputs, *, deterministic: bool
     ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
         """The two factors of the logits after each of `target_inputs`; nothing reads the source."""
-        x = self.decoder(target_inputs, packing=target_packing, deterministic=deterministic)
-        return self.output.factors(x)
+        ids, packing = inputs.target_inputs, inputs.target_packing
+        return self.output.factors(self.decoder(ids, packing=packing, deterministic=deterministic))
 
     def start_cache(self, num_rows: int, max_length: int) -> Cache:
         """Room for what `decode_step` writes of `max_length` positions."""

@@ -120,9 +120,8 @@ class Layer(nn.Module):
             # The W beams of a sentence look at the same memory: to attention they are W positions.
             num_sentences = memory.keys_and_values.key.shape[0]
             beams = x.reshape(num_sentences, -1, x.shape[-1])  # B (W T) D
-            return self.cross_attention.attend(beams, *memory, deterministic=deterministic).reshape(
-                x.shape
-            )
+            update = self.cross_attention.attend(beams, *memory, deterministic=deterministic)
+            return update.reshape(x.shape)
 
         attentions = zip(self.self_attentions, self.self_attention_residuals, strict=True)
         for attention, residual in attentions:

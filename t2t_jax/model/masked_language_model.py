@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import token_embedding, token_output
 from t2t_jax.model.feed_forward import activated
+from t2t_jax.model.interface import Inputs
 from t2t_jax.model.layers import layer_norm
 from t2t_jax.model.linear import dense
 from t2t_jax.model.masks import Packing
@@ -34,27 +35,16 @@ class MaskedLanguageModel(nn.Module):
         self.transform_norm = layer_norm(config)
         self.output = token_output(output_embedding, config)
 
-    def __call__(
-        self,
-        ids: Int[Array, "B T"],
-        *,
-        packing: Packing | None = None,
-        deterministic: bool,
-    ) -> Float[Array, "B T vocab"]:
+    def __call__(self, ids: Int[Array, "B T"], *, deterministic: bool) -> Float[Array, "B T vocab"]:
         """Logits of the token that stood at each position of `ids`."""
-        return self.output(self._hidden(ids, packing, deterministic))
+        return self.output(self._hidden(ids, None, deterministic))
 
     def features(
-        self,
-        source_ids: Int[Array, "B T"],
-        target_inputs: Int[Array, "B T"],
-        *,
-        source_packing: Packing | None = None,
-        target_packing: Packing | None = None,
-        deterministic: bool,
+        self, inputs: Inputs, *, deterministic: bool
     ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
         """The two factors of the logits at each of `source_ids`; nothing reads the targets."""
-        return self.output.factors(self._hidden(source_ids, source_packing, deterministic))
+        x = self._hidden(inputs.source_ids, inputs.source_packing, deterministic)
+        return self.output.factors(x)
 
     def _hidden(
         self, ids: Int[Array, "B T"], packing: Packing | None, deterministic: bool

@@ -31,8 +31,9 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from t2t_jax.model.attention import scaled_dot_product_attention
 from t2t_jax.model.config import RecurrentCell, TransformerConfig
 from t2t_jax.model.embedding import token_embedding, token_output
+from t2t_jax.model.interface import Inputs
 from t2t_jax.model.linear import dense
-from t2t_jax.model.masks import Packing, is_token, padding_mask
+from t2t_jax.model.masks import is_token, padding_mask
 
 Carry = PyTree[Array]  # what a cell hands to the next position: h, or with an LSTM (c, h)
 
@@ -74,33 +75,26 @@ class RecurrentTranslator(nn.Module):
         deterministic: bool,
     ) -> Float[Array, "B T vocab"]:
         """Logits of the token after each of `target_inputs`, which open with the start token."""
-        return self.output(self._hidden(source_ids, target_inputs, deterministic=deterministic))
+        return self.output(self._hidden(source_ids, target_inputs, deterministic))
 
     def features(
-        self,
-        source_ids: Int[Array, "B S"],
-        target_inputs: Int[Array, "B T"],
-        *,
-        source_packing: Packing | None = None,
-        target_packing: Packing | None = None,
-        deterministic: bool,
+        self, inputs: Inputs, *, deterministic: bool
     ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
         """The two factors of the logits, for a loss that does not want them all at once.
 
         Raises:
           ValueError: several sentences are packed into a row.
         """
-        if source_packing is not None or target_packing is not None:
+        if inputs.packings is not None:
             raise ValueError(
                 "model.family='recurrent' cannot read packed rows: a state would run from one "
                 "sentence into the next"
             )
-        return self.output.factors(
-            self._hidden(source_ids, target_inputs, deterministic=deterministic)
-        )
+        x = self._hidden(inputs.source_ids, inputs.target_inputs, deterministic)
+        return self.output.factors(x)
 
     def encode(self, source_ids: Int[Array, "B S"], *, deterministic: bool) -> Encoded:
-        """What `decode_step` looks at, made once for all steps; ids are padded on the right."""
+        """What each step of the decoder looks at, made once; ids are padded on the right."""
         tied = self.config.tied_embeddings == "all"
         embedding = self.embedding if tied else self.source_embedding
         lengths = jnp.sum(is_token(source_ids), axis=1)
@@ -154,7 +148,6 @@ class RecurrentTranslator(nn.Module):
         self,
         source_ids: Int[Array, "B S"],
         target_inputs: Int[Array, "B T"],
-        *,
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
         """No position knows what comes after it, padding on the right included."""

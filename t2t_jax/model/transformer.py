@@ -11,8 +11,9 @@ from jaxtyping import Array, Float, Int
 
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import token_embedding, token_output
+from t2t_jax.model.interface import Inputs
 from t2t_jax.model.layers import Memory
-from t2t_jax.model.masks import Packing, padding_mask, segment_mask
+from t2t_jax.model.masks import padding_mask, segment_mask
 from t2t_jax.model.stack import Cache, Stack
 
 
@@ -47,35 +48,23 @@ class Transformer(nn.Module):
         source_ids: Int[Array, "B S"],
         target_inputs: Int[Array, "B T"],
         *,
-        source_packing: Packing | None = None,
-        target_packing: Packing | None = None,
         deterministic: bool,
     ) -> Float[Array, "B T vocab"]:
         """Logits of the token after each of `target_inputs`, which open with the start token.
 
         Raises:
-          ValueError: one side is packed and the other is not, or longer than learned positions.
+          ValueError: a side is longer than learned positions.
         """
-        return self.output(
-            self._hidden(source_ids, target_inputs, source_packing, target_packing, deterministic)
-        )
+        return self.output(self._hidden(Inputs(source_ids, target_inputs), deterministic))
 
     def features(
-        self,
-        source_ids: Int[Array, "B S"],
-        target_inputs: Int[Array, "B T"],
-        *,
-        source_packing: Packing | None = None,
-        target_packing: Packing | None = None,
-        deterministic: bool,
+        self, inputs: Inputs, *, deterministic: bool
     ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
         """The two factors of the logits, for a loss that does not want them all at once."""
-        return self.output.factors(
-            self._hidden(source_ids, target_inputs, source_packing, target_packing, deterministic)
-        )
+        return self.output.factors(self._hidden(inputs, deterministic))
 
     def encode(self, source_ids: Int[Array, "B S"], *, deterministic: bool) -> Encoded:
-        """What `decode_step` looks at, made once for all steps."""
+        """What each step of the decoder looks at, made once for all."""
         states = self.encoder(source_ids, deterministic=deterministic)
         return Encoded(states, self.decoder.memories(states, padding_mask(source_ids)))
 
@@ -97,21 +86,18 @@ class Transformer(nn.Module):
         x, cache = self.decoder.step(cache, last_ids, position, encoded.memories)
         return self.output(x)[:, 0], cache
 
-    def _hidden(
-        self,
-        source_ids: Int[Array, "B S"],
-        target_inputs: Int[Array, "B T"],
-        source_packing: Packing | None,
-        target_packing: Packing | None,
-        deterministic: bool,
-    ) -> Float[Array, "B T D"]:
-        states = self.encoder(source_ids, packing=source_packing, deterministic=deterministic)
-        if source_packing is not None and target_packing is not None:
-            mask = segment_mask(target_packing.segments, source_packing.segments)
-        elif source_packing is None and target_packing is None:
-            mask = padding_mask(source_ids)
+    def _hidden(self, inputs: Inputs, deterministic: bool) -> Float[Array, "B T D"]:
+        if inputs.packings is None:
+            mask = padding_mask(inputs.source_ids)
         else:
-            packed, alone = ("target", "source") if source_packing is None else ("source", "target")
-            raise ValueError(f"{packed}_packing is given, {alone}_packing is not: pack both sides")
-        memories = self.decoder.memories(states, mask)
-        return self.decoder(target_inputs, memories, target_packing, deterministic=deterministic)
+            source, target = inputs.packings
+            mask = segment_mask(target.segments, source.segments)
+        states = self.encoder(
+            inputs.source_ids, packing=inputs.source_packing, deterministic=deterministic
+        )
+        return self.decoder(
+            inputs.target_inputs,
+            self.decoder.memories(states, mask),
+            inputs.target_packing,
+            deterministic=deterministic,
+        )

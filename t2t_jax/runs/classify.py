@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from t2t_jax.decoding.classify import Classification, SentenceClassifier
 from t2t_jax.model.classifier import Classifier
-from t2t_jax.runs.families import check_family
+from t2t_jax.runs.families import wrong_verb
 from t2t_jax.runs.workdir import UsableModel
 from t2t_jax.training.progress import Progress
 
@@ -15,8 +15,8 @@ def classify(trained: UsableModel, sentences: Sequence[str]) -> list[Classificat
     Raises:
       ValueError: the model is no classifier, or a sentence is too long for it.
     """
-    check_family(trained.sections.model, "classify")
-    assert isinstance(trained.model, Classifier)
+    if not isinstance(trained.model, Classifier):
+        raise wrong_verb(trained.model, "classify")
     classifier = SentenceClassifier(
         trained.model,
         trained.params,

@@ -7,7 +7,8 @@ import numpy as np
 
 from t2t_jax.interop.ctranslate2_export import export_ctranslate2
 from t2t_jax.interop.marian_export import export_marian
-from t2t_jax.runs.families import check_family
+from t2t_jax.model.interface import TranslationModel
+from t2t_jax.runs.families import wrong_verb
 from t2t_jax.runs.workdir import Trained
 
 FORMATS = ("marian", "ctranslate2")
@@ -25,7 +26,8 @@ def export(trained: Trained, format: str, output: Path, max_positions: int) -> N
     if max_positions < 1:
         raise ValueError(f"--max_positions={max_positions} must be at least 1")
     sections = trained.sections
-    check_family(sections.model, "translate")
+    if not isinstance(trained.model, TranslationModel):
+        raise wrong_verb(trained.model, "translate")
     params = jax.tree.map(np.asarray, trained.params)
     model = (sections.model, params, trained.vocabulary, output)
     if format == "ctranslate2":

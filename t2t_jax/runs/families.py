@@ -1,18 +1,17 @@
 """Which verb uses which family of models."""
 
 from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.interface import Model
 
 
-def check_family(model: TransformerConfig, verb: str) -> None:
-    """Raises ValueError unless `verb` is the one that uses such a model; says which is."""
-    what, fitting = _use(model)
-    if verb == fitting:
-        return
+def wrong_verb(model: Model, verb: str) -> ValueError:
+    """What to raise where `verb` does not use such models; it says which verb does."""
+    what, fitting = _use(model.config)
     advice = f"use t2t-jax {fitting}"
     if fitting == "score":
         advice = "t2t-jax score tells how well it guesses"
-    raise ValueError(
-        f"this is {what} (model.family={model.family!r}), not one to {verb} with: {advice}"
+    return ValueError(
+        f"this is {what} (model.family={model.config.family!r}), not one to {verb} with: {advice}"
     )
 
 

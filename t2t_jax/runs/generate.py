@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from t2t_jax.decoding.generate import Generation, Generator
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.model.language_model import LanguageModel
-from t2t_jax.runs.families import check_family
+from t2t_jax.runs.families import wrong_verb
 from t2t_jax.runs.workdir import UsableModel
 from t2t_jax.training.progress import Progress
 
@@ -25,8 +25,8 @@ def generate(
     Raises:
       ValueError: the model is no language model, a number is not allowed, or a prompt is too long.
     """
-    check_family(trained.sections.model, "generate")
-    assert isinstance(trained.model, LanguageModel)
+    if not isinstance(trained.model, LanguageModel):
+        raise wrong_verb(trained.model, "generate")
     generator = Generator(
         trained.model,
         trained.params,

@@ -8,7 +8,6 @@ import dataclasses
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flax import linen as nn
 from flax.traverse_util import flatten_dict, unflatten_dict
 from jaxtyping import PyTree
 from ml_collections import ConfigDict
@@ -22,6 +21,7 @@ from t2t_jax.interop.vocabulary import PretrainedVocabulary
 from t2t_jax.json_files import read_json
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.families import make_model
+from t2t_jax.model.interface import Model
 from t2t_jax.runs.sections import DevicesConfig, Sections, check_fit
 from t2t_jax.training.config import TrainingConfig
 
@@ -41,7 +41,7 @@ class PretrainedModel(NamedTuple):
 
     sections: PretrainedSections
     vocabulary: Vocabulary
-    model: nn.Module
+    model: Model
     params: PyTree
     devices: Devices
     classes: tuple[str, ...]

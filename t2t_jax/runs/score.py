@@ -15,6 +15,7 @@ from t2t_jax.evaluation.likelihood import log_likelihoods
 from t2t_jax.evaluation.ngram import Sentences, most_frequent_accuracy, ngram_perplexities
 from t2t_jax.evaluation.probes import probe_scores
 from t2t_jax.json_files import write_json
+from t2t_jax.model.interface import TranslationModel
 from t2t_jax.runs.classify import classify
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.pretrained import given_vocabulary
@@ -158,15 +159,15 @@ def _bleu_scores(trained: Trained, split: str, workdir: Path) -> dict[str, Any]:
 
 def _probe_scores(trained: Trained) -> dict[str, float]:
     """The share of each kind of probes that the model gets right; none of other corpora."""
-    data = trained.sections.data
-    if data.source != "embedded":
+    data, model = trained.sections.data, trained.model
+    if data.source != "embedded" or not isinstance(model, TranslationModel):
         return {}
 
     def of_pairs(sources: Sequence[str], targets: Sequence[str]):
         return log_likelihoods(
             sources,
             targets,
-            trained.model,
+            model,
             trained.params,
             trained.vocabulary,
             compile=trained.devices.compile_by_row,

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import optax
-from flax import linen as nn
 from jaxtyping import PyTree
 
 from t2t_jax import hosts
@@ -12,6 +11,7 @@ from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import Devices
+from t2t_jax.model.interface import Model
 from t2t_jax.runs.batches import describe_cut, evaluation_batches, largest_batch, train_batches
 from t2t_jax.runs.sections import Sections
 from t2t_jax.training.loss import LossFn, Metrics, make_loss_fn, sum_of
@@ -22,7 +22,7 @@ def batches_and_step(
     prepared: Prepared,
     sections: Sections,
     devices: Devices,
-    model: nn.Module,
+    model: Model,
     optimizer: optax.GradientTransformation,
     state: TrainState,
 ) -> tuple[Batches, TrainStep]:
@@ -56,7 +56,7 @@ def batches_and_step(
 def train_step_of(
     sections: Sections,
     devices: Devices,
-    model: nn.Module,
+    model: Model,
     optimizer: optax.GradientTransformation,
     microbatches: int = 1,
 ) -> TrainStep:
@@ -72,7 +72,7 @@ def train_step_of(
 def make_evaluate(
     sections: Sections,
     devices: Devices,
-    model: nn.Module,
+    model: Model,
     prepared: Prepared,
     split: str,
 ) -> Callable[[PyTree], Metrics]:
@@ -90,7 +90,7 @@ def make_evaluate(
     return evaluate
 
 
-def _loss_fn(sections: Sections, devices: Devices, model: nn.Module) -> LossFn:
+def _loss_fn(sections: Sections, devices: Devices, model: Model) -> LossFn:
     training = sections.training
     return make_loss_fn(
         model.clone(row_groups=devices.row_groups),

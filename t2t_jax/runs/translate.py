@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from t2t_jax.decoding.translate import Translation, Translator
-from t2t_jax.runs.families import check_family
+from t2t_jax.model.interface import TranslationModel
+from t2t_jax.runs.families import wrong_verb
 from t2t_jax.runs.workdir import UsableModel
 from t2t_jax.training.progress import Progress
 
@@ -14,7 +15,8 @@ def translate(trained: UsableModel, sentences: Sequence[str]) -> list[list[Trans
     Raises:
       ValueError: the model does not translate, or a sentence is too long for it.
     """
-    check_family(trained.sections.model, "translate")
+    if not isinstance(trained.model, TranslationModel):
+        raise wrong_verb(trained.model, "translate")
     translator = Translator(
         trained.model,
         trained.params,

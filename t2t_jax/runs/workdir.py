@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from flax import linen as nn
 from jaxtyping import PyTree
 from ml_collections import ConfigDict
 
@@ -24,6 +23,7 @@ from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import flat_dict, read_json, write_bytes, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, IsTakenError, locked
 from t2t_jax.model.families import make_model, parameter_shapes
+from t2t_jax.model.interface import Model
 from t2t_jax.runs.keys import may_change
 from t2t_jax.runs.pretrained import PretrainedModel, load_vocabulary
 from t2t_jax.runs.sections import Sections, check_classes_fit, read_sections
@@ -38,7 +38,7 @@ class Trained(NamedTuple):
 
     sections: Sections
     vocabulary: Vocabulary
-    model: nn.Module
+    model: Model
     params: PyTree
     devices: Devices
     step: int  # of the last checkpoint

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen as nn
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID
 from t2t_jax.model.embedding import table_logits
+from t2t_jax.model.interface import Inputs, Model
 from t2t_jax.model.masks import is_first, packing_of
 from t2t_jax.training.config import LabelSmoothingMass
 
@@ -208,17 +208,16 @@ def _chunks(
 
 
 def make_loss_fn(
-    model: nn.Module,
+    model: Model,
     label_smoothing: float,
     tokens_per_chunk: int = 0,
     mass: LabelSmoothingMass = "others",
 ) -> LossFn:
     """Builds `loss_fn(params, batch, dropout_key)`: the summed loss, and all sums.
 
-    Every family of models gives its logits by `model.features(source_ids, target_inputs,
-    source_packing=..., target_packing=..., deterministic=...)`, as the two factors of
-    `table_logits`; a bias of the logits is in them. On several devices the model has as many
-    `row_groups`, or gradients of its table cross them several times.
+    Every family of models gives its logits by `features`, as the two factors of `table_logits`; a
+    bias of the logits is in them. On several devices the model has as many `row_groups`, or
+    gradients of its table cross them several times.
 
     Without a key nothing is dropped. With `tokens_per_chunk` the logits of about so many target
     tokens are held at once, else those of the whole batch; the result is the same. `mass` is that
@@ -231,16 +230,13 @@ def make_loss_fn(
         # Arrays of numpy where the function is not compiled.
         arrays: Any = jax.tree.map(jnp.asarray, batch)
         source_ids, target_ids, source_segments, target_segments = arrays
-        factors: Any = model.apply(
-            {"params": params},
-            source_ids,
-            shift_right(target_ids, target_segments),
-            source_packing=None if source_segments is None else packing_of(source_segments),
-            target_packing=None if target_segments is None else packing_of(target_segments),
-            deterministic=dropout_key is None,
-            rngs={} if dropout_key is None else {"dropout": dropout_key},
-            method="features",
-        )
+        inputs = Inputs(source_ids, shift_right(target_ids, target_segments))
+        if source_segments is not None:
+            packings = (packing_of(source_segments), packing_of(target_segments))
+            inputs = inputs._replace(packings=packings)
+        rngs = {} if dropout_key is None else {"dropout": dropout_key}
+        bound = model.bind({"params": params}, rngs=rngs)
+        factors = bound.features(inputs, deterministic=dropout_key is None)
         if tokens_per_chunk == 0:
             metrics = cross_entropy(table_logits(*factors), target_ids, label_smoothing, mass)
         else:

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from flax import linen as nn
 from jaxtyping import Array, Int, Key, PyTree
 
 from t2t_jax.data.batches.batches import Batch
+from t2t_jax.model.families import initial_params
+from t2t_jax.model.interface import Model
 from t2t_jax.training.loss import LossFn, Metrics
 
 
@@ -30,12 +31,10 @@ _INITIALISATION, _DROPOUT = 0, 1
 
 
 def make_train_state(
-    model: nn.Module, optimizer: optax.GradientTransformation, seed: int | Int[Array, ""]
+    model: Model, optimizer: optax.GradientTransformation, seed: int | Int[Array, ""]
 ) -> TrainState:
     """The state before the first step: parameters drawn from `seed`, nothing learned."""
-    ids = jnp.zeros((1, 1), jnp.int32)
-    key = _key(seed, _INITIALISATION, 0)
-    params = model.init(key, ids, ids, deterministic=True, method="features")["params"]
+    params = initial_params(model, _key(seed, _INITIALISATION, 0))
     return TrainState(
         seed=jnp.asarray(seed, jnp.int32),
         step=jnp.asarray(0, jnp.int32),

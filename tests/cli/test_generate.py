@@ -14,9 +14,12 @@ from t2t_jax.cli import lines
 from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.devices import make_devices
+from t2t_jax.model.classifier import Classifier
 from t2t_jax.model.families import make_model
+from t2t_jax.model.interface import TranslationModel
+from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.runs.classify import classify
-from t2t_jax.runs.families import check_family
+from t2t_jax.runs.families import wrong_verb
 from t2t_jax.runs.generate import generate
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.translate import translate
@@ -176,10 +179,12 @@ def test_the_wrong_verb_names_the_right_one(verb, module, sentence):
     ],
 )
 def test_each_model_has_one_verb(changes, verb):
-    check_family(small(**changes), verb)
-    for other in {"translate", "generate", "classify"} - {verb}:
+    model = make_model(small(**changes))
+    users = {"translate": TranslationModel, "generate": LanguageModel, "classify": Classifier}
+    assert {name for name, kind in users.items() if isinstance(model, kind)} == {verb} - {"score"}
+    for other in users.keys() - {verb}:
         with pytest.raises(ValueError, match=f"not one to {other} with: .*t2t-jax {verb}"):
-            check_family(small(**changes), other)
+            raise wrong_verb(model, other)
 
 
 def test_lines_may_end_in_any_way_and_must_be_utf8(monkeypatch):

@@ -11,7 +11,9 @@ from flax import linen as nn
 
 from configs import base
 from t2t_jax.model.config import Positions, TransformerConfig
+from t2t_jax.model.embedding import table_logits
 from t2t_jax.model.families import make_model, parameter_shapes
+from t2t_jax.model.interface import Inputs, Model
 
 SMALL = dataclasses.replace(
     TransformerConfig(**base.get_config().model),
@@ -73,6 +75,12 @@ def run(model: nn.Module, variables, *arguments, method=None, deterministic=True
     if deterministic is not None:
         options["deterministic"] = deterministic
     return model.apply(variables, *arguments, method=method, **options)
+
+
+def logits_of(model: Model, variables, source_ids, target_inputs, packings=None):
+    """The logits that training is given: of any family, and of packed rows."""
+    inputs = Inputs(source_ids, target_inputs, packings)
+    return table_logits(*model.bind(variables).features(inputs, deterministic=True))
 
 
 def some_ids(rows: int, length: int, seed: int = 0):

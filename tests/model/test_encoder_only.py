@@ -12,6 +12,7 @@ from t2t_jax.model.masks import Packing
 from t2t_jax.model.positions import sinusoids
 from tests.model.configs import (
     POSITION_CHANGES,
+    logits_of,
     model_and_variables,
     random_variables,
     small,
@@ -130,10 +131,7 @@ def test_classes_are_told_from_the_pooled_vector(activation):
 def test_features_of_a_classifier_have_a_row_for_no_class(pooling):
     model, variables = encoder_only(pooling=pooling)
     ids = padded_ids()
-    x, [table] = model.apply(
-        variables, ids, jnp.ones((B, 1), jnp.int32), deterministic=True, method=model.features
-    )
-    logits = (x @ table.T)[:, 0]
+    logits = logits_of(model, variables, ids, jnp.ones((B, 1), jnp.int32))[:, 0]
     expected = model.apply(variables, ids, deterministic=True)
     np.testing.assert_allclose(logits[:, 1:], expected, atol=1e-5)
     np.testing.assert_array_equal(jax.nn.softmax(logits)[:, 0], 0)
@@ -153,9 +151,10 @@ def test_without_positions_order_is_nothing_and_with_them_it_is_something():
 
 def test_rows_of_several_sentences_have_no_one_class():
     model, variables = encoder_only(pooling="mean")
-    packing = (jnp.ones((B, T), jnp.int32),) * 2
+    ids = padded_ids()
+    packing = Packing(jnp.ones_like(ids), jnp.ones_like(ids))
     with pytest.raises(ValueError, match=r"model\.pooling='mean' gives each row one class"):
-        model.apply(variables, padded_ids(), packing=Packing(*packing), deterministic=True)
+        logits_of(model, variables, ids, ids, (packing, packing))
 
 
 def test_both_models_have_the_same_encoder():

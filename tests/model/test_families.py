@@ -12,12 +12,13 @@ from t2t_jax.model.classifier import Classifier
 from t2t_jax.model.config import Family
 from t2t_jax.model.embedding import table_logits
 from t2t_jax.model.families import make_model, num_parameters, parameter_shapes
+from t2t_jax.model.interface import Inputs
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.model.masked_language_model import MaskedLanguageModel
 from t2t_jax.model.recurrent import RecurrentTranslator
 from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.step import make_train_state
-from tests.model.configs import model_and_variables, small, some_ids
+from tests.model.configs import logits_of, model_and_variables, small, some_ids
 
 B, T = 2, 5
 MODULES = [
@@ -57,15 +58,13 @@ def test_features_are_factors_of_the_logits(family, output_bias, scale_logits):
         family=family, output_bias=output_bias, scale_logits=scale_logits
     )
     source, target = some_ids(B, T), some_ids(B, T, seed=1)
-    x, [table] = model.apply(variables, source, target, deterministic=True, method="features")
     read = {"decoder_only": [target], "encoder_only": [source]}.get(family, [source, target])
     logits = model.apply(variables, *read, deterministic=True)
-    np.testing.assert_allclose(jnp.einsum("BTE,VE->BTV", x, table), logits, atol=1e-5)
-    # Where each group of rows has a table of its own.
-    model = model.clone(row_groups=B)
-    x, tables = model.apply(variables, source, target, deterministic=True, method="features")
-    assert len(tables) == B
-    np.testing.assert_allclose(table_logits(x, tables), logits, atol=1e-5)
+    for row_groups in (1, B):  # in each of which the rows have a table of their own
+        bound = model.clone(row_groups=row_groups).bind(variables)
+        x, tables = bound.features(Inputs(source, target), deterministic=True)
+        assert len(tables) == row_groups
+        np.testing.assert_allclose(table_logits(x, tables), logits, atol=1e-5)
 
 
 def test_encoder_decoder_layers_may_differ_in_number():
@@ -82,10 +81,7 @@ def test_the_bias_of_the_factors_is_exact_in_bfloat16_and_has_its_whole_gradient
 
     def logits(bias):
         params = {**variables["params"], "output": {"bias": bias}}
-        x, table = model.apply(
-            {"params": params}, target, target, deterministic=True, method=model.features
-        )
-        return table_logits(x, table)
+        return logits_of(model, {"params": params}, target, target)
 
     expected = model.apply(variables, target, deterministic=True)
     # bfloat16 alone would be off by up to 0.03.

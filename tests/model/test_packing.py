@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.model.masks import Packing, segment_mask
-from tests.model.configs import POSITION_CHANGES, model_and_variables, some_ids
+from tests.model.configs import POSITION_CHANGES, logits_of, model_and_variables, some_ids
 from tests.model.probes import assert_packed_equals_alone, each_alone, packed
 
 LENGTH = 8
@@ -35,14 +35,7 @@ def test_packed_sentence_pairs_are_translated_as_if_alone(changes):
         packed(SOURCES, LENGTH),
         packed(TARGETS, LENGTH),
     )
-    in_rows = model.apply(
-        variables,
-        source,
-        target,
-        source_packing=source_packing,
-        target_packing=target_packing,
-        deterministic=True,
-    )
+    in_rows = logits_of(model, variables, source, target, (source_packing, target_packing))
     alone = model.apply(
         variables, each_alone(SOURCES, LENGTH), each_alone(TARGETS, LENGTH), deterministic=True
     )
@@ -55,34 +48,9 @@ def test_packed_sentence_pairs_are_translated_as_if_alone(changes):
 def test_packed_texts_are_read_as_if_alone(family, changes):
     model, variables = model_and_variables(family=family, **changes)
     ids, packing = packed(SOURCES, LENGTH)
-    in_rows = model.apply(variables, ids, packing=packing, deterministic=True)
+    in_rows = logits_of(model, variables, ids, ids, (packing, packing))
     alone = model.apply(variables, each_alone(SOURCES, LENGTH), deterministic=True)
     assert_packed_equals_alone(in_rows, alone, SOURCES)
-
-
-@pytest.mark.parametrize("family", ["encoder_decoder", "decoder_only", "encoder_only"])
-def test_features_are_packed_like_logits(family):
-    model, variables = model_and_variables(family=family)
-    ids, packing = packed(SOURCES, LENGTH)
-    x, table = model.apply(
-        variables,
-        ids,
-        ids,
-        source_packing=packing,
-        target_packing=packing,
-        deterministic=True,
-        method="features",
-    )
-    alone = each_alone(SOURCES, LENGTH)
-    expected, _ = model.apply(variables, alone, alone, deterministic=True, method="features")
-    assert_packed_equals_alone(x, expected, SOURCES)
-
-
-def test_one_side_is_not_packed_without_the_other():
-    model, variables = model_and_variables()
-    ids, packing = packed(SOURCES, LENGTH)
-    with pytest.raises(ValueError, match="source_packing is given, target_packing is not"):
-        model.apply(variables, ids, ids, source_packing=packing, deterministic=True)
 
 
 @every_kind
@@ -92,8 +60,9 @@ def test_only_positions_count_not_columns(changes):
     ids, packing = packed(SOURCES, LENGTH)
     order = jnp.asarray([5, 2, 7, 0, 3, 6, 1, 4])
     shuffled = Packing(packing.segments[:, order], packing.positions[:, order])
-    expected = model.apply(variables, ids, packing=packing, deterministic=True)[:, order]
-    actual = model.apply(variables, ids[:, order], packing=shuffled, deterministic=True)
+    expected = logits_of(model, variables, ids, ids, (packing, packing))[:, order]
+    ids = ids[:, order]
+    actual = logits_of(model, variables, ids, ids, (shuffled, shuffled))
     is_token = np.asarray(shuffled.segments) > 0
     np.testing.assert_allclose(actual[is_token], expected[is_token], atol=1e-5)
 
@@ -103,18 +72,13 @@ def test_only_positions_count_not_columns(changes):
 def test_relative_positions_do_not_know_where_a_text_begins(family, changes):
     model, variables = model_and_variables(family=family, **changes)
     ids = some_ids(2, LENGTH)
-    outputs = [
-        model.apply(
-            variables,
-            ids,
-            packing=Packing(
-                jnp.ones_like(ids), jnp.broadcast_to(jnp.arange(LENGTH) + shift, ids.shape)
-            ),
-            deterministic=True,
-        )
-        for shift in (0, 5)
-    ]
-    is_same = np.abs(outputs[0] - outputs[1]).max() < 1e-4
+
+    def logits(shift):
+        positions = jnp.broadcast_to(jnp.arange(LENGTH) + shift, ids.shape)
+        packing = Packing(jnp.ones_like(ids), positions)
+        return logits_of(model, variables, ids, ids, (packing, packing))
+
+    is_same = np.abs(logits(0) - logits(5)).max() < 1e-4
     assert is_same == (changes["positions"] in ("rotary", "relative", "alibi", "none"))
 
 
@@ -126,8 +90,6 @@ def test_padding_that_sees_nothing_leaves_gradients_finite(dtype):
     @jax.jit
     @jax.grad
     def gradient(variables):
-        return model.apply(
-            variables, ids, ids, source_packing=packing, target_packing=packing, deterministic=True
-        ).sum()
+        return logits_of(model, variables, ids, ids, (packing, packing)).sum()
 
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient(variables)))

@@ -17,7 +17,7 @@ from t2t_jax.model.masks import Packing
 from t2t_jax.model.recurrent import EncoderLayer, RecurrentTranslator
 from t2t_jax.training.loss import make_loss_fn
 from tests.decoding.configs import beam_of_3
-from tests.model.configs import random_variables, small, some_ids
+from tests.model.configs import logits_of, random_variables, small, some_ids
 from tests.model.probes import step_by_step
 
 B, W, T, S = 2, 3, 4, 5
@@ -161,15 +161,6 @@ def test_the_gradient_reaches_every_parameter_and_following_it_helps(attends):
     assert after < before
 
 
-def test_features_multiply_to_the_logits():
-    model, variables, logits_of = _parts(**VARIANTS[3])
-    source, target = some_ids(N, S), some_ids(N, T, seed=1)
-    features = jax.jit(partial(model.apply, deterministic=True, method="features"))
-    x, [table] = features(variables, source, target)
-    logits = logits_of(variables, source, target)
-    np.testing.assert_allclose(jnp.einsum("BTE,VE->BTV", x, table), logits, atol=1e-5)
-
-
 def test_dropout_is_on_embeddings_and_every_output():
     model, variables, logits_of = _parts(dropout_rate=0.5)
     source, target = some_ids(N, S), some_ids(N, T)
@@ -265,9 +256,7 @@ def test_packed_rows_are_refused_in_words():
     ids = some_ids(1, S)
     packing = Packing(jnp.ones_like(ids), jnp.arange(S)[None])
     with pytest.raises(ValueError, match="model.family='recurrent' cannot read packed rows"):
-        model.apply(
-            variables, ids, ids, source_packing=packing, deterministic=True, method="features"
-        )
+        logits_of(model, variables, ids, ids, (packing, packing))
 
 
 @pytest.mark.parametrize("cell", ["tanh", "gru", "lstm"])

@@ -12,7 +12,7 @@ from t2t_jax.data.vocabulary.vocabulary import END_ID, MASK_ID, START_ID
 from t2t_jax.model.families import make_model
 from t2t_jax.model.masks import packing_of
 from t2t_jax.training.loss import make_loss_fn, shift_right
-from tests.model.configs import POSITIONS, random_variables, small
+from tests.model.configs import POSITIONS, logits_of, random_variables, small
 
 RNG = np.random.default_rng(0)
 NUM_PAIRS = 17
@@ -106,18 +106,9 @@ def test_another_pair_in_the_row_changes_no_logits(family):
 
     @jax.jit
     def logits(batch):
-        segments = batch.target_segments
-        if family == "encoder_decoder":
-            arguments = batch.source_ids, shift_right(batch.target_ids, segments)
-            packings = {
-                "source_packing": packing_of(batch.source_segments),
-                "target_packing": packing_of(segments),
-            }
-        else:
-            is_text = family == "decoder_only"
-            ids = shift_right(batch.target_ids, segments) if is_text else batch.source_ids
-            arguments, packings = (ids,), {"packing": packing_of(segments)}
-        return model.apply({"params": params}, *arguments, **packings, deterministic=True)
+        inputs = shift_right(batch.target_ids, batch.target_segments)
+        packings = (packing_of(batch.source_segments), packing_of(batch.target_segments))
+        return logits_of(model, {"params": params}, batch.source_ids, inputs, packings)
 
     batch = jax.tree.map(jnp.asarray, batch)
     segments = batch.target_segments

@@ -139,7 +139,7 @@ def test_the_least_important_heads_go_first_and_the_rest_is_scored(tmp_path, mon
 
 def test_gradients_are_told_as_shares_of_that_at_distance_0(monkeypatch):
     trained = types.SimpleNamespace(
-        model=types.SimpleNamespace(encode=None),
+        model=make_model(small()),
         params=None,
         vocabulary=types.SimpleNamespace(size=100),
     )
