@@ -1,14 +1,21 @@
-"""A small sweep of three rows, for tests of what is made of it."""
+"""Small sweeps of the quickstart's rows: prepared, or as if they were finished."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from configs import tiny
+from experiments.sweep import prepared_runs
 from experiments.tables import quickstart
 from tests.experiments import fakes
 
 CONFIG = tiny.get_config()
 TABLE = quickstart.TABLE
+
+
+def prepared(workdir: Path, patterns: str, num_seeds: int = 1, config=CONFIG) -> list[Path]:
+    """The directories of runs that are still to be done."""
+    rows = TABLE.rows(config).select(patterns)
+    return prepared_runs.prepare(TABLE, rows, config, num_seeds, workdir)
 
 
 def write_sweep(workdir: Path) -> Path:

@@ -55,6 +55,13 @@ def main(directory: Path) -> None:
     (directory / "record.json").write_text(json.dumps(values))
 
 
+def steps_of(directory: Path) -> list[tuple[int, int]]:
+    """(step, process) as they were counted."""
+    path = directory / "steps.txt"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [(int(step), int(pid)) for step, pid in map(str.split, lines)]
+
+
 def scores_of(row: str) -> dict:
     """What comes of a run that counted every step once."""
     total = 0

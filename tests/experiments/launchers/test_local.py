@@ -13,15 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from configs import tiny
 from experiments.launchers import local
 from experiments.run import presence
-from experiments.sweep import prepared_runs
-from experiments.tables import quickstart
 from tests.experiments import pretended_run
-
-TABLE = quickstart.TABLE
-CONFIG = tiny.get_config()
+from tests.experiments.sweeps import prepared
 
 
 @pytest.fixture
@@ -45,11 +40,6 @@ def gpus(tmp_path, monkeypatch):
     return make
 
 
-def _prepared(tmp_path, patterns, num_seeds=1):
-    rows = TABLE.rows(CONFIG).select(patterns)
-    return prepared_runs.prepare(TABLE, rows, CONFIG, num_seeds, tmp_path / "work")
-
-
 def _wait_for(path: Path) -> str:
     """The text of a file that a process is about to write."""
     deadline = time.monotonic() + 30
@@ -60,7 +50,7 @@ def _wait_for(path: Path) -> str:
 
 
 def test_closing_the_launcher_ends_its_processes(tmp_path, launch):
-    directories = _prepared(tmp_path, "no_positions")
+    directories = prepared(tmp_path, "no_positions")
     start = time.monotonic()
     with closing(launch(directories, parallel=1)) as events:
         assert next(events).kind == "started"
@@ -87,7 +77,7 @@ def test_a_parallel_of_zero_is_refused():
 
 def test_on_a_gpu_box_each_run_has_its_own(tmp_path, gpus, launch):
     gpus(2)
-    directories = _prepared(tmp_path, "base,learned_positions")
+    directories = prepared(tmp_path, "base,learned_positions")
     events = list(launch(directories))
     # Both start before one ends: as many at a time as there are GPUs.
     assert [event.kind for event in events] == ["started", "started", "finished", "finished"]
@@ -98,7 +88,7 @@ def test_on_a_gpu_box_each_run_has_its_own(tmp_path, gpus, launch):
 
 def test_as_many_runs_share_each_gpu_as_are_asked_for(tmp_path, gpus, launch):
     gpus(2)
-    directories = _prepared(tmp_path, "base,learned_positions", num_seeds=2)
+    directories = prepared(tmp_path, "base,learned_positions", num_seeds=2)
     events = launch(directories, parallel=local.parallel_on_gpus(2))
     assert [event.kind for event in events] == ["started"] * 4 + ["finished"] * 4
     environments = [json.loads((path / "environment").read_text()) for path in directories]
@@ -143,7 +133,7 @@ def test_a_container_counts_its_gpus_from_zero(gpus, tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills the children of the dead")
 def test_a_run_does_not_outlive_a_launcher_that_is_killed(tmp_path, launch):
-    [directory] = _prepared(tmp_path, "no_positions")
+    [directory] = prepared(tmp_path, "no_positions")
     code = f"""
         from pathlib import Path
         from experiments.launchers import local
@@ -169,8 +159,8 @@ def _state(pid: int) -> str:
 def test_a_gpu_that_has_become_free_is_the_next_runs(tmp_path, gpus, launch):
     gpus(2)
     names = ("base", "no_positions", "learned_positions")
-    prepared = {path.parent.name: path for path in _prepared(tmp_path, ",".join(names))}
-    short, long, last = (prepared[name] for name in names)
+    by_row = {path.parent.name: path for path in prepared(tmp_path, ",".join(names))}
+    short, long, last = (by_row[name] for name in names)
     with closing(launch([short, long, last])) as events:
         next(event for event in events if event.directory == last and event.kind == "started")
         environment = json.loads(_wait_for(last / "environment"))
@@ -179,7 +169,7 @@ def test_a_gpu_that_has_become_free_is_the_next_runs(tmp_path, gpus, launch):
 
 def test_the_share_of_a_run_is_stronger_than_the_environment(tmp_path, gpus, launch, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
-    directories = _prepared(tmp_path, "base,learned_positions")
+    directories = prepared(tmp_path, "base,learned_positions")
     list(launch(directories))
     environments = [json.loads((path / "environment").read_text()) for path in directories]
     assert [values["CUDA_VISIBLE_DEVICES"] for values in environments] == ["2", "3"]
@@ -188,7 +178,7 @@ def test_the_share_of_a_run_is_stronger_than_the_environment(tmp_path, gpus, lau
 def test_a_run_stays_on_its_cores(tmp_path, gpus, launch, monkeypatch):
     core = min(os.sched_getaffinity(0))
     monkeypatch.setattr(local, "own_cores", lambda: [core])
-    [directory] = _prepared(tmp_path, "no_positions")
+    [directory] = prepared(tmp_path, "no_positions")
     with closing(launch([directory], parallel=1)) as events:
         next(events)
         pid = int(_wait_for(directory / "pid"))

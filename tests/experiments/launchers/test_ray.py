@@ -11,19 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from configs import tiny
 from experiments.launchers import ray
 from experiments.run import presence
-from experiments.sweep import prepared_runs
-from experiments.tables import quickstart
 from t2t_jax.locks import try_lock
 from tests.experiments.launchers import counting_run
+from tests.experiments.launchers.counting_run import steps_of
+from tests.experiments.sweeps import prepared
 
 # Ray starts its processes by a fork, which JAX warns of; each begins another program at once.
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
-
-TABLE = quickstart.TABLE
-CONFIG = tiny.get_config()
 
 
 @pytest.mark.parametrize(("num_gpus", "memory"), [(0.5, "0.38"), (1, None), (0, None)])
@@ -56,19 +52,8 @@ def cluster():
     made.shutdown()
 
 
-def _prepared(workdir, patterns):
-    return prepared_runs.prepare(TABLE, TABLE.rows(CONFIG).select(patterns), CONFIG, 1, workdir)
-
-
 def _scores(directories):
     return [json.loads((path / "record.json").read_text())["scores"] for path in directories]
-
-
-def _steps(directory) -> list[tuple[int, int]]:
-    """(step, process) as they were counted."""
-    path = directory / "steps.txt"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [tuple(map(int, line.split())) for line in lines]
 
 
 def _is_free(directory) -> bool:
@@ -80,7 +65,7 @@ def _is_free(directory) -> bool:
 def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, cluster):
     cluster.add_node(num_cpus=1)
     doomed = cluster.add_node(num_cpus=1, resources={"doomed": 1})
-    directories = _prepared(tmp_path, "base,one_layer")
+    directories = prepared(tmp_path, "base,one_layer")
     for path in directories:
         (path / "pause").touch()  # neither ends before both are there
     launched = ray.launch(
@@ -91,7 +76,7 @@ def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, clu
         for event in launched:
             events.append(event)
             if [one.kind for one in events] == ["started", "started"]:
-                while min(len(_steps(path)) for path in directories) < counting_run.PAUSE_STEP:
+                while min(len(steps_of(path)) for path in directories) < counting_run.PAUSE_STEP:
                     time.sleep(0.05)
                 cluster.remove_node(doomed, allow_graceful=False)
                 while not any(map(_is_free, directories)):
@@ -104,18 +89,18 @@ def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, clu
     [stayed] = [path for path in directories if path != moved]
     assert _scores(directories) == [counting_run.scores_of(row) for row in ("base", "one_layer")]
     # Steps were repeated from the last checkpoint on, by one process after the other.
-    processes = [pid for _, pid in _steps(moved)]
+    processes = [pid for _, pid in steps_of(moved)]
     first, second = dict.fromkeys(processes)
     assert processes == sorted(processes, key=[first, second].index)
-    repeated = [step for step, pid in _steps(moved) if pid == second]
+    repeated = [step for step, pid in steps_of(moved) if pid == second]
     assert repeated[0] % 5 == 1 and repeated[0] > 1
-    assert len({pid for _, pid in _steps(stayed)}) == 1
+    assert len({pid for _, pid in steps_of(stayed)}) == 1
     assert all(presence.read(path) is None for path in directories)
 
 
 def test_who_fails_has_failed_and_who_is_stopped_saves_and_goes_on(tmp_path, cluster):
     cluster.add_node(num_cpus=2)
-    failing, stopped = _prepared(tmp_path, "one_head,no_positions")
+    failing, stopped = prepared(tmp_path, "one_head,no_positions")
     launched = ray.launch(
         [failing, stopped],
         resources={"CPU": 1},
@@ -126,14 +111,14 @@ def test_who_fails_has_failed_and_who_is_stopped_saves_and_goes_on(tmp_path, clu
         event = next(event for event in launched if event.kind == "failed")
         assert event.directory == failing
         assert event.reason == "exit code 1: no such thing"
-        while len(_steps(stopped)) < 2:
+        while len(steps_of(stopped)) < 2:
             time.sleep(0.05)
         # A machine that will be taken away tells its processes: the run is not given up for that.
-        os.kill(_steps(stopped)[0][1], signal.SIGTERM)
+        os.kill(steps_of(stopped)[0][1], signal.SIGTERM)
         assert next(launched).kind == "started"
-        while len({pid for _, pid in _steps(stopped)}) < 2:
+        while len({pid for _, pid in steps_of(stopped)}) < 2:
             time.sleep(0.05)
-    counted = [step for step, _ in _steps(stopped)]
+    counted = [step for step, _ in steps_of(stopped)]
     assert counted == list(range(1, len(counted) + 1))
     assert json.loads((stopped / "checkpoint.json").read_text())["step"] == counted[-1]
     assert not (stopped / "record.json").exists()
@@ -143,7 +128,7 @@ def test_who_fails_has_failed_and_who_is_stopped_saves_and_goes_on(tmp_path, clu
 def test_who_is_stopped_again_and_again_is_given_up(tmp_path, cluster, monkeypatch):
     monkeypatch.setattr(ray, "_MOST_STOPS", 1)
     cluster.add_node(num_cpus=1)
-    [directory] = _prepared(tmp_path, "base")
+    [directory] = prepared(tmp_path, "base")
     program = "import sys; open(sys.argv[1] + '/starts', 'a').write('x'); sys.exit(130)"
     launched = ray.launch(
         [directory],

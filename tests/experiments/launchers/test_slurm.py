@@ -11,14 +11,10 @@ import pytest
 # absl's closes what it writes to unless that is sys.stderr at that moment.
 import submitit
 
-from configs import tiny
 from experiments.launchers import slurm
-from experiments.sweep import prepared_runs
-from experiments.tables import quickstart
 from tests.experiments.launchers import counting_run, fake_slurm
+from tests.experiments.sweeps import prepared
 
-TABLE = quickstart.TABLE
-CONFIG = tiny.get_config()
 OPTIONS = {"time": 60, "partition": "gpu", "gpus_per_node": 1}
 
 
@@ -32,20 +28,13 @@ def state(tmp_path, monkeypatch):
     return tmp_path / "slurm"
 
 
-def _prepared(tmp_path, patterns):
-    rows = TABLE.rows(CONFIG).select(patterns)
-    return prepared_runs.prepare(TABLE, rows, CONFIG, 1, tmp_path / "work")
-
-
 def _calls(state, program):
     calls = [json.loads(line) for line in (state / "calls.jsonl").read_text().splitlines()]
     return [arguments for name, *arguments in calls if name == program]
 
 
 def _steps(directory):
-    path = directory / "steps.txt"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [int(line.split()[0]) for line in lines]
+    return [step for step, _ in counting_run.steps_of(directory)]
 
 
 def _wait_for_step(directory, step):
@@ -62,7 +51,7 @@ def _launch(directories, **options):
 
 
 def test_a_preempted_job_saves_is_queued_again_and_goes_on(tmp_path, state):
-    preempted, failing = _prepared(tmp_path, "base,one_head")
+    preempted, failing = prepared(tmp_path / "work", "base,one_head")
     with _launch([preempted, failing], parallel=2) as events:
         seen = [next(events)]
         while seen[-1].kind != "failed":
@@ -86,7 +75,7 @@ def test_a_preempted_job_saves_is_queued_again_and_goes_on(tmp_path, state):
 
 
 def test_jobs_outlive_the_command_and_are_followed_by_the_next(tmp_path, state, capsys):
-    [directory] = _prepared(tmp_path, "base")
+    [directory] = prepared(tmp_path / "work", "base")
     with _launch([directory]) as events:
         assert next(events).kind == "started"
     said = capsys.readouterr().err
@@ -98,7 +87,7 @@ def test_jobs_outlive_the_command_and_are_followed_by_the_next(tmp_path, state, 
 
 
 def test_a_cancelled_job_has_failed_and_is_submitted_anew(tmp_path, state, monkeypatch):
-    [directory] = _prepared(tmp_path, "base")
+    [directory] = prepared(tmp_path / "work", "base")
     with _launch([directory]) as events:
         assert next(events).kind == "started"
         subprocess.run(["scancel", "70"], check=True)

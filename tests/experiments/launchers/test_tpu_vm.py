@@ -9,18 +9,14 @@ from contextlib import closing
 
 import pytest
 
-from configs import tiny
 from experiments.launchers import gcloud, tpu_vm
 from experiments.run import presence, record
-from experiments.sweep import prepared_runs
-from experiments.tables import quickstart
 from t2t_jax.training.metrics_file import read_metrics
 from tests import slurm_tasks
 from tests.experiments.launchers import counting_run, fake_gcloud
+from tests.experiments.sweeps import CONFIG, TABLE, prepared
 from tests.runs.configs import smallest_config
 
-TABLE = quickstart.TABLE
-CONFIG = tiny.get_config()
 SHARE = "10.0.0.2:/runs"
 SEVERAL = {"type": "v5litepod-16", "share": SHARE}
 PAIRS = {"project": "p", "zone": "z", "type": "v5litepod-8", "bucket": "gs://b/d", "spot": "true"}
@@ -40,12 +36,6 @@ def cloud(tmp_path, monkeypatch):
 
 def _plan(cloud, **plan):
     (cloud / "plan.json").write_text(json.dumps(plan))
-
-
-def _prepared(tmp_path, row, config=CONFIG):
-    rows = TABLE.rows(config).select(row)
-    [directory] = prepared_runs.prepare(TABLE, rows, config, 1, tmp_path / "work")
-    return directory
 
 
 def _launch(directory, **changes):
@@ -72,14 +62,13 @@ def _write_checkpoint(directory, step):
 def _processes(directory):
     """The steps that each process counted."""
     counted = {}
-    for line in (directory / "steps.txt").read_text().splitlines():
-        step, pid = map(int, line.split())
+    for step, pid in counting_run.steps_of(directory):
         counted.setdefault(pid, []).append(step)
     return list(counted.values())
 
 
 def test_a_run_is_done_on_a_slice_and_its_files_come_back(tmp_path, cloud):
-    directory = _prepared(tmp_path, "base")
+    [directory] = prepared(tmp_path, "base")
     with _launch(directory) as events:
         assert [event.kind for event in events] == ["started", "finished"]
     verbs = _verbs(cloud)
@@ -102,7 +91,7 @@ def test_a_run_is_done_on_a_slice_and_its_files_come_back(tmp_path, cloud):
 
 
 def test_a_slice_that_is_taken_away_is_asked_for_again_and_the_run_goes_on(tmp_path, cloud, capsys):
-    directory = _prepared(tmp_path, "base")
+    [directory] = prepared(tmp_path, "base")
     _plan(cloud, preempted=[["SIGTERM", 5], ["SIGKILL", 20]])
     with _launch(directory) as events:
         kinds = [event.kind for event in events]
@@ -132,7 +121,7 @@ def test_the_hosts_of_a_slice_do_one_run_together(tmp_path, cloud, monkeypatch):
             "training.evaluate_every_steps": 10_000,
         },
     )
-    directory = _prepared(tmp_path, "base", config)
+    [directory] = prepared(tmp_path, "base", config=config)
     monkeypatch.setenv("FAKE_GCLOUD_RUN", "-m experiments.run")
     hosts = slurm_tasks.environments(2)
     (cloud / "environments.json").write_text(json.dumps(hosts))
@@ -161,7 +150,7 @@ def test_the_hosts_of_a_slice_do_one_run_together(tmp_path, cloud, monkeypatch):
 
 
 def test_a_share_keeps_what_has_not_arrived_in_the_bucket(tmp_path, cloud, monkeypatch):
-    directory = _prepared(tmp_path, "one_head")
+    [directory] = prepared(tmp_path, "one_head")
     url = tpu_vm._url("gs://b/d", record.read_run(directory))
     _plan(cloud, breaks_after="mount -t nfs")  # then it is not mounted again
     with _launch(directory, share=SHARE) as events:
@@ -183,7 +172,7 @@ def test_a_share_keeps_what_has_not_arrived_in_the_bucket(tmp_path, cloud, monke
 
 
 def test_a_share_keeps_a_finished_run_that_the_bucket_did_not_take(tmp_path, cloud):
-    directory = _prepared(tmp_path, "base")
+    [directory] = prepared(tmp_path, "base")
     _plan(cloud, refused="record.json")
     with _launch(directory, share=SHARE) as events:
         *_, last = events
@@ -200,7 +189,7 @@ def test_a_slice_that_is_taken_away_before_the_start_is_asked_for_again(
     tmp_path, cloud, capsys, what
 ):
     _plan(cloud, taken_away_at=f"bucket {what} ")
-    with _launch(_prepared(tmp_path, "one_head")) as events:
+    with _launch(*prepared(tmp_path, "one_head")) as events:
         *_, last = events
     assert last.reason == "exit code 1: no such thing"
     assert _verbs(cloud).count("create") == 2
@@ -208,7 +197,7 @@ def test_a_slice_that_is_taken_away_before_the_start_is_asked_for_again(
 
 
 def test_ctrl_c_lets_the_run_save_and_deletes_its_slice(tmp_path, cloud):
-    directory = _prepared(tmp_path, "base")
+    [directory] = prepared(tmp_path, "base")
     checkpoint = _in_bucket(cloud, directory) / "checkpoint.json"
     with _launch(directory) as events:
         assert next(events).kind == "started"
@@ -224,7 +213,7 @@ def test_ctrl_c_lets_the_run_save_and_deletes_its_slice(tmp_path, cloud):
 
 def test_a_machine_slow_to_answer_is_asked_again_and_a_run_that_fails_is_not(tmp_path, cloud):
     (cloud / "ssh_errors").write_text("2")
-    with _launch(_prepared(tmp_path, "one_head")) as events:
+    with _launch(*prepared(tmp_path, "one_head")) as events:
         *_, last = events
     assert (last.kind, last.reason) == ("failed", "exit code 1: no such thing")
     # Twice in vain, then to install, to fetch what is in the bucket and to start.
@@ -234,7 +223,7 @@ def test_a_machine_slow_to_answer_is_asked_again_and_a_run_that_fails_is_not(tmp
 
 def test_a_run_is_given_up_after_silence_also_where_gcloud_fails(tmp_path, cloud, monkeypatch):
     monkeypatch.setattr(tpu_vm, "_SECONDS_OF_SILENCE", 1.0)
-    directory = _prepared(tmp_path, "no_positions")  # a long one
+    [directory] = prepared(tmp_path, "no_positions")  # a long one
     with _launch(directory) as events:
         assert next(events).kind == "started"
         _plan(cloud, describe_error="ERROR: UNAVAILABLE")
@@ -243,7 +232,8 @@ def test_a_run_is_given_up_after_silence_also_where_gcloud_fails(tmp_path, cloud
 
 
 def test_a_run_that_waits_for_ever_is_given_up(tmp_path, cloud, monkeypatch):
-    directory = _prepared(tmp_path, "no_positions")  # it writes no line, and its signs of life come
+    # It writes no line, and its signs of life come.
+    [directory] = prepared(tmp_path, "no_positions")
     with _launch(directory) as events:
         assert next(events).kind == "started"
         monkeypatch.setattr(tpu_vm, "_SECONDS_WITHOUT_A_LINE", 1.0)
@@ -254,7 +244,7 @@ def test_a_run_that_waits_for_ever_is_given_up(tmp_path, cloud, monkeypatch):
 
 def test_who_waits_for_a_slice_does_not_lose_it_by_one_error(tmp_path, cloud, capsys):
     (cloud / "describe_errors").write_text("2")
-    with _launch(_prepared(tmp_path, "one_head")) as events:
+    with _launch(*prepared(tmp_path, "one_head")) as events:
         *_, last = events
     assert last.reason == "exit code 1: no such thing"  # it ran, on the first slice
     assert _verbs(cloud).count("create") == 1
@@ -274,7 +264,7 @@ def test_who_waits_for_a_slice_does_not_lose_it_by_one_error(tmp_path, cloud, ca
     ],
 )
 def test_without_a_slice_a_run_fails_in_the_words_of_gcloud(tmp_path, cloud, plan, reason):
-    directory = _prepared(tmp_path, "base")
+    [directory] = prepared(tmp_path, "base")
     there = _in_bucket(cloud, directory)
     there.mkdir(parents=True)
     (there / "failure.json").write_text('{"error": "of an earlier command"}')
@@ -287,14 +277,14 @@ def test_without_a_slice_a_run_fails_in_the_words_of_gcloud(tmp_path, cloud, pla
 
 
 def test_no_slice_is_asked_for_where_the_bucket_cannot_be_written(tmp_path, cloud):
-    with _launch(_prepared(tmp_path, "base"), bucket="gs://denied") as events:
+    with _launch(*prepared(tmp_path, "base"), bucket="gs://denied") as events:
         [event] = events
     assert event.reason == "gcloud: ERROR: HTTPError 403: no access"
     assert _verbs(cloud) == []
 
 
 def test_no_slice_is_asked_for_where_the_bucket_has_the_record(tmp_path, cloud):
-    directory = _prepared(tmp_path, "base")
+    [directory] = prepared(tmp_path, "base")
     there = _in_bucket(cloud, directory)
     there.mkdir(parents=True)
     (there / "record.json").write_text("{}")
@@ -304,7 +294,7 @@ def test_no_slice_is_asked_for_where_the_bucket_has_the_record(tmp_path, cloud):
 
 
 def test_a_second_command_leaves_the_slice_of_the_first_alone(tmp_path, cloud):
-    directory = _prepared(tmp_path, "base")
+    [directory] = prepared(tmp_path, "base")
     with presence.only_launcher(directory), _launch(directory) as events:
         [event] = events
     assert event.reason == f"another command has the run in {directory} done"
@@ -325,7 +315,7 @@ def test_a_run_that_ends_for_a_machine_that_is_gone_goes_on_elsewhere(
     tmp_path, cloud, monkeypatch, state, exit_code, changes, reason
 ):
     request = gcloud.request_of(PAIRS | changes)
-    run = tpu_vm._Run(_prepared(tmp_path, "base"), request, None, None, threading.Event())
+    run = tpu_vm._Run(*prepared(tmp_path, "base"), request, None, None, threading.Event())
     end = {"exit_code": exit_code}
     monkeypatch.setattr(run, "_fetch", lambda stop: None)
     monkeypatch.setattr(run, "_end_of", lambda attempt: end)
@@ -342,7 +332,7 @@ def test_a_run_that_ends_for_a_machine_that_is_gone_goes_on_elsewhere(
 
 def test_a_slice_that_cannot_be_deleted_is_told_with_the_command(tmp_path, cloud, capsys):
     request = gcloud.request_of(PAIRS)
-    run = tpu_vm._Run(_prepared(tmp_path, "base"), request, None, None, None)
+    run = tpu_vm._Run(*prepared(tmp_path, "base"), request, None, None, None)
     _plan(cloud, delete_error="ERROR: no such luck")
     run._delete()
     said = capsys.readouterr().err

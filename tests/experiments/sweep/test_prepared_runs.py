@@ -10,11 +10,9 @@ from configs import tiny
 from experiments.launchers import local
 from experiments.run import record
 from experiments.sweep import prepared_runs
-from experiments.tables import quickstart
 from tests.experiments import fakes, pretended_run
+from tests.experiments.sweeps import CONFIG, TABLE, prepared
 
-CONFIG = tiny.get_config()
-TABLE = quickstart.TABLE
 ROWS = TABLE.rows(CONFIG)
 
 
@@ -23,13 +21,9 @@ def launch():
     return functools.partial(local.launch, parallel=1, command=pretended_run.COMMAND)
 
 
-def _prepared(tmp_path, patterns, num_seeds=1):
-    return prepared_runs.prepare(TABLE, ROWS.select(patterns), CONFIG, num_seeds, tmp_path / "work")
-
-
 def test_every_row_and_seed_gets_its_directory(tmp_path):
-    directories = _prepared(tmp_path, "base,one_head", num_seeds=2)
-    names = [str(path.relative_to(tmp_path / "work")) for path in directories]
+    directories = prepared(tmp_path, "base,one_head", num_seeds=2)
+    names = [str(path.relative_to(tmp_path)) for path in directories]
     assert names == [
         "quickstart/base/seed-0",
         "quickstart/one_head/seed-0",
@@ -44,23 +38,23 @@ def test_every_row_and_seed_gets_its_directory(tmp_path):
 
 
 def test_a_finished_run_is_not_run_again(tmp_path, launch, capsys):
-    directories = _prepared(tmp_path, "base,learned_positions")
+    directories = prepared(tmp_path, "base,learned_positions")
     assert prepared_runs.do_unfinished(directories, launch) == 0
     capsys.readouterr()
-    assert prepared_runs.do_unfinished(_prepared(tmp_path, "base,learned_positions"), launch) == 0
+    assert prepared_runs.do_unfinished(prepared(tmp_path, "base,learned_positions"), launch) == 0
     assert capsys.readouterr().out == "2 runs, 2 of them finished before\n"
     assert [(path / "times_run").read_text() for path in directories] == ["x", "x"]
 
 
 def test_a_later_sweep_with_more_seeds_runs_only_those(tmp_path, launch):
-    prepared_runs.do_unfinished(_prepared(tmp_path, "base"), launch)
-    directories = _prepared(tmp_path, "base", num_seeds=2)
+    prepared_runs.do_unfinished(prepared(tmp_path, "base"), launch)
+    directories = prepared(tmp_path, "base", num_seeds=2)
     prepared_runs.do_unfinished(directories, launch)
     assert [(path / "times_run").read_text() for path in directories] == ["x", "x"]
 
 
 def test_a_failing_row_does_not_stop_the_others_and_is_counted(tmp_path, launch, capsys):
-    directories = _prepared(tmp_path, "base,one_head,one_layer,learned_positions")
+    directories = prepared(tmp_path, "base,one_head,one_layer,learned_positions")
     two_at_a_time = functools.partial(launch, parallel=2)
     assert prepared_runs.do_unfinished(directories, two_at_a_time) == 2
     assert [(path / "record.json").exists() for path in directories] == [True, False, False, True]
@@ -72,42 +66,40 @@ def test_a_failing_row_does_not_stop_the_others_and_is_counted(tmp_path, launch,
 
 
 def test_the_reason_of_an_early_exit_is_the_last_line_of_its_log(tmp_path, launch, capsys):
-    rows = ROWS.select("learned_positions")
-    [directory] = prepared_runs.prepare(TABLE, rows, CONFIG, 1, tmp_path / "fussy")
+    [directory] = prepared(tmp_path / "fussy", "learned_positions")
     assert prepared_runs.do_unfinished([directory], launch) == 1
     assert "FAILED: exit code 1: the disk is full; log: " in capsys.readouterr().out
 
 
 def test_a_failed_run_is_tried_again(tmp_path, launch):
-    directories = _prepared(tmp_path, "one_head")
+    directories = prepared(tmp_path, "one_head")
     for _ in range(2):
         assert prepared_runs.do_unfinished(directories, launch) == 1
     assert (directories[0] / "times_run").read_text() == "xx"
 
 
 def test_a_changed_config_is_refused_and_says_what_differs(tmp_path):
-    directories = _prepared(tmp_path, "base")
+    directories = prepared(tmp_path, "base")
     changed = tiny.get_config()
     changed.training.steps = 777
     with pytest.raises(ValueError, match=r"base/seed-0.*training\.steps is \d+ there, 777 now"):
-        prepared_runs.prepare(TABLE, ROWS, changed, 1, tmp_path / "work")
+        prepared(tmp_path, "*", config=changed)
     kept = json.loads((directories[0] / "run.json").read_text())["config"]["training"]["steps"]
     assert kept == CONFIG.training.steps
-    assert not (tmp_path / "work/quickstart/one_head").exists()
+    assert not (tmp_path / "quickstart/one_head").exists()
     # A record alone tells too.
     (directories[0] / "run.json").rename(directories[0] / "record.json")
     with pytest.raises(ValueError, match="777 now"):
-        prepared_runs.prepare(TABLE, ROWS, changed, 1, tmp_path / "work")
+        prepared(tmp_path, "*", config=changed)
 
 
 def test_what_is_not_finished_may_go_on_in_other_pieces(tmp_path, launch, capsys):
-    prepared_runs.do_unfinished(_prepared(tmp_path, "base"), launch)
-    _prepared(tmp_path, "learned_positions")
+    prepared_runs.do_unfinished(prepared(tmp_path, "base"), launch)
+    prepared(tmp_path, "learned_positions")
     changed = tiny.get_config()
     changed.training.microbatches = 2
     changed.devices.tensor = 2
-    rows = ROWS.select("base,learned_positions")
-    directories = prepared_runs.prepare(TABLE, rows, changed, 1, tmp_path / "work")
+    directories = prepared(tmp_path, "base,learned_positions", config=changed)
     assert prepared_runs.do_unfinished(directories, launch) == 0
     assert "2 runs, 1 of them finished before\n" in capsys.readouterr().out
     configs = [json.loads((path / "run.json").read_text())["config"] for path in directories]
@@ -120,12 +112,12 @@ def test_a_value_no_section_allows_fails_before_anything_is_written(tmp_path):
     changed = tiny.get_config()
     changed.training.steps = 0
     with pytest.raises(ValueError, match="row base: .*steps=0"):
-        prepared_runs.prepare(TABLE, ROWS, changed, 1, tmp_path / "work")
-    assert not (tmp_path / "work").exists()
+        prepared(tmp_path, "*", config=changed)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_failed_is_tried_again_when_the_others_are_done(tmp_path, launch, capsys):
-    directories = _prepared(tmp_path, "one_head,learned_positions")
+    directories = prepared(tmp_path, "one_head,learned_positions")
     assert prepared_runs.do_unfinished(directories, launch, num_retries=2) == 1
     assert [(path / "times_run").read_text() for path in directories] == ["xxx", "x"]
     assert "1 failed; retry 2 of 2" in capsys.readouterr().out
@@ -134,9 +126,7 @@ def test_what_failed_is_tried_again_when_the_others_are_done(tmp_path, launch, c
 def test_seeds_count_up_from_that_of_the_base(tmp_path):
     config = tiny.get_config()
     config.seed = 4
-    directories = prepared_runs.prepare(
-        TABLE, TABLE.rows(config).select("base"), config, 2, tmp_path
-    )
+    directories = prepared(tmp_path, "base", num_seeds=2, config=config)
     assert [path.name for path in directories] == ["seed-4", "seed-5"]
     assert record.read_run(directories[1]).config["seed"] == 5
 
@@ -149,9 +139,8 @@ def test_a_row_with_data_of_its_own_may_be_finished(tmp_path):
 
 
 def test_another_beam_is_another_run(tmp_path):
-    rows = TABLE.rows(CONFIG).select("base")
-    prepared_runs.prepare(TABLE, rows, CONFIG, 1, tmp_path)
+    prepared(tmp_path, "base")
     config = tiny.get_config()
     config.decoding.beam_size = 1
     with pytest.raises(ValueError, match="decoding.beam_size is 4 there, 1 now"):
-        prepared_runs.prepare(TABLE, rows, config, 1, tmp_path)
+        prepared(tmp_path, "base", config=config)

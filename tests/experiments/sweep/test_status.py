@@ -9,22 +9,15 @@ import time
 import pytest
 import rich.console
 
-from configs import tiny
 from experiments.run import presence, record
-from experiments.sweep import prepared_runs, status
-from experiments.tables import quickstart
+from experiments.sweep import status
 from tests.experiments import fakes
-
-CONFIG = tiny.get_config()
-TABLE = quickstart.TABLE
+from tests.experiments.sweeps import CONFIG, TABLE, prepared
 
 
 @pytest.fixture
 def directory(tmp_path):
-    [prepared] = prepared_runs.prepare(
-        TABLE, TABLE.rows(CONFIG).select("base"), CONFIG, 1, tmp_path
-    )
-    return prepared
+    return prepared(tmp_path, "base")[0]
 
 
 def _train_entry(step, seconds):
@@ -93,8 +86,7 @@ def test_a_finished_run_has_its_scores(tmp_path):
 
 def test_the_table_has_a_line_for_each_run_and_counts_the_states(tmp_path):
     fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.234, bleu=91.26)
-    rows = TABLE.rows(CONFIG).select("one_head,one_layer")
-    failing, _ = prepared_runs.prepare(TABLE, rows, CONFIG, 1, tmp_path)
+    failing, _ = prepared(tmp_path, "one_head,one_layer")
     record.write_json(failing / record.FAILURE_FILE, {"error": "[red] is no markup"})
     console = rich.console.Console(width=120, record=True, file=io.StringIO())
     console.print(status.table(status.statuses(tmp_path)))
@@ -110,7 +102,7 @@ def test_the_table_has_a_line_for_each_run_and_counts_the_states(tmp_path):
 
 def test_the_command_prints_once_where_no_terminal_is(tmp_path):
     fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.234, bleu=91.26)
-    prepared_runs.prepare(TABLE, TABLE.rows(CONFIG).select("one_head"), CONFIG, 1, tmp_path)
+    prepared(tmp_path, "one_head")
 
     def said(*arguments):
         command = [sys.executable, "-m", "experiments.sweep", "status", *arguments]

@@ -14,12 +14,10 @@ import pytest
 from configs import tiny
 from experiments.report import samples
 from experiments.sweep import __main__ as command
-from experiments.sweep import prepared_runs, sweep
-from experiments.tables import quickstart
+from experiments.sweep import sweep
 from tests.experiments import fakes, pretended_run
+from tests.experiments.sweeps import CONFIG, TABLE, prepared
 
-CONFIG = tiny.get_config()
-TABLE = quickstart.TABLE
 ROWS = TABLE.rows(CONFIG)
 
 
@@ -86,7 +84,7 @@ def test_sample_translations_stand_between_source_and_reference(tmp_path):
         (tmp_path / f"{stem}.en").write_text(lines)
         (tmp_path / f"{stem}.de").write_text(lines.upper())
     config.data.update(source="text", directory=str(tmp_path))
-    [directory] = prepared_runs.prepare(TABLE, ROWS.select("base"), config, 1, tmp_path / "work")
+    [directory] = prepared(tmp_path / "work", "base", config=config)
     (directory / "translations").mkdir()
     (directory / "translations" / "test.txt").write_text("eins\nzwei\ndrei\n")
     blocks = samples.sample_translations(directory, 2).split("\n\n")
