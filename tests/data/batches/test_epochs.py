@@ -3,6 +3,7 @@
 import collections
 import itertools
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -84,6 +85,33 @@ def all_pairs_in_order(split):
     for ids, offsets in (split[:2], split[2:4]):
         sides.append([tuple(ids[a:b].tolist()) for a, b in itertools.pairwise(offsets)])
     return list(zip(*sides, strict=True))
+
+
+@both_kinds
+def test_any_batch_can_be_had_first_alone_and_by_two_threads(make):
+    in_order, by_two = make(split_of(RANDOM_LENGTHS)), make(split_of(RANDOM_LENGTHS))
+    n = in_order.batches_per_epoch
+    made = [in_order[i] for i in range(3 * n)]
+    for i in (2 * n + 1, 0, 3 * n - 1, n, n - 1):
+        assert_equal_batches(make(split_of(RANDOM_LENGTHS))[i], made[i])
+    with ThreadPoolExecutor(2) as pool:
+        for one, other in zip(pool.map(by_two.__getitem__, range(3 * n)), made, strict=True):
+            assert_equal_batches(one, other)
+
+
+@both_kinds
+def test_a_side_without_tokens_counts_for_nothing(make):
+    lengths = np.random.default_rng(0).integers(1, 25, 300)
+    split = split_of([(1, length) for length in lengths])
+    split = split._replace(source_ids=split.source_ids[:0], source_offsets=np.zeros(301, int))
+    # The source's budget of one token does not limit what has no source.
+    batches = make(split, source_tokens_per_batch=1)
+    made = epoch_of(batches, 0)
+    assert all(batch.source_ids.shape == (len(batch.target_ids), 0) for batch in made)
+    found = itertools.chain.from_iterable(map(pairs_of, made))
+    assert sorted(found) == sorted(all_pairs_in_order(split))
+    assert batches.non_padding_share > 0.7
+    assert batches.non_padding_share_by_side == (1.0, batches.non_padding_share)
 
 
 @both_kinds

@@ -1,7 +1,6 @@
 """Packed batches: several pairs in a row, none cut, none lost, and hardly any padding."""
 
 import itertools
-import threading
 
 import numpy as np
 import pytest
@@ -30,7 +29,8 @@ alike_lists = st.lists(
 )
 
 
-def options_of(**changes):
+def batches_of(lengths, **changes) -> PackedBatches:
+    split = lengths if isinstance(lengths, PreparedSplit) else split_of(lengths)
     options = {
         "source_tokens_per_batch": 400,
         "target_tokens_per_batch": 300,
@@ -38,11 +38,7 @@ def options_of(**changes):
         "row_multiple": 2,
         "seed": 0,
     }
-    return options | changes
-
-
-def batches_of(lengths, **changes) -> PackedBatches:
-    return PackedBatches(split_of(lengths), **options_of(**changes))
+    return PackedBatches(split, **options | changes)
 
 
 def pairs_in(batches):
@@ -119,14 +115,6 @@ def test_an_epoch_holds_each_pair_once_within_all_limits(
         assert batches.non_padding_share == pytest.approx(tokens / cells)
 
 
-def test_any_batch_can_be_had_first_and_alone():
-    in_order = batches_of(RANDOM_LENGTHS)
-    n = in_order.batches_per_epoch
-    made = [in_order[i] for i in range(3 * n)]
-    for i in (2 * n + 1, 0, 3 * n - 1, n, n - 1):
-        assert_equal_batches(batches_of(RANDOM_LENGTHS)[i], made[i])
-
-
 def test_epochs_and_seeds_have_different_company_and_order():
     # Few different lengths: then many pairs can take one another's place.
     lengths = [(4 + p % 3, 5 + p % 2) for p in range(600)]
@@ -153,24 +141,6 @@ def test_without_shuffling_all_epochs_are_the_same():
     batches = batches_of(RANDOM_LENGTHS, shuffle=False)
     for first, second in zip(epoch_of(batches, 0), epoch_of(batches, 1), strict=True):
         assert_equal_batches(first, second)
-
-
-def test_two_threads_get_the_batches_that_one_gets():
-    batches, alone = batches_of(RANDOM_LENGTHS), batches_of(RANDOM_LENGTHS)
-    numbers = range(3 * batches.batches_per_epoch)
-    got = {}
-
-    def assemble(mine):
-        for i in mine:
-            got[i] = batches[i]
-
-    threads = [threading.Thread(target=assemble, args=(numbers[k::2],)) for k in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for i in numbers:
-        assert_equal_batches(got[i], alone[i])
 
 
 def test_the_rows_are_the_same_on_every_machine():
@@ -221,31 +191,15 @@ def test_a_row_beyond_the_last_is_empty():
     assert (pairs.tolist(), row_of_pair.tolist()) == ([1, 0], [1, 3])
 
 
-def test_text_of_one_language_has_no_source():
-    lengths = np.random.default_rng(0).integers(1, 25, 300)
-    one_side = split_of([(1, length) for length in lengths])
-    split = PreparedSplit(
-        np.empty(0, np.uint16), np.zeros(301, int), one_side.target_ids, one_side.target_offsets
-    )
-    # The source's budget of one token does not limit what has no source.
-    batches = PackedBatches(split, **options_of(source_tokens_per_batch=1))
-    made = epoch_of(batches, 0)
-    assert batches.shapes == ((6, 0, 40),)
-    assert all(batch.source_ids.shape == batch.source_segments.shape == (6, 0) for batch in made)
-    assert pairs_in(made) == all_pairs(split)
-    assert batches.non_padding_share > 0.95
-    assert batches.non_padding_share_by_side == (1.0, batches.non_padding_share)
-
-
 def test_masks_leave_a_sentence_in_two_halves_whatever_its_row():
     lengths = np.random.default_rng(7).integers(3, 25, 200)
     split = split_of([(length, length) for length in lengths])
     masking = Masking(rate=0.15, vocabulary_size=200, seed=3)
 
     def hidden(**changes):
-        options = options_of(masking=masking, packed_length=60) | changes
+        options = {"masking": masking, "packed_length": 60} | changes
         found = []
-        for batch in epoch_of(PackedBatches(split, **options), 1):
+        for batch in epoch_of(batches_of(split, **options), 1):
             np.testing.assert_array_equal(batch.source_segments, batch.target_segments)
             tokens = np.where(batch.target_ids != PAD_ID, batch.target_ids, batch.source_ids)
             for row, row_of_targets in enumerate(batch.target_ids):

@@ -101,28 +101,6 @@ def test_the_manifest_tells_direction_counts_and_hashes(directory):
     assert set(manifest["files"]) == set(os.listdir(prepared.directory)) - notes
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"vocabulary_size": 61},
-        {"vocabulary_kind": "char"},
-        {"max_length": 20},
-        {"source_language": "de", "target_language": "en"},
-    ],
-)
-def test_a_key_that_changes_a_token_makes_a_new_directory(directory, changes):
-    first = prepare(text_config(directory), silent)
-    second = prepare(text_config(directory, **changes), silent)
-    assert second.directory != first.directory
-    assert second.fingerprint != first.fingerprint
-
-
-@pytest.mark.parametrize("changes", [{"num_buckets": 9}, {"source_tokens_per_batch": 999}])
-def test_a_key_that_changes_no_token_keeps_the_directory(directory, changes):
-    first = prepare(text_config(directory), silent)
-    assert prepare(text_config(directory, **changes), silent).directory == first.directory
-
-
 def test_a_changed_input_makes_a_new_directory(directory):
     first = prepare(text_config(directory), silent)
     write_pairs(directory, "dev", sentence_pairs(120)[81:101])
@@ -234,15 +212,6 @@ def test_a_classifier_has_sentences_and_the_numbers_of_their_classes(tmp_path):
         renamed.splits["test"].target_ids, prepared.splits["test"].target_ids
     )
     assert renamed.fingerprint != prepared.fingerprint
-
-
-def test_every_task_has_a_directory_of_its_own_and_translation_the_one_it_had(directory):
-    tasks = ("translation", "language_modelling", "masked_language_modelling")
-    made = [
-        prepare(text_config(directory, task=task, vocabulary_size=40), silent) for task in tasks
-    ]
-    assert len({prepared.directory for prepared in made}) == len(tasks)
-    assert "task" not in made[0].manifest["config"]
 
 
 def test_the_length_limit_counts_start_and_end(directory):
