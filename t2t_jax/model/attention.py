@@ -1,7 +1,6 @@
 """Scaled dot-product and multi-head attention (paper section 3.2).
 
-Axes: B batch, T query positions, S key positions, H heads, D d_model, K d_k, V d_v. Of a cache,
-B rows are decoded and S positions have room.
+Axes: B batch, T query positions, S key positions, H heads, D d_model, K d_k, V d_v.
 """
 
 from collections.abc import Callable
@@ -46,18 +45,18 @@ def scaled_dot_product_attention(
 
 
 class KeysAndValues(NamedTuple):
-    """What queries look at; as a cache, with room for positions that are still to come."""
+    """What queries look at. A cache has room for S positions, those still to come included."""
 
     key: Float[Array, "B H S K"]
     value: Float[Array, "B H S V"]
 
     @property
     def num_positions(self) -> int:
-        """S."""
+        """How many there are, S."""
         return self.key.shape[2]
 
     def with_next(self, new: "KeysAndValues", position: Int[Array, ""]) -> "KeysAndValues":
-        """The same with `new`, those of one position, in their place."""
+        """These, with the key and value of one more position in their place."""
         return jax.tree.map(
             lambda kept, row: jax.lax.dynamic_update_slice_in_dim(kept, row, position, axis=2),
             self,

@@ -16,7 +16,7 @@ from t2t_jax.model.linear import dense
 from t2t_jax.model.masks import is_token, padding_mask
 from t2t_jax.model.stack import Stack
 
-# Of the class 0, which is padding's and no sentence's: its probability is 0 in float32.
+# The logit of class 0, which is padding's and no sentence's: its probability is 0 in float32.
 _NO_CLASS = -1e9
 
 

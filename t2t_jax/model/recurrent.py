@@ -20,6 +20,7 @@ Axes: B batch, W beam width, N = B W rows that are decoded, T target positions, 
 positions, D d_model.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -161,6 +162,29 @@ class RecurrentTranslator(nn.Module):
         return self.dropout(x, deterministic=deterministic)
 
 
+class Cell(NamedTuple):
+    """One kind of recurrence."""
+
+    make: Callable[..., nn.RNNCellBase]
+    num_states: int  # that it carries: h, or of an LSTM c and h
+    is_gated: bool
+
+    def carry_dtype(self, dtype: DTypeLike) -> DTypeLike:
+        """Gated cells add to their carry, so it is float32; the plain one only hands it on."""
+        return jnp.float32 if self.is_gated else dtype
+
+
+def cell_of(kind: RecurrentCell) -> Cell:
+    """The cell of this name."""
+    match kind:
+        case "tanh":
+            return Cell(nn.SimpleCell, num_states=1, is_gated=False)
+        case "gru":
+            return Cell(nn.GRUCell, num_states=1, is_gated=True)
+        case "lstm":
+            return Cell(nn.OptimizedLSTMCell, num_states=2, is_gated=True)
+
+
 class EncoderLayer(nn.Module):
     """One recurrence from left to right and one from right to left, side by side."""
 
@@ -168,9 +192,9 @@ class EncoderLayer(nn.Module):
 
     def setup(self) -> None:
         config = self.config
+        make = cell_of(config.recurrent_cell).make
         forwards, backwards = (
-            nn.RNN(_cell(config.recurrent_cell, config.d_model // 2, config.dtype))
-            for _ in range(2)
+            nn.RNN(make(config.d_model // 2, dtype=config.dtype)) for _ in range(2)
         )
         self.directions = nn.Bidirectional(forwards, backwards, return_carry=True)
 
@@ -178,9 +202,9 @@ class EncoderLayer(nn.Module):
         self, x: Float[Array, "B S D"], lengths: Int[Array, " B"]
     ) -> tuple[Float[Array, "B S D"], Float[Array, "B D"]]:
         """The states at all positions, and the last of each direction; padding changes none."""
-        config = self.config
-        zeros = jnp.zeros((x.shape[0], config.d_model // 2), _carry_dtype(config))
-        carry = (zeros, zeros) if config.recurrent_cell == "lstm" else zeros
+        config, cell = self.config, cell_of(self.config.recurrent_cell)
+        zeros = jnp.zeros((x.shape[0], config.d_model // 2), cell.carry_dtype(config.dtype))
+        carry = _carry([zeros] * cell.num_states)
         carries, states = self.directions(x, initial_carry=(carry, carry), seq_lengths=lengths)
         states = states.astype(config.dtype)
         self.sow("intermediates", "output", states)
@@ -198,15 +222,16 @@ class DecoderLayer(nn.Module):
 
     def setup(self) -> None:
         config = self.config
-        self.cell = _cell(config.recurrent_cell, config.d_model, config.dtype)
+        kind = cell_of(config.recurrent_cell)
+        self.cell = kind.make(config.d_model, dtype=config.dtype)
         self.all_positions = nn.RNN(self.cell)
-        self.bridge = dense(self._num_states * config.d_model, config.dtype)
+        self.bridge = dense(kind.num_states * config.d_model, config.dtype)
 
     def start(self, last: Float[Array, "B D"]) -> Carry:
         """The carry before the first position, tanh(W s)."""
-        made = jnp.tanh(self.bridge(last)).astype(_carry_dtype(self.config))
-        states = jnp.split(made, self._num_states, axis=-1)
-        return tuple(states) if self._num_states > 1 else states[0]
+        kind = cell_of(self.config.recurrent_cell)
+        made = jnp.tanh(self.bridge(last)).astype(kind.carry_dtype(self.config.dtype))
+        return _carry(jnp.split(made, kind.num_states, axis=-1))
 
     def __call__(self, x: Float[Array, "B T D"], start: Carry) -> Float[Array, "B T D"]:
         """The states at all positions."""
@@ -220,10 +245,6 @@ class DecoderLayer(nn.Module):
         x = x[:, None].astype(self.config.dtype)
         self.sow("intermediates", "output", x)
         return carry, x
-
-    @property
-    def _num_states(self) -> int:
-        return 2 if self.config.recurrent_cell == "lstm" else 1
 
 
 class SourceAttention(nn.Module):
@@ -251,19 +272,8 @@ class SourceAttention(nn.Module):
         return jnp.tanh(self.combine(jnp.concatenate([gathered[:, 0], x], axis=-1)))
 
 
-def _cell(kind: RecurrentCell, features: int, dtype: DTypeLike) -> nn.RNNCellBase:
-    match kind:
-        case "tanh":
-            return nn.SimpleCell(features, dtype=dtype)
-        case "gru":
-            return nn.GRUCell(features, dtype=dtype)
-        case "lstm":
-            return nn.OptimizedLSTMCell(features, dtype=dtype)
-
-
-def _carry_dtype(config: TransformerConfig) -> DTypeLike:
-    """Gated cells add to their carry, so it is float32; the plain one only hands it on."""
-    return config.dtype if config.recurrent_cell == "tanh" else jnp.float32
+def _carry(states: Sequence[Array]) -> Carry:
+    return tuple(states) if len(states) > 1 else states[0]
 
 
 def _hidden_state(carry: Carry) -> Float[Array, "B D"]:
