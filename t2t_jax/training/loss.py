@@ -1,6 +1,6 @@
 """Label-smoothed cross-entropy in float32, as sums over target tokens (paper section 5.4).
 
-Axes: B batch, T target positions, D d_model, G groups of rows (`model.embedding`).
+Axes: B batch, T target positions.
 """
 
 import math
@@ -19,6 +19,7 @@ from t2t_jax.model.embedding import table_logits
 from t2t_jax.model.interface import Inputs, Model
 from t2t_jax.model.masks import is_first, packing_of
 from t2t_jax.training.config import LabelSmoothingMass
+from t2t_jax.training.logits_in_chunks import sums_over_chunks
 
 Sum = Float[Array, ""] | np.floating  # on devices, and once fetched
 
@@ -118,95 +119,6 @@ def cross_entropy(
     )
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
-def chunked_cross_entropy(
-    x: Float[Array, "B T D"],
-    tables: Float[Array, "G vocab D"],
-    target_ids: Int[Array, "B T"],
-    label_smoothing: float,
-    mass: LabelSmoothingMass,
-    tokens_per_chunk: int,
-) -> Metrics:
-    """`cross_entropy` of the logits x table^T, of which only a chunk is ever held.
-
-    The gradient with respect to `x` and `tables` is made along with the loss, chunk by chunk, so
-    that no logits are kept for it nor computed again. Only `loss` has a gradient.
-
-    Each of the G groups of rows has a table and sums of its own over all chunks.
-    """
-
-    def of_group(table, x, target_ids):
-        logits = table_logits(x, table[None])
-        return cross_entropy(logits, target_ids, label_smoothing, mass)
-
-    def add_chunk(total, chunk):
-        return jax.tree.map(jnp.add, total, jax.vmap(of_group)(tables, *chunk)), None
-
-    chunks = _chunks(x, target_ids, tokens_per_chunk, len(tables))
-    return _summed(jax.lax.scan(add_chunk, _nothing(len(tables)), chunks)[0])
-
-
-def _chunked_forward(x, tables, target_ids, label_smoothing, mass, tokens_per_chunk):
-    def loss(logits, target_ids):
-        metrics = cross_entropy(logits, target_ids, label_smoothing, mass)
-        return metrics.loss, metrics
-
-    def of_group(table, x, target_ids):
-        logits, pulled_back = jax.vjp(table_logits, x, table[None])
-        logits_grad, metrics = jax.grad(loss, has_aux=True)(logits, target_ids)
-        x_grad, table_grad = pulled_back(logits_grad)
-        return (metrics, table_grad[0]), x_grad
-
-    def add_chunk(total, chunk):
-        sums, x_grad = jax.vmap(of_group)(tables, *chunk)
-        return jax.tree.map(jnp.add, total, sums), x_grad
-
-    start = (_nothing(len(tables)), jnp.zeros(tables.shape, jnp.float32))
-    chunks = _chunks(x, target_ids, tokens_per_chunk, len(tables))
-    (metrics, table_grad), x_grads = jax.lax.scan(add_chunk, start, chunks)
-    # chunks groups B t D -> B T D
-    x_grad = jnp.moveaxis(x_grads, 0, 2).reshape(x.shape[0], -1, x.shape[2])[:, : x.shape[1]]
-    return _summed(metrics), (x_grad, table_grad.astype(tables.dtype))
-
-
-def _chunked_backward(label_smoothing, mass, tokens_per_chunk, grads, cotangent):
-    x_grad, table_grad = grads
-    scale = cotangent.loss
-    return x_grad * scale.astype(x_grad.dtype), table_grad * scale, None
-
-
-chunked_cross_entropy.defvjp(_chunked_forward, _chunked_backward)
-
-
-def _nothing(row_groups: int) -> Metrics:
-    return Metrics(*jnp.zeros((4, row_groups), jnp.float32))
-
-
-def _summed(of_groups: PyTree[Array]) -> PyTree[Array]:
-    return jax.tree.map(lambda leaf: leaf.sum(axis=0), of_groups)
-
-
-def _chunks(
-    x: Float[Array, "B T D"],
-    target_ids: Int[Array, "B T"],
-    tokens_per_chunk: int,
-    row_groups: int,
-) -> tuple[Float[Array, "chunks groups b t D"], Int[Array, "chunks groups b t"]]:
-    """Slices along T, not B: the rows of a batch lie on different devices."""
-    rows, length, _ = x.shape
-    wanted = -(-rows * length // tokens_per_chunk)
-    slice_length = -(-length // wanted)
-    num_slices = -(-length // slice_length)
-    padding = (0, num_slices * slice_length - length)
-    x = jnp.pad(x, ((0, 0), padding, (0, 0)))
-    target_ids = jnp.pad(target_ids, ((0, 0), padding))
-    sliced = (row_groups, rows // row_groups, num_slices, slice_length)
-    return (
-        jnp.moveaxis(x.reshape(*sliced, -1), 2, 0),
-        jnp.moveaxis(target_ids.reshape(sliced), 2, 0),
-    )
-
-
 def make_loss_fn(
     model: Model,
     label_smoothing: float,
@@ -223,6 +135,7 @@ def make_loss_fn(
     tokens are held at once, else those of the whole batch; the result is the same. `mass` is that
     of `cross_entropy`.
     """
+    of_logits = partial(cross_entropy, label_smoothing=label_smoothing, mass=mass)
 
     def loss_fn(
         params: PyTree, batch: Batch, dropout_key: Key[Array, ""] | None
@@ -238,11 +151,9 @@ def make_loss_fn(
         bound = model.bind({"params": params}, rngs=rngs)
         factors = bound.features(inputs, deterministic=dropout_key is None)
         if tokens_per_chunk == 0:
-            metrics = cross_entropy(table_logits(*factors), target_ids, label_smoothing, mass)
+            metrics = of_logits(table_logits(*factors), target_ids)
         else:
-            metrics: Any = chunked_cross_entropy(
-                *factors, target_ids, label_smoothing, mass, tokens_per_chunk
-            )
+            metrics: Any = sums_over_chunks(of_logits, *factors, target_ids, tokens_per_chunk)
         return metrics.loss, metrics
 
     return loss_fn

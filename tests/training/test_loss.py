@@ -1,4 +1,4 @@
-"""The loss against a loop over tokens, and the chunked loss against the whole one."""
+"""The loss against a loop over tokens."""
 
 import math
 
@@ -11,7 +11,6 @@ from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.loss import (
     Metrics,
-    chunked_cross_entropy,
     cross_entropy,
     make_loss_fn,
     perplexity,
@@ -20,7 +19,7 @@ from t2t_jax.training.loss import (
 )
 from tests.model.configs import random_variables, run, small
 
-B, T, D, VOCAB = 3, 5, 4, 7
+B, T, VOCAB = 3, 5, 7
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(B, T, VOCAB)).astype(np.float32)
 TARGET_IDS = np.array([[4, 5, 2, 0, 0], [6, 3, 5, 4, 2], [0, 0, 0, 0, 0]], np.int32)
@@ -91,42 +90,6 @@ def test_a_row_of_padding_near_minus_infinity_gets_no_mass_and_no_loss():
 def test_huge_logits_stay_finite():
     logits = jnp.asarray(LOGITS) * 1e4
     assert np.isfinite(cross_entropy(logits, jnp.asarray(TARGET_IDS), 0.1).loss)
-
-
-@pytest.mark.parametrize(
-    ("tokens_per_chunk", "mass"),
-    [*((tokens, "others") for tokens in (1, 3, 4, 7, 15, 100)), (4, "all"), (4, MASSES[2])],
-)
-def test_chunked_loss_and_gradients_equal_those_of_the_whole(tokens_per_chunk, mass):
-    x = jnp.asarray(RNG.normal(size=(B, T, D)), jnp.float32)
-    table = jnp.asarray(RNG.normal(size=(VOCAB, D)), jnp.float32)
-    target_ids = jnp.asarray(TARGET_IDS)
-
-    def whole(x, table):
-        metrics = cross_entropy(jnp.einsum("BTD,VD->BTV", x, table), target_ids, 0.1, mass)
-        return 3 * metrics.loss, metrics
-
-    def chunked(x, table):
-        metrics = chunked_cross_entropy(x, table[None], target_ids, 0.1, mass, tokens_per_chunk)
-        return 3 * metrics.loss, metrics
-
-    expected, expected_metrics = jax.grad(whole, (0, 1), has_aux=True)(x, table)
-    actual, metrics = jax.jit(jax.grad(chunked, (0, 1), has_aux=True))(x, table)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), actual, expected)
-    np.testing.assert_allclose(metrics, expected_metrics, rtol=1e-5)
-    np.testing.assert_allclose(chunked(x, table)[1], expected_metrics, rtol=1e-5)
-
-
-def test_chunked_loss_never_holds_all_logits():
-    x, table = jnp.zeros((8, 16, D)), jnp.zeros((VOCAB, D))
-    target_ids = jnp.ones((8, 16), jnp.int32)
-
-    def loss(x, table):
-        return chunked_cross_entropy(x, table[None], target_ids, 0.1, "others", 16).loss
-
-    jaxpr = str(jax.make_jaxpr(jax.grad(loss, (0, 1)))(x, table))
-    assert f"f32[8,2,{VOCAB}]" in jaxpr  # a chunk: 2 of 16 positions
-    assert f"f32[8,16,{VOCAB}]" not in jaxpr
 
 
 def test_shift_right_opens_with_the_start_token_and_drops_the_last():

@@ -1,0 +1,109 @@
+"""A loss whose logits are held a chunk at a time, as those of a whole batch may be too many.
+
+Axes: B batch, T target positions, D d_model, G groups of rows (`model.embedding`).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from t2t_jax.model.embedding import table_logits
+
+# (logits, target_ids) -> a NamedTuple of sums over tokens, one of them `loss`.
+OfLogits = Callable[[Float[Array, "B T vocab"], Int[Array, "B T"]], Any]
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 4))
+def sums_over_chunks(
+    of_logits: OfLogits,
+    x: Float[Array, "B T D"],
+    tables: Float[Array, "G vocab D"],
+    target_ids: Int[Array, "B T"],
+    tokens_per_chunk: int,
+) -> Any:
+    """`of_logits` of the logits x table^T, of which only a chunk is ever held.
+
+    The gradient with respect to `x` and `tables` is made along with the sums, chunk by chunk, so
+    that no logits are kept for it nor computed again. Only `loss` has a gradient.
+
+    Each of the G groups of rows has a table and sums of its own over all chunks.
+    """
+
+    def of_group(table, x, target_ids):
+        return of_logits(table_logits(x, table[None]), target_ids)
+
+    def of_chunk(*chunk):
+        return jax.vmap(of_group)(tables, *chunk), None
+
+    return _summed(_add_up(of_chunk, _chunks(x, target_ids, tokens_per_chunk, len(tables)))[0])
+
+
+def _forward(of_logits, x, tables, target_ids, tokens_per_chunk):
+    def loss(logits, target_ids):
+        sums = of_logits(logits, target_ids)
+        return sums.loss, sums
+
+    def of_group(table, x, target_ids):
+        logits, pulled_back = jax.vjp(table_logits, x, table[None])
+        logits_grad, sums = jax.grad(loss, has_aux=True)(logits, target_ids)
+        x_grad, table_grad = pulled_back(logits_grad)
+        return (sums, table_grad[0]), x_grad
+
+    def of_chunk(*chunk):
+        return jax.vmap(of_group)(tables, *chunk)
+
+    chunks = _chunks(x, target_ids, tokens_per_chunk, len(tables))
+    (sums, table_grad), x_grads = _add_up(of_chunk, chunks)
+    # chunks groups B t D -> B T D
+    x_grad = jnp.moveaxis(x_grads, 0, 2).reshape(x.shape[0], -1, x.shape[2])[:, : x.shape[1]]
+    return _summed(sums), (x_grad, table_grad)
+
+
+def _backward(of_logits, tokens_per_chunk, grads, cotangent):
+    x_grad, table_grad = grads
+    scale = cotangent.loss
+    return x_grad * scale.astype(x_grad.dtype), table_grad * scale, None
+
+
+sums_over_chunks.defvjp(_forward, _backward)
+
+
+def _add_up(of_chunk: Callable, chunks: tuple[Array, ...]) -> tuple[PyTree, PyTree]:
+    """The first of two things that `of_chunk` gives, added up, and the second of each chunk."""
+
+    def add(total, chunk):
+        sums, rest = of_chunk(*chunk)
+        return jax.tree.map(jnp.add, total, sums), rest
+
+    sums, _ = jax.eval_shape(of_chunk, *(array[0] for array in chunks))
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), sums)
+    return jax.lax.scan(add, nothing, chunks)
+
+
+def _summed(of_groups: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(lambda leaf: leaf.sum(axis=0), of_groups)
+
+
+def _chunks(
+    x: Float[Array, "B T D"],
+    target_ids: Int[Array, "B T"],
+    tokens_per_chunk: int,
+    row_groups: int,
+) -> tuple[Float[Array, "chunks groups b t D"], Int[Array, "chunks groups b t"]]:
+    """Slices along T, not B: the rows of a batch lie on different devices."""
+    rows, length, _ = x.shape
+    wanted = -(-rows * length // tokens_per_chunk)
+    slice_length = -(-length // wanted)
+    num_slices = -(-length // slice_length)
+    padding = (0, num_slices * slice_length - length)
+    x = jnp.pad(x, ((0, 0), padding, (0, 0)))
+    target_ids = jnp.pad(target_ids, ((0, 0), padding))
+    sliced = (row_groups, rows // row_groups, num_slices, slice_length)
+    return (
+        jnp.moveaxis(x.reshape(*sliced, -1), 2, 0),
+        jnp.moveaxis(target_ids.reshape(sliced), 2, 0),
+    )
