@@ -94,7 +94,7 @@ def get_config() -> ConfigDict:
     training.steps = 100_000  # updates (section 5.2)
     training.label_smoothing = 0.1  # eps_ls (section 5.4)
     training.label_smoothing_mass = "others"  # eps / (V - 1); "all": eps / V; "others_but_padding"
-    training.loss_chunk_tokens = 0  # target tokens whose logits are held at once; 0: all
+    training.loss_chunk_tokens = 0  # target tokens whose logits a device holds at once; 0: all
     training.microbatches = 1  # parts a batch is computed in, one after another; 0: as few as fit
     training.schedule = "paper"  # "paper": equation 3; "peak": the same by its peak; "linear"
     training.warmup_steps = 4_000  # updates (section 5.3)

@@ -23,11 +23,12 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
-from t2t_jax import hosts
+from t2t_jax import hosts, row_keys
 
 _REPLICA, _DATA, _FSDP, _TENSOR = "replica", "data", "fsdp", "tensor"
 _AXES = (_REPLICA, _DATA, _FSDP, _TENSOR)
-_ROWS = PartitionSpec((_REPLICA, _DATA, _FSDP))  # how the first axis of a batch is cut
+_ROW_AXES = (_REPLICA, _DATA, _FSDP)
+_ROWS = PartitionSpec(_ROW_AXES)  # how the first axis of a batch is cut
 
 Compile = Literal["jit", "pmap"]
 
@@ -58,26 +59,6 @@ class Devices(NamedTuple):
         return self.mesh.size // self.mesh.shape[_TENSOR]
 
     @property
-    def row_groups(self) -> int:
-        """Of how many of these parts a compiled step sees the rows."""
-        return 1 if self.compile_with == "pmap" else self.num_data
-
-    @property
-    def axis_name(self) -> str | None:
-        """The axis a step itself must sum over; None where the compiler sees to it."""
-        return _DATA if self.compile_with == "pmap" else None
-
-    @property
-    def step_options(self) -> dict[str, Any]:
-        """What a training step must know of the devices: options of `make_train_step`."""
-        return {
-            "row_groups": self.row_groups,
-            "axis_name": self.axis_name,
-            "gather": self.gather,
-            "scatter": self.scatter,
-        }
-
-    @property
     def part(self) -> int:
         """Which of `num_parts` equal parts of a batch's rows this host feeds."""
         return self._own_slots.start // len(self._own_slots)
@@ -94,14 +75,11 @@ class Devices(NamedTuple):
         slots = {index[0].start or 0 for index in indices.values() if index is not None}
         return range(min(slots), max(slots) + 1)
 
-    def put_batch(self, batch: PyTree[np.ndarray], row_axis: int = 0) -> PyTree[jax.Array]:
-        """Cuts a batch over the devices; of several hosts each gives its own part of the rows.
-
-        With `row_axis` 1 it is one batch for each of several seeds (not with pmap).
-        """
+    def put_batch(self, batch: PyTree[np.ndarray]) -> PyTree[jax.Array]:
+        """Cuts a batch over the devices; of several hosts each gives its own part of the rows."""
         if self.compile_with == "pmap":
             batch = jax.tree.map(self._by_device, batch)
-        rows = NamedSharding(self.mesh, PartitionSpec(*[None] * row_axis, *_ROWS))
+        rows = NamedSharding(self.mesh, _ROWS)
         return jax.tree.map(partial(jax.make_array_from_process_local_data, rows), batch)
 
     def put(self, tree: PyTree) -> PyTree[jax.Array]:
@@ -116,14 +94,24 @@ class Devices(NamedTuple):
         """The shapes of `tree`, as they are once they lie on every device."""
         return _laid_out(tree, jax.tree.map(lambda _: self._replicated, tree))
 
-    def gather(self, params: PyTree) -> PyTree:
-        """Within a compiled step: parameters put together over fsdp, to be computed with."""
-        return self._constrained(params, {_TENSOR})
+    def summed(self, function: Callable) -> Callable:
+        """`(params, batch, key) -> (gradients, sums)` over all rows, of one over a device's own.
 
-    def scatter(self, grads: PyTree) -> PyTree:
-        """Within a compiled step: gradients cut as the parameters are, to be updated with."""
-        # Summed first and then cut, or the backward pass would be cut along with them.
-        return self._constrained(self._constrained(grads, {_TENSOR}), {_FSDP, _TENSOR})
+        Within a training step. Parameters are put together over fsdp, to be computed with; the
+        gradients are cut again as the parameters are, to be updated with.
+        """
+
+        def of_own_rows(params, batch, key):
+            key = row_keys.of_part(key, jax.lax.axis_index(self._row_axes))
+            return jax.lax.psum(function(params, batch, key), self._row_axes)
+
+        def of_all_rows(params, batch, key):
+            whole = PartitionSpec()
+            on_each = self._on_each(of_own_rows, (whole, _ROWS, whole), whole)
+            grads, sums = on_each(self._constrained(params, {_TENSOR}), batch, key)
+            return self._constrained(grads, {_FSDP, _TENSOR}), sums
+
+        return of_all_rows
 
     def compile_init(self, make_state: Callable, seed: Any) -> PyTree[jax.Array]:
         """`make_state(seed)`, made where it is to lie."""
@@ -138,10 +126,15 @@ class Devices(NamedTuple):
         return jax.jit(train_step, donate_argnums=0, out_shardings=out_shardings)
 
     def compile(self, function: Callable) -> Callable:
-        """`(tree, batch) -> sums`, such as an evaluation; what it gives lies on every device."""
+        """`(tree, batch) -> sums` over all rows, of one over a device's own; on every device."""
+
+        def of_own_rows(tree, batch):
+            return jax.lax.psum(function(tree, batch), self._row_axes)
+
         if self.compile_with == "pmap":
-            return self._one_at_a_time(self._pmap(function, out_axes=None))
-        return self._one_at_a_time(jax.jit(function, out_shardings=self._replicated))
+            return self._one_at_a_time(self._pmap(of_own_rows, out_axes=None))
+        by_device = self._on_each(of_own_rows, (PartitionSpec(), _ROWS), PartitionSpec())
+        return self._one_at_a_time(jax.jit(by_device, out_shardings=self._replicated))
 
     def compile_by_row(self, function: Callable) -> Callable:
         """`(tree, batch) -> batch` where no row needs another: each device does its own rows.
@@ -221,26 +214,24 @@ class Devices(NamedTuple):
     def _replicated(self) -> NamedSharding:
         return NamedSharding(self.mesh, PartitionSpec())
 
-    def _layout(self, tree: PyTree) -> PyTree[NamedSharding]:
-        """How each leaf of parameters, or of a train state made of them, lies on the devices."""
-        sizes = self.mesh.shape
+    def _layout(
+        self, tree: PyTree, axes: frozenset[str] = frozenset({_FSDP, _TENSOR})
+    ) -> PyTree[NamedSharding]:
+        """How each leaf of parameters, or of a train state made of them, is cut over `axes`."""
+        sizes = {axis: self.mesh.shape[axis] for axis in axes}
         return jax.tree_util.tree_map_with_path(
-            lambda path, leaf: NamedSharding(
-                self.mesh, _spec(path, leaf, {_FSDP: sizes[_FSDP], _TENSOR: sizes[_TENSOR]})
-            ),
-            tree,
+            lambda path, leaf: NamedSharding(self.mesh, _spec(path, leaf, sizes)), tree
         )
 
     def _constrained(self, tree: PyTree, axes: set[str]) -> PyTree:
-        sizes = {axis: self.mesh.shape[axis] for axis in axes}
-        if self.compile_with == "pmap" or self.mesh.shape[_FSDP] * self.mesh.shape[_TENSOR] == 1:
+        if self.mesh.shape[_FSDP] * self.mesh.shape[_TENSOR] == 1:
             return tree
-        return jax.tree_util.tree_map_with_path(
-            lambda path, leaf: jax.lax.with_sharding_constraint(
-                leaf, NamedSharding(self.mesh, _spec(path, leaf, sizes))
-            ),
-            tree,
-        )
+        return jax.lax.with_sharding_constraint(tree, self._layout(tree, frozenset(axes)))
+
+    @property
+    def _row_axes(self) -> tuple[str, ...]:
+        """The axes that rows are cut over."""
+        return tuple(axis for axis in _ROW_AXES if self.mesh.shape[axis] > 1)
 
     def _one_at_a_time(self, compiled: Callable) -> Callable:
         """On devices made of a CPU, waits for each result before the next call.
@@ -253,16 +244,22 @@ class Devices(NamedTuple):
         return lambda *arguments: jax.block_until_ready(compiled(*arguments))
 
     def _by_row(self, function: Callable) -> Any:
-        by_device = jax.shard_map(
+        by_device = self._on_each(function, (PartitionSpec(), _ROWS), _ROWS)
+        return jax.jit(by_device, out_shardings=self._replicated)
+
+    def _on_each(self, function: Callable, in_specs: Any, out_specs: Any) -> Callable:
+        """`function` of whole arrays, done by each device with what it has of them."""
+        if self.compile_with == "pmap":
+            return function  # of which each device has its own already
+        return jax.shard_map(
             function,
             mesh=self.mesh,
-            in_specs=(PartitionSpec(), _ROWS),
-            out_specs=_ROWS,
+            in_specs=in_specs,
+            out_specs=out_specs,
             # How a matrix product is cut over tensor is left to the compiler.
-            axis_names={_REPLICA, _DATA, _FSDP},
+            axis_names=set(_ROW_AXES),
             check_vma=False,
         )
-        return jax.jit(by_device, out_shardings=self._replicated)
 
     def _num_bytes(self, tree: PyTree) -> int:
         shards = jax.tree.map(

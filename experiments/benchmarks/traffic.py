@@ -38,7 +38,7 @@ _KINDS: tuple[str, ...] = (
 )
 _COLLECTIVE = re.compile(rf"= (.*?) ({'|'.join(_KINDS)})(-start)?\(.*")
 _ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
-_CHANNEL = re.compile(r"channel_id=(\d+)")
+_CHAIN = re.compile(r'chain_id="(\d+)"')
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{")
 _GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]+)\}|\[\d+,(\d+)\])")
 _MIB = 2**20
@@ -58,11 +58,11 @@ def traffic(program: str) -> dict[str, int]:
 
     An all-gather counts what it gives, a reduce-scatter what it takes, each on one device. The
     TPU's compiler writes a reduce-scatter as a computation of that name with an all-reduce in it,
-    and a gather that goes on beside other work once for each piece of that work.
+    and what goes on beside other work as a chain, a link for each piece of that work.
     """
     total = dict.fromkeys(_KINDS, 0)
     computation = ""
-    gathers = set()
+    chains = set()
     for line in program.splitlines():
         if (begun := _COMPUTATION.match(line)) is not None:
             computation = begun[1]
@@ -75,11 +75,10 @@ def traffic(program: str) -> dict[str, int]:
         ]
         if is_start and kind == "all-gather":
             sizes = sizes[len(sizes) // 2 :]  # what goes in comes first
-        channel = _CHANNEL.search(line)
-        if kind == "all-gather" and channel is not None:
-            if channel[1] in gathers:
+        if (chain := _CHAIN.search(line)) is not None:
+            if (kind, chain[1]) in chains:
                 continue
-            gathers.add(channel[1])
+            chains.add((kind, chain[1]))
         num_bytes = sum(sizes)
         if computation.startswith("all-reduce-scatter"):
             total["reduce-scatter"] += num_bytes

@@ -57,18 +57,15 @@ class Classifier(nn.Module):
     """An encoder, pooling, a dense layer where the config has one, and logits of the classes."""
 
     config: TransformerConfig
-    row_groups: int = 1  # see `embedding`
 
     def setup(self) -> None:
         config = self.config
-        self.embedding = token_embedding(config, self.row_groups)
+        self.embedding = token_embedding(config)
         self.encoder = Stack(config, self.embedding, config.num_encoder_layers)
         self.pooling = Pooling(config)
         self.pooler = dense(config.d_model, config.dtype)
         self.dropout = nn.Dropout(config.dropout_rate)
-        self.classes = Embedding(
-            config.num_classes, config.d_model, scale=False, row_groups=self.row_groups
-        )
+        self.classes = Embedding(config.num_classes, config.d_model, scale=False)
         self.output = Output(self.classes, use_bias=True)
 
     def __call__(
@@ -79,7 +76,7 @@ class Classifier(nn.Module):
 
     def features(
         self, inputs: Inputs, *, deterministic: bool
-    ) -> tuple[Float[Array, "B 1 E"], Float[Array, "G classes E"]]:
+    ) -> tuple[Float[Array, "B 1 E"], Float[Array, "classes E"]]:
         """The two factors of the logits of each row's class, counted from 1: row 0 is padding's.
 
         Raises:
@@ -90,9 +87,9 @@ class Classifier(nn.Module):
                 f"model.pooling={self.config.pooling!r} gives each row one class: its rows cannot "
                 "be packed"
             )
-        x, tables = self.output.factors(self._hidden(inputs.source_ids, deterministic))
-        no_class = jnp.zeros_like(tables[:, :1]).at[..., -1].set(_NO_CLASS)
-        return x, jnp.concatenate([no_class, tables], axis=1)
+        x, table = self.output.factors(self._hidden(inputs.source_ids, deterministic))
+        no_class = jnp.zeros_like(table[:1]).at[:, -1].set(_NO_CLASS)
+        return x, jnp.concatenate([no_class, table])
 
     def _hidden(self, ids: Int[Array, "B T"], deterministic: bool) -> Float[Array, "B 1 D"]:
         x = self.encoder(ids, deterministic=deterministic)

@@ -3,7 +3,7 @@
 Its methods are called on the model with its parameters, `model.bind({"params": params})`.
 
 Axes: B batch, W beam width, N = B W rows that are decoded, T target positions, S source
-positions, G groups of rows (`embedding`), E features whose products are logits.
+positions, E features whose products are logits.
 """
 
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -42,7 +42,7 @@ class Model(Protocol):
 
     def features(
         self, inputs: Inputs, *, deterministic: bool
-    ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
         """The factors whose `table_logits` are the logits of what is to be predicted.
 
         So that a loss need not hold the logits all at once.

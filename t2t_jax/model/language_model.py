@@ -16,13 +16,12 @@ class LanguageModel(nn.Module):
     """A causal stack of layers, its embedding, and the projection to logits."""
 
     config: TransformerConfig
-    row_groups: int = 1  # see `embedding`
 
     def setup(self) -> None:
         config = self.config
-        self.embedding = output_embedding = token_embedding(config, self.row_groups)
+        self.embedding = output_embedding = token_embedding(config)
         if config.tied_embeddings == "none":
-            self.output_embedding = output_embedding = token_embedding(config, self.row_groups)
+            self.output_embedding = output_embedding = token_embedding(config)
         self.decoder = Stack(config, self.embedding, config.num_decoder_layers, is_causal=True)
         self.output = token_output(output_embedding, config)
 
@@ -32,7 +31,7 @@ class LanguageModel(nn.Module):
 
     def features(
         self, inputs: Inputs, *, deterministic: bool
-    ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
         """The two factors of the logits after each of `target_inputs`; nothing reads the source."""
         ids, packing = inputs.target_inputs, inputs.target_packing
         return self.output.factors(self.decoder(ids, packing=packing, deterministic=deterministic))

@@ -23,13 +23,12 @@ class MaskedLanguageModel(nn.Module):
     """
 
     config: TransformerConfig
-    row_groups: int = 1  # see `embedding`
 
     def setup(self) -> None:
         config = self.config
-        self.embedding = output_embedding = token_embedding(config, self.row_groups)
+        self.embedding = output_embedding = token_embedding(config)
         if config.tied_embeddings == "none":
-            self.output_embedding = output_embedding = token_embedding(config, self.row_groups)
+            self.output_embedding = output_embedding = token_embedding(config)
         self.encoder = Stack(config, self.embedding, config.num_encoder_layers)
         self.transform = dense(config.d_model, config.dtype)
         self.transform_norm = layer_norm(config)
@@ -41,7 +40,7 @@ class MaskedLanguageModel(nn.Module):
 
     def features(
         self, inputs: Inputs, *, deterministic: bool
-    ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
         """The two factors of the logits at each of `source_ids`; nothing reads the targets."""
         x = self._hidden(inputs.source_ids, inputs.source_packing, deterministic)
         return self.output.factors(x)

@@ -52,15 +52,14 @@ class RecurrentTranslator(nn.Module):
     """Encoder and decoder, their embeddings, and the projection to logits."""
 
     config: TransformerConfig
-    row_groups: int = 1  # see `embedding`
 
     def setup(self) -> None:
         config = self.config
-        self.embedding = output_embedding = token_embedding(config, self.row_groups)
+        self.embedding = output_embedding = token_embedding(config)
         if config.tied_embeddings != "all":
-            self.source_embedding = token_embedding(config, self.row_groups)
+            self.source_embedding = token_embedding(config)
         if config.tied_embeddings == "none":
-            self.output_embedding = output_embedding = token_embedding(config, self.row_groups)
+            self.output_embedding = output_embedding = token_embedding(config)
         self.dropout = nn.Dropout(config.dropout_rate)
         self.encoder_layers = [EncoderLayer(config) for _ in range(config.num_encoder_layers)]
         self.decoder_layers = [DecoderLayer(config) for _ in range(config.num_decoder_layers)]
@@ -80,7 +79,7 @@ class RecurrentTranslator(nn.Module):
 
     def features(
         self, inputs: Inputs, *, deterministic: bool
-    ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
         """The two factors of the logits, for a loss that does not want them all at once.
 
         Raises:

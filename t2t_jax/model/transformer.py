@@ -28,17 +28,14 @@ class Transformer(nn.Module):
     """Encoder and decoder, their embeddings, and the projection to logits."""
 
     config: TransformerConfig
-    row_groups: int = 1  # see `embedding`
 
     def setup(self) -> None:
         config = self.config
-        self.embedding = source_embedding = output_embedding = token_embedding(
-            config, self.row_groups
-        )
+        self.embedding = source_embedding = output_embedding = token_embedding(config)
         if config.tied_embeddings != "all":
-            self.source_embedding = source_embedding = token_embedding(config, self.row_groups)
+            self.source_embedding = source_embedding = token_embedding(config)
         if config.tied_embeddings == "none":
-            self.output_embedding = output_embedding = token_embedding(config, self.row_groups)
+            self.output_embedding = output_embedding = token_embedding(config)
         self.encoder = Stack(config, source_embedding, config.num_encoder_layers)
         self.decoder = Stack(config, self.embedding, config.num_decoder_layers, is_causal=True)
         self.output = token_output(output_embedding, config)
@@ -59,7 +56,7 @@ class Transformer(nn.Module):
 
     def features(
         self, inputs: Inputs, *, deterministic: bool
-    ) -> tuple[Float[Array, "B T E"], Float[Array, "G vocab E"]]:
+    ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
         """The two factors of the logits, for a loss that does not want them all at once."""
         return self.output.factors(self._hidden(inputs, deterministic))
 

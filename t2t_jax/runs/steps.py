@@ -62,10 +62,10 @@ def train_step_of(
 ) -> TrainStep:
     """The training step of a config, ready for `devices` to compile."""
     return make_train_step(
-        _loss_fn(sections, devices, model),
+        _loss_fn(sections, model),
         optimizer,
         microbatches=microbatches,
-        **devices.step_options,
+        over_devices=devices.summed,
     )
 
 
@@ -77,10 +77,7 @@ def make_evaluate(
     split: str,
 ) -> Callable[[PyTree], Metrics]:
     """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each."""
-    eval_step = make_eval_step(
-        _loss_fn(sections, devices, model), devices.axis_name, devices.gather
-    )
-    eval_step = devices.compile(eval_step)
+    eval_step = devices.compile(make_eval_step(_loss_fn(sections, model)))
     batches = evaluation_batches(prepared, split, sections, devices)
 
     def evaluate(params: PyTree[Any]) -> Metrics:
@@ -90,10 +87,10 @@ def make_evaluate(
     return evaluate
 
 
-def _loss_fn(sections: Sections, devices: Devices, model: Model) -> LossFn:
+def _loss_fn(sections: Sections, model: Model) -> LossFn:
     training = sections.training
     return make_loss_fn(
-        model.clone(row_groups=devices.row_groups),
+        model,
         training.label_smoothing,
         training.loss_chunk_tokens,
         training.label_smoothing_mass,

@@ -27,7 +27,7 @@ class TrainingConfig:
     steps: int
     label_smoothing: float  # eps_ls
     label_smoothing_mass: LabelSmoothingMass  # where eps goes, see loss.py
-    loss_chunk_tokens: int  # target tokens whose logits are held at once; 0: those of the batch
+    loss_chunk_tokens: int  # target tokens whose logits a device holds at once; 0: all of its rows
     microbatches: int  # a batch is computed in so many parts; 0: as few as fit in memory
     schedule: Schedule  # see schedule.py
     warmup_steps: int

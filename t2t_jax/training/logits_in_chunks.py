@@ -1,6 +1,6 @@
 """A loss whose logits are held a chunk at a time, as those of a whole batch may be too many.
 
-Axes: B batch, T target positions, D d_model, G groups of rows (`model.embedding`).
+Axes: B batch, T target positions, D d_model.
 """
 
 from collections.abc import Callable
@@ -21,46 +21,37 @@ OfLogits = Callable[[Float[Array, "B T vocab"], Int[Array, "B T"]], Any]
 def sums_over_chunks(
     of_logits: OfLogits,
     x: Float[Array, "B T D"],
-    tables: Float[Array, "G vocab D"],
+    table: Float[Array, "vocab D"],
     target_ids: Int[Array, "B T"],
     tokens_per_chunk: int,
 ) -> Any:
     """`of_logits` of the logits x table^T, of which only a chunk is ever held.
 
-    The gradient with respect to `x` and `tables` is made along with the sums, chunk by chunk, so
+    The gradient with respect to `x` and `table` is made along with the sums, chunk by chunk, so
     that no logits are kept for it nor computed again. Only `loss` has a gradient.
-
-    Each of the G groups of rows has a table and sums of its own over all chunks.
     """
 
-    def of_group(table, x, target_ids):
-        return of_logits(table_logits(x, table[None]), target_ids)
+    def of_chunk(x, target_ids):
+        return of_logits(table_logits(x, table), target_ids), None
 
-    def of_chunk(*chunk):
-        return jax.vmap(of_group)(tables, *chunk), None
-
-    return _summed(_add_up(of_chunk, _chunks(x, target_ids, tokens_per_chunk, len(tables)))[0])
+    return _add_up(of_chunk, _chunks(x, target_ids, tokens_per_chunk))[0]
 
 
-def _forward(of_logits, x, tables, target_ids, tokens_per_chunk):
+def _forward(of_logits, x, table, target_ids, tokens_per_chunk):
     def loss(logits, target_ids):
         sums = of_logits(logits, target_ids)
         return sums.loss, sums
 
-    def of_group(table, x, target_ids):
-        logits, pulled_back = jax.vjp(table_logits, x, table[None])
+    def of_chunk(x, target_ids):
+        logits, pulled_back = jax.vjp(table_logits, x, table)
         logits_grad, sums = jax.grad(loss, has_aux=True)(logits, target_ids)
         x_grad, table_grad = pulled_back(logits_grad)
-        return (sums, table_grad[0]), x_grad
+        return (sums, table_grad), x_grad
 
-    def of_chunk(*chunk):
-        return jax.vmap(of_group)(tables, *chunk)
-
-    chunks = _chunks(x, target_ids, tokens_per_chunk, len(tables))
-    (sums, table_grad), x_grads = _add_up(of_chunk, chunks)
-    # chunks groups B t D -> B T D
-    x_grad = jnp.moveaxis(x_grads, 0, 2).reshape(x.shape[0], -1, x.shape[2])[:, : x.shape[1]]
-    return _summed(sums), (x_grad, table_grad)
+    (sums, table_grad), x_grads = _add_up(of_chunk, _chunks(x, target_ids, tokens_per_chunk))
+    # chunks B t D -> B T D
+    x_grad = jnp.moveaxis(x_grads, 0, 1).reshape(x.shape[0], -1, x.shape[2])[:, : x.shape[1]]
+    return sums, (x_grad, table_grad)
 
 
 def _backward(of_logits, tokens_per_chunk, grads, cotangent):
@@ -84,17 +75,10 @@ def _add_up(of_chunk: Callable, chunks: tuple[Array, ...]) -> tuple[PyTree, PyTr
     return jax.lax.scan(add, nothing, chunks)
 
 
-def _summed(of_groups: PyTree[Array]) -> PyTree[Array]:
-    return jax.tree.map(lambda leaf: leaf.sum(axis=0), of_groups)
-
-
 def _chunks(
-    x: Float[Array, "B T D"],
-    target_ids: Int[Array, "B T"],
-    tokens_per_chunk: int,
-    row_groups: int,
-) -> tuple[Float[Array, "chunks groups b t D"], Int[Array, "chunks groups b t"]]:
-    """Slices along T, not B: the rows of a batch lie on different devices."""
+    x: Float[Array, "B T D"], target_ids: Int[Array, "B T"], tokens_per_chunk: int
+) -> tuple[Float[Array, "chunks B t D"], Int[Array, "chunks B t"]]:
+    """Slices along T: of B there may be less than there are chunks."""
     rows, length, _ = x.shape
     wanted = -(-rows * length // tokens_per_chunk)
     slice_length = -(-length // wanted)
@@ -102,8 +86,8 @@ def _chunks(
     padding = (0, num_slices * slice_length - length)
     x = jnp.pad(x, ((0, 0), padding, (0, 0)))
     target_ids = jnp.pad(target_ids, ((0, 0), padding))
-    sliced = (row_groups, rows // row_groups, num_slices, slice_length)
+    sliced = (rows, num_slices, slice_length)
     return (
-        jnp.moveaxis(x.reshape(*sliced, -1), 2, 0),
-        jnp.moveaxis(target_ids.reshape(sliced), 2, 0),
+        jnp.moveaxis(x.reshape(*sliced, -1), 1, 0),
+        jnp.moveaxis(target_ids.reshape(sliced), 1, 0),
     )

@@ -128,8 +128,7 @@ def make_loss_fn(
     """Builds `loss_fn(params, batch, dropout_key)`: the summed loss, and all sums.
 
     Every family of models gives its logits by `features`, as the two factors of `table_logits`; a
-    bias of the logits is in them. On several devices the model has as many `row_groups`, or
-    gradients of its table cross them several times.
+    bias of the logits is in them.
 
     Without a key nothing is dropped. With `tokens_per_chunk` the logits of about so many target
     tokens are held at once, else those of the whole batch; the result is the same. `mass` is that

@@ -25,6 +25,8 @@ class TrainState(NamedTuple):
 
 TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
 EvalStep = Callable[[PyTree, Batch], Metrics]
+# (params, batch, dropout_key) -> (gradients, metrics), both summed over the rows.
+Summed = Callable[[PyTree, Batch, Key[Array, ""]], tuple[PyTree, Metrics]]
 
 # Every random thing is a function of (seed, purpose, step): the purposes.
 _INITIALISATION, _DROPOUT = 0, 1
@@ -48,38 +50,31 @@ def make_train_step(
     optimizer: optax.GradientTransformation,
     *,
     microbatches: int = 1,
-    row_groups: int = 1,
-    axis_name: str | None = None,
-    gather: Callable[[PyTree], PyTree] = lambda params: params,
-    scatter: Callable[[PyTree], PyTree] = lambda grads: grads,
+    over_devices: Callable[[Summed], Summed] = lambda summed: summed,
 ) -> TrainStep:
     """Builds `train_step(state, batch)`, ready to be compiled.
 
     `loss_fn` gives the loss summed over tokens. Gradients are summed over the microbatches and
     devices and divided once by the global token count: however a batch is cut, the update is the
-    same. So is dropout however devices share a batch; but each microbatch, and each device of a
-    step that is mapped, draws masks of its own.
+    same. So is dropout however devices share a batch; but each microbatch draws masks of its own.
 
     Args:
       microbatches: a batch goes through the model in so many parts, one after another.
-      row_groups: the rows are in so many groups, one a device; each gives to every microbatch.
-      axis_name: the axis over which a step that is mapped over devices must sum.
-      gather: puts parameters together where they are cut over devices.
-      scatter: cuts gradients as the parameters are cut.
+      over_devices: makes of sums over some rows, one device's, those over all (`Devices.summed`).
     """
     grad_fn = jax.grad(loss_fn, has_aux=True)
 
     def summed(params: PyTree, batch: Batch, dropout_key: Key[Array, ""]):
-        """Gradients and metrics of the whole batch."""
+        """Gradients and metrics of all rows at hand."""
         if microbatches == 1:
             return grad_fn(params, batch, dropout_key)
 
         def add(total, numbered):
             number, part = numbered
             grads, metrics = grad_fn(params, part, jax.random.fold_in(dropout_key, number))
-            return jax.tree.map(jnp.add, total, (scatter(grads), metrics)), None
+            return jax.tree.map(jnp.add, total, (grads, metrics)), None
 
-        parts = jax.tree.map(lambda rows: _in_parts(rows, microbatches, row_groups), batch)
+        parts = jax.tree.map(lambda rows: _in_parts(rows, microbatches), batch)
         first = jax.tree.map(lambda rows: rows[0], parts)
         shapes = jax.eval_shape(grad_fn, params, first, dropout_key)
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
@@ -87,12 +82,8 @@ def make_train_step(
 
     def train_step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         dropout_key = _key(state.seed, _DROPOUT, state.step)
-        if axis_name is not None:
-            dropout_key = jax.random.fold_in(dropout_key, jax.lax.axis_index(axis_name))
-        grads, metrics = summed(gather(state.params), batch, dropout_key)
-        if axis_name is not None:
-            grads, metrics = jax.lax.psum((grads, metrics), axis_name)
-        grads = scatter(jax.tree.map(lambda g: g / metrics.tokens, grads))
+        grads, metrics = over_devices(summed)(state.params, batch, dropout_key)
+        grads = jax.tree.map(lambda g: g / metrics.tokens, grads)
 
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
@@ -101,32 +92,15 @@ def make_train_step(
     return train_step
 
 
-def make_eval_step(
-    loss_fn: LossFn,
-    axis_name: str | None = None,
-    gather: Callable[[PyTree], PyTree] = lambda params: params,
-) -> EvalStep:
-    """Builds `eval_step(params, batch)`: the sums of the loss without dropout.
-
-    `axis_name` and `gather` are those of `make_train_step`.
-    """
-
-    def eval_step(params: PyTree, batch: Batch) -> Metrics:
-        metrics = loss_fn(gather(params), batch, None)[1]
-        return metrics if axis_name is None else jax.lax.psum(metrics, axis_name)
-
-    return eval_step
+def make_eval_step(loss_fn: LossFn) -> EvalStep:
+    """Builds `eval_step(params, batch)`: the sums of the loss without dropout."""
+    return lambda params, batch: loss_fn(params, batch, None)[1]
 
 
-def _in_parts(
-    rows: Int[Array, "B ..."], microbatches: int, row_groups: int
-) -> Int[Array, "microbatches rows ..."]:
-    """The rows of each microbatch: the same number of every group, so that none moves."""
+def _in_parts(rows: Int[Array, "B ..."], microbatches: int) -> Int[Array, "microbatches b ..."]:
     # All sizes are told: of a language model's source there is nothing, of which none follows.
     num_rows, *inner = rows.shape
-    num_own = num_rows // (row_groups * microbatches)
-    grouped = rows.reshape(row_groups, microbatches, num_own, *inner)
-    return jnp.swapaxes(grouped, 0, 1).reshape(microbatches, row_groups * num_own, *inner)
+    return rows.reshape(microbatches, num_rows // microbatches, *inner)
 
 
 def _key(seed: int | Int[Array, ""], purpose: int, step: int | Int[Array, ""]) -> Key[Array, ""]:

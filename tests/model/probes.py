@@ -23,7 +23,7 @@ def reached_positions(logits_of: Callable[[], Array], ids: Array, num_rows: int)
         def from_one_hot(next_function, arguments, keywords, context):
             is_read = context.module.name == "embedding" and context.method_name == "__call__"
             if is_read and arguments[0] is ids:
-                return one_hot @ context.module.tables[0]
+                return one_hot @ context.module.table
             return next_function(*arguments, **keywords)
 
         with nn.intercept_methods(from_one_hot):

@@ -60,11 +60,8 @@ def test_features_are_factors_of_the_logits(family, output_bias, scale_logits):
     source, target = some_ids(B, T), some_ids(B, T, seed=1)
     read = {"decoder_only": [target], "encoder_only": [source]}.get(family, [source, target])
     logits = model.apply(variables, *read, deterministic=True)
-    for row_groups in (1, B):  # in each of which the rows have a table of their own
-        bound = model.clone(row_groups=row_groups).bind(variables)
-        x, tables = bound.features(Inputs(source, target), deterministic=True)
-        assert len(tables) == row_groups
-        np.testing.assert_allclose(table_logits(x, tables), logits, atol=1e-5)
+    x, table = model.bind(variables).features(Inputs(source, target), deterministic=True)
+    np.testing.assert_allclose(jnp.einsum("BTE,VE->BTV", x, table), logits, atol=1e-5)
 
 
 def test_encoder_decoder_layers_may_differ_in_number():

@@ -35,19 +35,15 @@ def built(dropout_rate=0.0):
     return model, optimizer, lambda seed: make_train_state(model, optimizer, seed)
 
 
-def loss_on(devices, model, chunk_tokens=0):
-    return make_loss_fn(model.clone(row_groups=devices.row_groups), 0.1, chunk_tokens)
-
-
 @functools.cache
 def trained(microbatches=1, dropout_rate=0.0, chunk_tokens=0, **layout):
     """Losses of each step, and the parameters afterwards."""
     model, optimizer, make_state = built(dropout_rate)
     devices = make_devices(**layout)
-    loss_fn = loss_on(devices, model, chunk_tokens)
+    loss_fn = make_loss_fn(model, 0.1, chunk_tokens)
     state = devices.compile_init(make_state, 7)
     train_step = devices.compile_train_step(
-        make_train_step(loss_fn, optimizer, microbatches=microbatches, **devices.step_options),
+        make_train_step(loss_fn, optimizer, microbatches=microbatches, over_devices=devices.summed),
         state,
     )
     losses = []
@@ -101,10 +97,10 @@ def test_a_source_of_nothing_is_cut_too(layout):
     def loss_after_a_step(devices, microbatches):
         state = devices.compile_init(lambda seed: make_train_state(model, optimizer, seed), 7)
         step = make_train_step(
-            loss_on(devices, model),
+            make_loss_fn(model, 0.1),
             optimizer,
             microbatches=microbatches,
-            **devices.step_options,
+            over_devices=devices.summed,
         )
         compiled = devices.compile_train_step(step, state)
         state, _ = compiled(state, devices.put_batch(batch))
@@ -120,9 +116,7 @@ def test_an_evaluation_is_the_same_on_any_layout(layout):
     params = jax.jit(make_state)(7).params
     batch = unequal_batch(rows=16)
     devices = make_devices(**layout)
-    evaluate = devices.compile(
-        make_eval_step(loss_on(devices, model), devices.axis_name, devices.gather)
-    )
+    evaluate = devices.compile(make_eval_step(make_loss_fn(model, 0.1)))
     actual = evaluate(devices.put(params), devices.put_batch(batch))
     expected = jax.jit(make_eval_step(make_loss_fn(model, 0.1)))(params, batch)
     np.testing.assert_allclose(actual, expected, rtol=1e-5)

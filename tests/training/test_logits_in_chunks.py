@@ -26,7 +26,7 @@ def test_sums_and_gradients_equal_those_of_the_whole(tokens_per_chunk):
         return 3 * sums.loss, sums
 
     def chunked(x, table):
-        sums = sums_over_chunks(of_logits, x, table[None], TARGET_IDS, tokens_per_chunk)
+        sums = sums_over_chunks(of_logits, x, table, TARGET_IDS, tokens_per_chunk)
         return 3 * sums.loss, sums
 
     expected, expected_sums = jax.grad(whole, (0, 1), has_aux=True)(x, table)
@@ -41,7 +41,7 @@ def test_not_all_logits_are_ever_held():
     target_ids = jnp.ones((8, 16), jnp.int32)
 
     def loss(x, table):
-        return sums_over_chunks(of_logits, x, table[None], target_ids, 16).loss
+        return sums_over_chunks(of_logits, x, table, target_ids, 16).loss
 
     jaxpr = str(jax.make_jaxpr(jax.grad(loss, (0, 1)))(x, table))
     assert f"f32[8,2,{VOCAB}]" in jaxpr  # a chunk: 2 of 16 positions

@@ -135,7 +135,7 @@ def test_every_device_of_pmap_drops_otherwise():
 
     def loss(num_devices):
         devices = make_devices(num_devices, compile="pmap")
-        step = make_train_step(make_loss_fn(model, 0.1), OPTIMIZER, **devices.step_options)
+        step = make_train_step(make_loss_fn(model, 0.1), OPTIMIZER, over_devices=devices.summed)
         state = devices.put(initial_state())
         compiled = devices.compile_train_step(step, state)
         return float(compiled(state, devices.put_batch(_rows_alike(num_devices)))[1].loss)

@@ -47,11 +47,11 @@ def test_what_the_compiler_of_the_tpu_writes_is_counted_once_and_by_its_right_na
 }
 
 %async_collective_fusion.1 (param: bf16[4]) -> bf16[32] {
-  %all-gather.1 = bf16[32]{0} all-gather(%param), channel_id=5, dimensions={0}
+  %all-gather.1 = bf16[32]{0} all-gather(%param), attributes={chain_id="5"}
 }
 
 ENTRY %main (param: bf16[4]) -> bf16[32] {
-  %all-gather.2 = bf16[32]{0} all-gather(%param), channel_id=5, dimensions={0}
+  %all-gather.2 = bf16[32]{0} all-gather(%param), attributes={chain_id="5"}
   %all-reduce.2 = f32[3]{0} all-reduce(%param), channel_id=1, to_apply=%add
 }
 """
