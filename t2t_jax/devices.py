@@ -1,9 +1,9 @@
-"""Which devices there are, what lies on them, and how a step is compiled for them.
+"""Which devices there are, and what lies on which of them.
 
-Knows no model: it takes pure functions and trees of arrays. The devices form a mesh of four named
-axes. A batch is cut along its first axis over replica x data x fsdp. Parameters, and with them
-the state of the optimizer, are cut over fsdp and tensor as `_LAYOUT` says; each replica and each
-part of data holds them all.
+Knows no model: it takes trees of arrays. The devices form a mesh of four named axes. A batch is cut
+along its first axis over replica x data x fsdp. Parameters, and with them the state of the
+optimizer, are cut over fsdp and tensor as `_LAYOUT` says; each replica and each part of data holds
+them all.
 
     replica   slices of a Cloud TPU, joined by a slow network
     data      whole copies of the model
@@ -12,8 +12,7 @@ part of data holds them all.
 """
 
 import re
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -23,12 +22,12 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
-from t2t_jax import hosts, row_keys
+from t2t_jax import hosts
 
-_REPLICA, _DATA, _FSDP, _TENSOR = "replica", "data", "fsdp", "tensor"
-_AXES = (_REPLICA, _DATA, _FSDP, _TENSOR)
-_ROW_AXES = (_REPLICA, _DATA, _FSDP)
-_ROWS = PartitionSpec(_ROW_AXES)  # how the first axis of a batch is cut
+REPLICA, DATA, FSDP, TENSOR = "replica", "data", "fsdp", "tensor"
+_AXES = (REPLICA, DATA, FSDP, TENSOR)
+ROW_AXES = (REPLICA, DATA, FSDP)
+ROWS = PartitionSpec(ROW_AXES)  # how the first axis of a batch is cut
 
 Compile = Literal["jit", "pmap"]
 
@@ -36,14 +35,14 @@ Compile = Literal["jit", "pmap"]
 # that fits path and number of axes holds. An axis that cannot be cut evenly is left whole.
 # Axes: D d_model, H heads, K d_k or d_v, F d_ff, V vocabulary.
 _LAYOUT: tuple[tuple[str, tuple[str | None, ...]], ...] = (
-    (r"(query|key|value)/kernel", (_FSDP, _TENSOR, None)),  # D H K
-    (r"(query|key|value)/bias", (_TENSOR, None)),  # H K
-    (r"output/kernel", (_TENSOR, None, _FSDP)),  # H K D
-    (r"inner/kernel", (_FSDP, _TENSOR)),  # D F
-    (r"inner/bias", (_TENSOR,)),  # F
-    (r"outer/kernel", (_TENSOR, _FSDP)),  # F D
-    (r"table", (_TENSOR, _FSDP)),  # V D
-    (r"kernel", (_FSDP, None)),  # of recurrent cells and poolers
+    (r"(query|key|value)/kernel", (FSDP, TENSOR, None)),  # D H K
+    (r"(query|key|value)/bias", (TENSOR, None)),  # H K
+    (r"output/kernel", (TENSOR, None, FSDP)),  # H K D
+    (r"inner/kernel", (FSDP, TENSOR)),  # D F
+    (r"inner/bias", (TENSOR,)),  # F
+    (r"outer/kernel", (TENSOR, FSDP)),  # F D
+    (r"table", (TENSOR, FSDP)),  # V D
+    (r"kernel", (FSDP, None)),  # of recurrent cells and poolers
 )
 
 
@@ -56,7 +55,7 @@ class Devices(NamedTuple):
     @property
     def num_data(self) -> int:
         """How many parts a batch is cut into; its rows must be a multiple."""
-        return self.mesh.size // self.mesh.shape[_TENSOR]
+        return self.mesh.size // self.mesh.shape[TENSOR]
 
     @property
     def part(self) -> int:
@@ -71,121 +70,55 @@ class Devices(NamedTuple):
     @property
     def _own_slots(self) -> range:
         """Of the parts that a batch is cut into, those on this host; hosts follow one another."""
-        indices = NamedSharding(self.mesh, _ROWS).addressable_devices_indices_map((self.num_data,))
+        indices = self._rows.addressable_devices_indices_map((self.num_data,))
         slots = {index[0].start or 0 for index in indices.values() if index is not None}
         return range(min(slots), max(slots) + 1)
 
-    def put_batch(self, batch: PyTree[np.ndarray]) -> PyTree[jax.Array]:
-        """Cuts a batch over the devices; of several hosts each gives its own part of the rows."""
-        if self.compile_with == "pmap":
-            batch = jax.tree.map(self._by_device, batch)
-        rows = NamedSharding(self.mesh, _ROWS)
-        return jax.tree.map(partial(jax.make_array_from_process_local_data, rows), batch)
+    @property
+    def num_hosts(self) -> int:
+        """Processes that take part."""
+        return len({device.process_index for device in self.mesh.devices.flat})
+
+    @property
+    def replicated(self) -> NamedSharding:
+        """What lies on every device as a whole."""
+        return NamedSharding(self.mesh, PartitionSpec())
+
+    def layout(self, tree: PyTree) -> PyTree[NamedSharding]:
+        """How parameters, or a train state made of them, lie on the devices."""
+        return jax.tree_util.tree_map_with_path(
+            lambda path, leaf: NamedSharding(self.mesh, self._spec(path, leaf)), tree
+        )
 
     def put(self, tree: PyTree) -> PyTree[jax.Array]:
         """Lays parameters or a train state, the same on every host, out over the devices."""
-        return jax.tree.map(_put, tree, self._layout(tree))
+        return jax.tree.map(_put, tree, self.layout(tree))
+
+    def put_batch(self, batch: PyTree[np.ndarray]) -> PyTree[jax.Array]:
+        """Cuts a batch over the devices; of several hosts each gives its own part of the rows."""
+        make_array = partial(jax.make_array_from_process_local_data, self._rows)
+        return jax.tree.map(make_array, batch)
+
+    def put_rows(self, batch: PyTree) -> PyTree[jax.Array]:
+        """Cuts a batch of which every host has all rows."""
+        return jax.tree.map(lambda rows: _put(rows, self._rows), batch)
 
     def shapes(self, tree: PyTree) -> PyTree[jax.ShapeDtypeStruct]:
         """The shapes of `tree`, as `put` would lay it out."""
-        return _laid_out(tree, self._layout(tree))
+        return jax.tree.map(_shape, tree, self.layout(tree))
+
+    def batch_shapes(self, batch: PyTree) -> PyTree[jax.ShapeDtypeStruct]:
+        """The shapes of a whole batch, as `put_batch` would cut it."""
+        return jax.tree.map(lambda rows: _shape(rows, self._rows), batch)
 
     def replicated_shapes(self, tree: PyTree) -> PyTree[jax.ShapeDtypeStruct]:
         """The shapes of `tree`, as they are once they lie on every device."""
-        return _laid_out(tree, jax.tree.map(lambda _: self._replicated, tree))
-
-    def summed(self, function: Callable) -> Callable:
-        """`(params, batch, key) -> (gradients, sums)` over all rows, of one over a device's own.
-
-        Within a training step. Parameters are put together over fsdp, to be computed with; the
-        gradients are cut again as the parameters are, to be updated with.
-        """
-
-        def of_own_rows(params, batch, key):
-            key = row_keys.of_part(key, jax.lax.axis_index(self._row_axes))
-            return jax.lax.psum(function(params, batch, key), self._row_axes)
-
-        def of_all_rows(params, batch, key):
-            whole = PartitionSpec()
-            on_each = self._on_each(of_own_rows, (whole, _ROWS, whole), whole)
-            grads, sums = on_each(self._constrained(params, {_TENSOR}), batch, key)
-            return self._constrained(grads, {_FSDP, _TENSOR}), sums
-
-        return of_all_rows
-
-    def compile_init(self, make_state: Callable, seed: Any) -> PyTree[jax.Array]:
-        """`make_state(seed)`, made where it is to lie."""
-        layout = self._layout(jax.eval_shape(make_state, seed))
-        return jax.jit(make_state, out_shardings=layout)(seed)
-
-    def compile_train_step(self, train_step: Callable, state: PyTree) -> Callable:
-        """`(state, batch) -> (state, metrics)`, the old state's memory given to the new one."""
-        if self.compile_with == "pmap":
-            return self._pmap(train_step, out_axes=None)
-        out_shardings = (self._layout(state), self._replicated)
-        return jax.jit(train_step, donate_argnums=0, out_shardings=out_shardings)
-
-    def compile(self, function: Callable) -> Callable:
-        """`(tree, batch) -> sums` over all rows, of one over a device's own; on every device."""
-
-        def of_own_rows(tree, batch):
-            return jax.lax.psum(function(tree, batch), self._row_axes)
-
-        if self.compile_with == "pmap":
-            return self._one_at_a_time(self._pmap(of_own_rows, out_axes=None))
-        by_device = self._on_each(of_own_rows, (PartitionSpec(), _ROWS), PartitionSpec())
-        return self._one_at_a_time(jax.jit(by_device, out_shardings=self._replicated))
-
-    def compile_by_row(self, function: Callable) -> Callable:
-        """`(tree, batch) -> batch` where no row needs another: each device does its own rows.
-
-        Takes all rows on every host, as numpy arrays, and gives all rows to every host.
-        """
-        if self.compile_with == "pmap":
-            by_device = self._one_at_a_time(self._pmap(function, out_axes=0))
-            return lambda tree, batch: jax.tree.map(
-                lambda rows: rows.reshape(rows.shape[0] * rows.shape[1], *rows.shape[2:]),
-                by_device(tree, jax.tree.map(self._by_device, batch)),
-            )
-        compiled = self._one_at_a_time(self._by_row(function))
-        return lambda tree, batch: compiled(tree, jax.tree.map(self._put_rows, batch))
+        return jax.tree.map(lambda leaf: _shape(leaf, self.replicated), tree)
 
     def memory_limit(self) -> int | None:
         """Bytes of memory that a device has; None where it does not say."""
         statistics = self.mesh.local_devices[0].memory_stats() or {}
         return statistics.get("bytes_limit")
-
-    def lower_train_step(self, train_step: Callable, state: PyTree, batch: PyTree) -> Any:
-        """The step before it is compiled, for shapes like those of `state` and a whole `batch`."""
-        if self.compile_with == "pmap":
-            batch = jax.tree.map(self._by_device, batch)
-        rows = jax.tree.map(lambda _: NamedSharding(self.mesh, _ROWS), batch)
-        compiled = self.compile_train_step(train_step, state)
-        return compiled.lower(self.shapes(state), _laid_out(batch, rows))
-
-    def lower_by_row(self, function: Callable, tree: PyTree, batch: PyTree) -> Any:
-        """`compile_by_row` by jit, before it is compiled, for shapes like those given."""
-        rows = jax.tree.map(lambda _: NamedSharding(self.mesh, _ROWS), batch)
-        return self._by_row(function).lower(self.shapes(tree), _laid_out(batch, rows))
-
-    def memory_needed(self, train_step: Callable, state: PyTree, batch: PyTree) -> int:
-        """Bytes of a device that a step takes for a batch of this shape.
-
-        As many as an int can be where the compiler itself refuses what does not fit.
-        """
-        lowered = self.lower_train_step(train_step, state, batch)
-        try:
-            analysis = lowered.compile().memory_analysis()
-        except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
-                raise
-            return sys.maxsize
-        return (
-            analysis.argument_size_in_bytes
-            + analysis.output_size_in_bytes
-            + analysis.temp_size_in_bytes
-            - analysis.alias_size_in_bytes
-        )
 
     def describe(self) -> str:
         """The hardware in words, for logs and records."""
@@ -195,7 +128,7 @@ class Devices(NamedTuple):
         """Three lines: the mesh, how parameters are cut, how many bytes each device holds."""
         axes = ", ".join(f"{name} {self.mesh.shape[name]}" for name in _AXES)
         hosts = f" on {self.num_hosts} hosts" if self.num_hosts > 1 else ""
-        layouts = jax.tree.leaves(self._layout(params))
+        layouts = jax.tree.leaves(self.layout(params))
         num_cut = sum(any(layout.spec) for layout in layouts)
         cut = "every device holds all" if num_cut == 0 else f"{num_cut} are cut over fsdp or tensor"
         return [
@@ -206,80 +139,28 @@ class Devices(NamedTuple):
         ]
 
     @property
-    def num_hosts(self) -> int:
-        """Processes that take part."""
-        return len({device.process_index for device in self.mesh.devices.flat})
+    def _rows(self) -> NamedSharding:
+        return NamedSharding(self.mesh, ROWS)
 
-    @property
-    def _replicated(self) -> NamedSharding:
-        return NamedSharding(self.mesh, PartitionSpec())
-
-    def _layout(
-        self, tree: PyTree, axes: frozenset[str] = frozenset({_FSDP, _TENSOR})
-    ) -> PyTree[NamedSharding]:
-        """How each leaf of parameters, or of a train state made of them, is cut over `axes`."""
-        sizes = {axis: self.mesh.shape[axis] for axis in axes}
-        return jax.tree_util.tree_map_with_path(
-            lambda path, leaf: NamedSharding(self.mesh, _spec(path, leaf, sizes)), tree
-        )
-
-    def _constrained(self, tree: PyTree, axes: set[str]) -> PyTree:
-        if self.mesh.shape[_FSDP] * self.mesh.shape[_TENSOR] == 1:
-            return tree
-        return jax.lax.with_sharding_constraint(tree, self._layout(tree, frozenset(axes)))
-
-    @property
-    def _row_axes(self) -> tuple[str, ...]:
-        """The axes that rows are cut over."""
-        return tuple(axis for axis in _ROW_AXES if self.mesh.shape[axis] > 1)
-
-    def _one_at_a_time(self, compiled: Callable) -> Callable:
-        """On devices made of a CPU, waits for each result before the next call.
-
-        Two programs in flight that know nothing of each other may hold the few threads there are
-        while their collectives wait for more.
-        """
-        if self.mesh.size == 1 or self.mesh.devices.flat[0].platform != "cpu":
-            return compiled
-        return lambda *arguments: jax.block_until_ready(compiled(*arguments))
-
-    def _by_row(self, function: Callable) -> Any:
-        by_device = self._on_each(function, (PartitionSpec(), _ROWS), _ROWS)
-        return jax.jit(by_device, out_shardings=self._replicated)
-
-    def _on_each(self, function: Callable, in_specs: Any, out_specs: Any) -> Callable:
-        """`function` of whole arrays, done by each device with what it has of them."""
-        if self.compile_with == "pmap":
-            return function  # of which each device has its own already
-        return jax.shard_map(
-            function,
-            mesh=self.mesh,
-            in_specs=in_specs,
-            out_specs=out_specs,
-            # How a matrix product is cut over tensor is left to the compiler.
-            axis_names=set(_ROW_AXES),
-            check_vma=False,
-        )
+    def _spec(self, path: tuple, leaf: Any) -> PartitionSpec:
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        for pattern, axes in _LAYOUT:
+            if len(axes) == len(leaf.shape) and re.search(rf"(^|/){pattern}$", name):
+                sizes = [1 if axis is None else self.mesh.shape[axis] for axis in axes]
+                cut = [
+                    axis if size > 1 and length % size == 0 else None
+                    for axis, size, length in zip(axes, sizes, leaf.shape, strict=True)
+                ]
+                return PartitionSpec(*cut) if any(cut) else PartitionSpec()
+        return PartitionSpec()
 
     def _num_bytes(self, tree: PyTree) -> int:
         shards = jax.tree.map(
             lambda leaf, layout: np.prod(layout.shard_shape(leaf.shape)) * leaf.dtype.itemsize,
             tree,
-            self._layout(tree),
+            self.layout(tree),
         )
         return int(sum(jax.tree.leaves(shards)))
-
-    def _pmap(self, function: Callable, out_axes: int | None) -> Callable:
-        devices = list(self.mesh.devices.flat)
-        return jax.pmap(function, _DATA, in_axes=(None, 0), out_axes=out_axes, devices=devices)
-
-    def _by_device(self, rows: Any) -> Any:
-        # Of a language model's source there is nothing: no size can be left to numpy.
-        return rows.reshape(self.num_data, len(rows) // self.num_data, *rows.shape[1:])
-
-    def _put_rows(self, rows: Any) -> jax.Array:
-        """Rows that every host has all of, each on the device that works on it."""
-        return _put(rows, NamedSharding(self.mesh, _ROWS))
 
 
 def make_devices(
@@ -350,25 +231,8 @@ def _slice(device: jax.Device) -> int:
     return getattr(device, "slice_index", None) or 0
 
 
-def _spec(path: tuple, leaf: Any, sizes: dict[str, int]) -> PartitionSpec:
-    """How a leaf is cut over those mesh axes that `sizes` has."""
-    name = jax.tree_util.keystr(path, simple=True, separator="/")
-    for pattern, axes in _LAYOUT:
-        if len(axes) == len(leaf.shape) and re.search(rf"(^|/){pattern}$", name):
-            cut = [
-                axis if sizes.get(axis or "", 1) > 1 and length % sizes[axis or ""] == 0 else None
-                for axis, length in zip(axes, leaf.shape, strict=True)
-            ]
-            return PartitionSpec(*cut) if any(cut) else PartitionSpec()
-    return PartitionSpec()
-
-
-def _laid_out(tree: PyTree, layout: PyTree[NamedSharding]) -> PyTree[jax.ShapeDtypeStruct]:
-    return jax.tree.map(
-        lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
-        tree,
-        layout,
-    )
+def _shape(leaf: Any, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
 
 
 def _put(array: Any, sharding: NamedSharding) -> jax.Array:

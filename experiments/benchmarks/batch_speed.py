@@ -20,6 +20,7 @@ import numpy as np
 from absl import app, flags
 from ml_collections import config_flags
 
+from t2t_jax.compilation import compile_init, compile_train_step
 from t2t_jax.data.batches.batches import Batches, BucketedBatches, PackedBatches
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
@@ -122,10 +123,10 @@ def feed_against_step(sections: Sections, prepared: Prepared) -> dict[str, Any]:
     batches = train_batches(prepared, sections, devices)
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
-    state = devices.compile_init(
-        lambda seed: make_train_state(model, optimizer, seed), sections.seed
+    state = compile_init(
+        devices, lambda seed: make_train_state(model, optimizer, seed), sections.seed
     )
-    step = devices.compile_train_step(train_step_of(sections, devices, model, optimizer), state)
+    step = compile_train_step(devices, train_step_of(sections, devices, model, optimizer), state)
     for batch in _one_of_each_shape(batches):
         state, _ = step(state, devices.put_batch(batch))
     # They take turns: what else the machine does hits both alike. The fastest round counts.

@@ -21,6 +21,7 @@ from jaxtyping import PyTree
 from ml_collections import ConfigDict, config_flags
 
 from t2t_jax.cli.command import parse_flags
+from t2t_jax.compilation import lower_train_step
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.model.families import make_model
@@ -97,7 +98,7 @@ def compile_step(sections: Sections, devices: Devices, rows: int, length: int) -
     microbatches = max(sections.training.microbatches, 1)
     step = train_step_of(sections, devices, model, optimizer, microbatches)
     ids = np.zeros((rows, length), np.int32)
-    compiled = devices.lower_train_step(step, state, Batch(ids, ids)).compile()
+    compiled = lower_train_step(devices, step, state, Batch(ids, ids)).compile()
     return CompiledStep(compiled.as_text(), compiled.memory_analysis(), _num_bytes(state.params))
 
 

@@ -49,11 +49,7 @@ def dense(
 def affine(
     x: Float[Array, "N I"], kernel: Float[Array, "I O"], bias: Float[Array, " O"] | None
 ) -> Float[Array, "N O"]:
-    """x W + b in the type of `x`; the gradients of W and b are summed up in their own type.
-
-    They are summed over the rows, and so over the devices that the rows lie on. In bfloat16 the
-    devices' sums would be rounded before they are added up.
-    """
+    """x W + b in the type of `x`; the gradients of W and b are sums over the rows in their own."""
     # Of two matrices: with more axes the gradient would go through a transposed copy of the
     # activations, on a CPU a fifth of the time of a feed-forward layer.
     product = x @ kernel.astype(x.dtype)

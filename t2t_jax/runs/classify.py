@@ -1,7 +1,9 @@
 """Sentences into classes, by a model that is loaded."""
 
 from collections.abc import Sequence
+from functools import partial
 
+from t2t_jax.compilation import compile_by_row
 from t2t_jax.decoding.classify import Classification, SentenceClassifier
 from t2t_jax.model.classifier import Classifier
 from t2t_jax.runs.families import wrong_verb
@@ -22,7 +24,7 @@ def classify(trained: UsableModel, sentences: Sequence[str]) -> list[Classificat
         trained.params,
         trained.vocabulary,
         trained.classes,
-        compile=trained.devices.compile_by_row,
+        compile=partial(compile_by_row, trained.devices),
         tokens_per_batch=trained.sections.decoding.tokens_per_batch,
         row_multiple=trained.devices.num_data,
     )

@@ -1,7 +1,9 @@
 """Prompts into texts, by a language model that is loaded."""
 
 from collections.abc import Sequence
+from functools import partial
 
+from t2t_jax.compilation import compile_by_row
 from t2t_jax.decoding.generate import Generation, Generator
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.model.language_model import LanguageModel
@@ -35,7 +37,7 @@ def generate(
         sampling=sampling,
         top_n=top_n,
         tokens_per_batch=trained.sections.decoding.tokens_per_batch,
-        compile=trained.devices.compile_by_row,
+        compile=partial(compile_by_row, trained.devices),
         row_multiple=trained.devices.num_data,
         opens_with_start=trained.opens_with_start,
     )

@@ -3,10 +3,12 @@
 import dataclasses
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from t2t_jax import hosts
+from t2t_jax.compilation import compile_by_row
 from t2t_jax.data.corpora.corpus import read_examples, read_pairs
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.evaluation.bleu import bleu, sentence_statistics
@@ -170,7 +172,7 @@ def _probe_scores(trained: Trained) -> dict[str, float]:
             model,
             trained.params,
             trained.vocabulary,
-            compile=trained.devices.compile_by_row,
+            compile=partial(compile_by_row, trained.devices),
             row_multiple=trained.devices.num_data,
         )
 

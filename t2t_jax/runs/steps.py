@@ -1,12 +1,14 @@
 """The steps of a config, as the devices compile them."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import optax
 from jaxtyping import PyTree
 
 from t2t_jax import hosts
+from t2t_jax.compilation import compile_sums, memory_needed, summed_over
 from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
@@ -40,7 +42,7 @@ def batches_and_step(
         batches = train_batches(prepared, sections, devices, microbatches)
         step = train_step_of(sections, devices, model, optimizer, microbatches)
         largest = largest_batch(batches)
-        needed = 0 if limit is None else devices.memory_needed(step, state, largest)
+        needed = 0 if limit is None else memory_needed(devices, step, state, largest)
         if limit is None or not hosts.any_of(needed > limit):
             hosts.log(describe_cut(batches, devices, microbatches))
             return batches, step
@@ -65,7 +67,7 @@ def train_step_of(
         _loss_fn(sections, model),
         optimizer,
         microbatches=microbatches,
-        over_devices=devices.summed,
+        over_devices=partial(summed_over, devices),
     )
 
 
@@ -77,7 +79,7 @@ def make_evaluate(
     split: str,
 ) -> Callable[[PyTree], Metrics]:
     """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each."""
-    eval_step = devices.compile(make_eval_step(_loss_fn(sections, model)))
+    eval_step = compile_sums(devices, make_eval_step(_loss_fn(sections, model)))
     batches = evaluation_batches(prepared, split, sections, devices)
 
     def evaluate(params: PyTree[Any]) -> Metrics:

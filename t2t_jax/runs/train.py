@@ -7,6 +7,7 @@ from pathlib import Path
 import jax.numpy as jnp
 
 from t2t_jax import hosts
+from t2t_jax.compilation import compile_init, compile_train_step
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import make_devices
@@ -60,8 +61,8 @@ def _train_alone(
     check_lengths(prepared, sections, devices)
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
-    state = devices.compile_init(
-        lambda seed: make_train_state(model, optimizer, seed), sections.seed
+    state = compile_init(
+        devices, lambda seed: make_train_state(model, optimizer, seed), sections.seed
     )
     if begin is not None:
         params = pretrained.with_pretrained(state.params, begin.params)
@@ -93,7 +94,7 @@ def _train_alone(
         summary = loop.train(
             state,
             sections.training,
-            train_step=devices.compile_train_step(train_step, state),
+            train_step=compile_train_step(devices, train_step, state),
             feed=lambda start, stop: feed(batches, start, stop, devices.put_batch),
             evaluate=make_evaluate(sections, devices, model, prepared, "dev"),
             learning_rate=lambda step: float(

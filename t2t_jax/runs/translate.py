@@ -1,7 +1,9 @@
 """Sentences into translations, by a model that is loaded."""
 
 from collections.abc import Sequence
+from functools import partial
 
+from t2t_jax.compilation import compile_by_row
 from t2t_jax.decoding.translate import Translation, Translator
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.runs.families import wrong_verb
@@ -22,7 +24,7 @@ def translate(trained: UsableModel, sentences: Sequence[str]) -> list[list[Trans
         trained.params,
         trained.vocabulary,
         trained.sections.decoding,
-        compile=trained.devices.compile_by_row,
+        compile=partial(compile_by_row, trained.devices),
         row_multiple=trained.devices.num_data,
     )
     with Progress("translate", len(sentences)) as progress:

@@ -60,7 +60,7 @@ def make_train_step(
 
     Args:
       microbatches: a batch goes through the model in so many parts, one after another.
-      over_devices: makes of sums over some rows, one device's, those over all (`Devices.summed`).
+      over_devices: makes of sums over some rows, one device's, those over all (`summed_over`).
     """
     grad_fn = jax.grad(loss_fn, has_aux=True)
 

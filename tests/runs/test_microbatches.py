@@ -5,6 +5,7 @@ import re
 import pytest
 
 from t2t_jax.devices import Devices
+from t2t_jax.runs import steps
 from t2t_jax.runs.train import train
 from tests.runs.configs import smallest
 
@@ -33,7 +34,7 @@ def test_the_cut_of_a_batch_is_told(trained_with):
 
 def test_as_few_microbatches_are_made_as_fit_in_memory(trained_with, monkeypatch):
     needed = iter((103, 102, 100))
-    monkeypatch.setattr(Devices, "memory_needed", lambda *_: next(needed))
+    monkeypatch.setattr(steps, "memory_needed", lambda *_: next(needed))
     monkeypatch.setattr(Devices, "memory_limit", lambda self: 100)
     assert "x 4 in microbatches x" in trained_with(**{"training.microbatches": 0})
 

@@ -1,11 +1,13 @@
 """Training is the same however devices, hosts and microbatches share a batch and the parameters."""
 
 import functools
+from functools import partial
 
 import jax
 import numpy as np
 import pytest
 
+from t2t_jax.compilation import compile_init, compile_sums, compile_train_step, summed_over
 from t2t_jax.devices import make_devices
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.model.transformer import Transformer
@@ -41,9 +43,15 @@ def trained(microbatches=1, dropout_rate=0.0, chunk_tokens=0, **layout):
     model, optimizer, make_state = built(dropout_rate)
     devices = make_devices(**layout)
     loss_fn = make_loss_fn(model, 0.1, chunk_tokens)
-    state = devices.compile_init(make_state, 7)
-    train_step = devices.compile_train_step(
-        make_train_step(loss_fn, optimizer, microbatches=microbatches, over_devices=devices.summed),
+    state = compile_init(devices, make_state, 7)
+    train_step = compile_train_step(
+        devices,
+        make_train_step(
+            loss_fn,
+            optimizer,
+            microbatches=microbatches,
+            over_devices=partial(summed_over, devices),
+        ),
         state,
     )
     losses = []
@@ -76,10 +84,8 @@ def test_twenty_steps_in_microbatches_are_those_of_whole_batches(microbatches, l
     assert_same(trained(microbatches=microbatches, **layout), trained(data=1))
 
 
-@pytest.mark.parametrize(
-    "layout", [layout for layout in LAYOUTS.values() if "compile" not in layout]
-)
-def test_dropout_and_chunks_of_the_loss_are_the_same_on_any_layout_of_jit(layout):
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_dropout_and_chunks_of_the_loss_are_the_same_on_any_layout(layout):
     options = dict(dropout_rate=0.3, chunk_tokens=32)
     assert_same(trained(**options, **layout), trained(**options, data=1))
 
@@ -95,14 +101,14 @@ def test_a_source_of_nothing_is_cut_too(layout):
     batch = batch._replace(source_ids=batch.source_ids[:, :0])
 
     def loss_after_a_step(devices, microbatches):
-        state = devices.compile_init(lambda seed: make_train_state(model, optimizer, seed), 7)
+        state = compile_init(devices, lambda seed: make_train_state(model, optimizer, seed), 7)
         step = make_train_step(
             make_loss_fn(model, 0.1),
             optimizer,
             microbatches=microbatches,
-            over_devices=devices.summed,
+            over_devices=partial(summed_over, devices),
         )
-        compiled = devices.compile_train_step(step, state)
+        compiled = compile_train_step(devices, step, state)
         state, _ = compiled(state, devices.put_batch(batch))
         return float(compiled(state, devices.put_batch(batch))[1].loss)
 
@@ -116,7 +122,7 @@ def test_an_evaluation_is_the_same_on_any_layout(layout):
     params = jax.jit(make_state)(7).params
     batch = unequal_batch(rows=16)
     devices = make_devices(**layout)
-    evaluate = devices.compile(make_eval_step(make_loss_fn(model, 0.1)))
+    evaluate = compile_sums(devices, make_eval_step(make_loss_fn(model, 0.1)))
     actual = evaluate(devices.put(params), devices.put_batch(batch))
     expected = jax.jit(make_eval_step(make_loss_fn(model, 0.1)))(params, batch)
     np.testing.assert_allclose(actual, expected, rtol=1e-5)

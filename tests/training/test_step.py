@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.batches.batches import Batch
-from t2t_jax.devices import make_devices
 from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.loss import make_loss_fn
 from t2t_jax.training.optimizer import make_optimizer
@@ -41,36 +40,10 @@ def initial_state():
 
 
 @functools.cache
-def parts(dropout_rate=0.0, chunk=0):
+def parts(dropout_rate=0.0):
     model = Transformer(dataclasses.replace(SMALLEST, dropout_rate=dropout_rate))
-    loss_fn = make_loss_fn(model, 0.1, chunk)
+    loss_fn = make_loss_fn(model, 0.1)
     return initial_state(), make_train_step(loss_fn, OPTIMIZER), make_eval_step(loss_fn)
-
-
-def trained(num_devices, steps=3, dropout_rate=0.0, chunk=0):
-    state, train_step, _ = parts(dropout_rate, chunk)
-    devices = make_devices(num_devices)
-    state = devices.put(state)
-    step = devices.compile_train_step(train_step, state)
-    losses = []
-    for _ in range(steps):
-        state, metrics = step(state, devices.put_batch(unequal_batch()))
-        losses.append(float(metrics.loss))
-    return jax.device_get(state), losses
-
-
-def assert_same(one, other):
-    (state, losses), (other_state, other_losses) = one, other
-    np.testing.assert_allclose(losses, other_losses, rtol=1e-5)
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
-        state.params,
-        other_state.params,
-    )
-
-
-def test_a_chunked_loss_on_four_devices_makes_the_update_of_one():
-    assert_same(trained(1), trained(4, chunk=8))
 
 
 def test_dropout_differs_from_step_to_step_and_from_seed_to_seed():
@@ -96,7 +69,12 @@ def test_rows_of_padding_change_nothing():
 
 
 def test_loss_falls_when_a_batch_is_seen_again_and_again():
-    _, losses = trained(1, steps=15)
+    state, train_step, _ = parts()
+    step = jax.jit(train_step)
+    losses = []
+    for _ in range(15):
+        state, metrics = step(state, unequal_batch())
+        losses.append(float(metrics.loss))
     assert losses[-1] < 0.8 * losses[0]
 
 
@@ -126,18 +104,5 @@ def test_every_microbatch_drops_otherwise():
     def loss(num_parts):
         step = make_train_step(make_loss_fn(model, 0.1), OPTIMIZER, microbatches=num_parts)
         return float(jax.jit(step)(initial_state(), _rows_alike(num_parts))[1].loss)
-
-    assert loss(4) != pytest.approx(2 * loss(2), rel=1e-3)
-
-
-def test_every_device_of_pmap_drops_otherwise():
-    model = Transformer(dataclasses.replace(SMALLEST, dropout_rate=0.5))
-
-    def loss(num_devices):
-        devices = make_devices(num_devices, compile="pmap")
-        step = make_train_step(make_loss_fn(model, 0.1), OPTIMIZER, over_devices=devices.summed)
-        state = devices.put(initial_state())
-        compiled = devices.compile_train_step(step, state)
-        return float(compiled(state, devices.put_batch(_rows_alike(num_devices)))[1].loss)
 
     assert loss(4) != pytest.approx(2 * loss(2), rel=1e-3)

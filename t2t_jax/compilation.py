@@ -1,0 +1,166 @@
+"""How a step is compiled for the devices, which each do their own rows of a batch.
+
+Knows no model: it takes pure functions of parameters and a batch. Where each array lies is told by
+`devices`; this file alone knows `jit`, `shard_map` and `pmap`.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+from jax.sharding import PartitionSpec
+from jaxtyping import PyTree
+
+from t2t_jax import row_keys
+from t2t_jax.devices import DATA, ROW_AXES, ROWS, Devices
+
+_WHOLE = PartitionSpec()
+
+
+def summed_over(devices: Devices, summed: Callable) -> Callable:
+    """`(params, batch, key) -> (gradients, sums)` of all rows, from one of a device's own rows.
+
+    Within a training step. Parameters are put together over fsdp, to be computed with; the
+    gradients are cut again as the parameters are, to be updated with. A key draws for every row
+    the same on however many devices.
+    """
+
+    axes = _row_axes(devices)
+
+    def of_own_rows(params, batch, key):
+        own_key = row_keys.of_part(key, jax.lax.axis_index(axes))
+        return jax.lax.psum(summed(params, batch, own_key), axes)
+
+    def of_all_rows(params, batch, key):
+        grads, sums = _on_each(devices, of_own_rows, _WHOLE)(params, batch, key)
+        return jax.lax.with_sharding_constraint(grads, devices.layout(grads)), sums
+
+    return of_all_rows
+
+
+def compile_init(devices: Devices, make_state: Callable, seed: Any) -> PyTree[jax.Array]:
+    """`make_state(seed)`, made where it is to lie."""
+    layout = devices.layout(jax.eval_shape(make_state, seed))
+    return jax.jit(make_state, out_shardings=layout)(seed)
+
+
+def compile_train_step(devices: Devices, train_step: Callable, state: PyTree) -> Any:
+    """`(state, batch) -> (state, metrics)`, the old state's memory given to the new one."""
+    out_shardings = (devices.layout(state), devices.replicated)
+    return jax.jit(train_step, donate_argnums=0, out_shardings=out_shardings)
+
+
+def compile_sums(devices: Devices, sums: Callable) -> Callable:
+    """`(params, batch) -> sums` of all rows, from one of a device's own rows."""
+
+    def of_own_rows(params, batch):
+        return jax.lax.psum(sums(params, batch), _row_axes(devices))
+
+    return _one_at_a_time(devices, _compiled(devices, of_own_rows, _WHOLE))
+
+
+def compile_by_row(devices: Devices, function: Callable) -> Callable:
+    """`(params, batch) -> batch` where no row needs another: each device does its own rows.
+
+    Takes all rows on every host, as numpy arrays, and gives all rows to every host.
+    """
+    compiled = _one_at_a_time(devices, _compiled(devices, function, ROWS))
+    return lambda params, batch: compiled(params, devices.put_rows(batch))
+
+
+def lower_train_step(devices: Devices, train_step: Callable, state: PyTree, batch: PyTree) -> Any:
+    """The step before it is compiled, for shapes like those of `state` and a whole `batch`."""
+    compiled = compile_train_step(devices, train_step, state)
+    return compiled.lower(devices.shapes(state), devices.batch_shapes(batch))
+
+
+def lower_by_row(devices: Devices, function: Callable, params: PyTree, batch: PyTree) -> Any:
+    """`compile_by_row` before it is compiled, for shapes like those given."""
+    compiled = _compiled(devices, function, ROWS)
+    return compiled.lower(devices.shapes(params), devices.batch_shapes(batch))
+
+
+def memory_needed(devices: Devices, train_step: Callable, state: PyTree, batch: PyTree) -> int:
+    """Bytes of a device that a step takes for a batch of this shape.
+
+    As many as an int can be where the compiler itself refuses what does not fit.
+    """
+    lowered = lower_train_step(devices, train_step, state, batch)
+    try:
+        analysis = lowered.compile().memory_analysis()
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        return sys.maxsize
+    return (
+        analysis.argument_size_in_bytes
+        + analysis.output_size_in_bytes
+        + analysis.temp_size_in_bytes
+        - analysis.alias_size_in_bytes
+    )
+
+
+def _compiled(devices: Devices, function: Callable, out: PartitionSpec) -> Any:
+    return jax.jit(_on_each(devices, function, out), out_shardings=devices.replicated)
+
+
+def _on_each(devices: Devices, function: Callable, out: PartitionSpec) -> Callable:
+    """`function(params, batch, ...)` of all rows, done by each device with its own.
+
+    Everything but the batch is whole on each; what comes out is so too, or has its rows again.
+    """
+    if devices.compile_with == "pmap":
+        return partial(_by_pmap, devices, function, out)
+
+    def by_shard_map(params, batch, *others):
+        return jax.shard_map(
+            function,
+            mesh=devices.mesh,
+            in_specs=(_WHOLE, ROWS, *[_WHOLE] * len(others)),
+            out_specs=out,
+            # How a matrix product is cut over tensor is left to the compiler.
+            axis_names=set(ROW_AXES),
+            check_vma=False,
+        )(params, batch, *others)
+
+    return by_shard_map
+
+
+def _by_pmap(devices: Devices, function: Callable, out: PartitionSpec, params, batch, *others):
+    """The same by pmap, for which devices are an axis of the arrays, before that of their rows."""
+    mapped = jax.pmap(
+        function,
+        DATA,
+        in_axes=(None, 0, *[None] * len(others)),
+        out_axes=0 if out == ROWS else None,
+        devices=list(devices.mesh.devices.flat),
+    )
+    num_data = devices.num_data
+    # Of a language model's source there is nothing: no size can be left to the reshape.
+    by_device = jax.tree.map(
+        lambda rows: rows.reshape(num_data, len(rows) // num_data, *rows.shape[1:]), batch
+    )
+    outputs = mapped(params, by_device, *others)
+    if out != ROWS:
+        return outputs
+    return jax.tree.map(lambda rows: rows.reshape(-1, *rows.shape[2:]), outputs)
+
+
+def _row_axes(devices: Devices) -> tuple[str, ...]:
+    """The axes over which rows are cut, as a device's own function may name them."""
+    if devices.compile_with == "pmap":
+        return (DATA,)
+    return tuple(axis for axis in ROW_AXES if devices.mesh.shape[axis] > 1)
+
+
+def _one_at_a_time(devices: Devices, compiled: Callable) -> Callable:
+    """On devices made of a CPU, waits for each result before the next call.
+
+    Two programs in flight that know nothing of each other may hold the few threads there are
+    while their collectives wait for more.
+    """
+    if devices.mesh.size == 1 or devices.mesh.devices.flat[0].platform != "cpu":
+        return compiled
+    return lambda *arguments: jax.block_until_ready(compiled(*arguments))
