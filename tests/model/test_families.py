@@ -10,7 +10,6 @@ import pytest
 
 from t2t_jax.model.classifier import Classifier
 from t2t_jax.model.config import Family
-from t2t_jax.model.embedding import table_logits
 from t2t_jax.model.families import make_model, num_parameters, parameter_shapes
 from t2t_jax.model.interface import Inputs
 from t2t_jax.model.language_model import LanguageModel
