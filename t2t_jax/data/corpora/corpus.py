@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from typing import Protocol, assert_never, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.corpora.embedded_corpus import EmbeddedCorpus
@@ -83,8 +83,6 @@ def _corpus(config: DataConfig, name: str) -> Corpus:
             return TextCorpus(config, name or config.directory)
         case "tfds":
             return TfdsCorpus(config, name or config.name)
-        case _:
-            assert_never(config.source)
 
 
 def split_names(config: DataConfig) -> tuple[str, ...]:
