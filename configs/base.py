@@ -11,7 +11,7 @@ TensorFlow Datasets downloads the corpus. For text files of your own, one senten
 --config.data.source=text --config.data.directory=DIR and their names.
 
 The paper: 100,000 steps, 12 hours on 8 P100; perplexity 4.92 and BLEU 25.8 on newstest2013.
-Measured figures: see README.
+Measured figures: docs/MEASURED.md.
 """
 
 from ml_collections import ConfigDict

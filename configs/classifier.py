@@ -5,7 +5,7 @@
     t2t-jax classify --workdir=W < sentences
 
 Without positions (--config.model.positions=none) both sentences of a pair look the same.
-Measured figures: see README.
+Measured figures: docs/MEASURED.md.
 """
 
 from typing import Any

@@ -4,7 +4,7 @@
     t2t-jax score    --workdir=W --split=test
     t2t-jax generate --workdir=W --prompt="The dog" --top_n=3
 
-Measured figures: see README.
+Measured figures: docs/MEASURED.md.
 """
 
 from typing import Any

@@ -3,7 +3,7 @@
     t2t-jax train --config=configs/masked_language_model.py --workdir=W
     t2t-jax score --workdir=W --split=test
 
-Measured figures: see README.
+Measured figures: docs/MEASURED.md.
 """
 
 from typing import Any

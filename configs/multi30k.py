@@ -7,7 +7,7 @@
 DIR holds train, val and test2016 with the endings .en and .de, one sentence a line.
 
 Published: BLEU 41.02 on test2016, lower-cased and tokenised by Moses; 2.6 million parameters.
-Measured figures: see README.
+Measured figures: docs/MEASURED.md.
 """
 
 from typing import Any

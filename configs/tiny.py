@@ -3,7 +3,7 @@
     t2t-jax train --config=configs/tiny.py --workdir=W
     python -m experiments.sweep quickstart --base=configs/tiny.py --workdir=W
 
-Measured figures: see README.
+Measured figures: docs/MEASURED.md.
 """
 
 from typing import Any

@@ -46,7 +46,7 @@ def test_every_section_allows_the_configs_values(module):
 @by_name
 def test_the_header_has_a_command(module):
     assert "--config=configs/" in module.__doc__
-    assert "Measured figures: see README" in module.__doc__
+    assert "Measured figures: docs/MEASURED.md" in module.__doc__
 
 
 def test_every_key_of_base_has_a_comment():
