@@ -172,7 +172,7 @@ def _main(_: list[str]) -> None:
     config = TransformerConfig(**{**sections.model, **_SMALL})
     training = TrainingConfig(**sections.training)
     ids = np.random.default_rng(0).integers(4, config.vocabulary_rows, (2, _ROWS, _LENGTH))
-    batch = Batch(*jnp.asarray(ids, jnp.int32))
+    batch = jax.device_put(Batch(*ids.astype(np.int32)))
 
     def stepper(state, step):
         step = jax.jit(step, donate_argnums=0)
