@@ -2,7 +2,9 @@
 
 import gc
 import os
+import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.machinery import PathFinder
 
 import hypothesis
@@ -14,14 +16,26 @@ NUM_DEVICES = 8
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", NUM_DEVICES)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# Most of a test's time is tracing and compilation, here and in the processes that tests start. XLA
-# reads its flags when the first program is compiled; the older way in which it writes loops takes
-# it less than half the time of the newer one.
+# Most of a test's time is tracing and compilation, here and in the processes that tests start.
 jax.config.update("jax_disable_most_optimizations", True)
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-)
+# XLA reads its flags when the first program is compiled. The first has it write loops in an older
+# way, which takes it less than half the time; newer releases have it no more.
+_FASTER_XLA = ("--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1")
+
+
+def _known_to_xla(flags: Sequence[str]) -> str:
+    """Those that XLA knows. It ends a process that gives it another: one for each is asked."""
+    command = [sys.executable, "-c", "from jaxlib import xla_client; xla_client.CompileOptions()"]
+    asked = [
+        subprocess.Popen(command, env=os.environ | {"XLA_FLAGS": flag}, stderr=subprocess.DEVNULL)
+        for flag in flags
+    ]
+    return " ".join(flag for flag, process in zip(flags, asked, strict=True) if process.wait() == 0)
+
+
+if "XLA_FLAGS" not in os.environ:  # the workers of pytest-xdist have those of who started them
+    os.environ["XLA_FLAGS"] = _known_to_xla(_FASTER_XLA)
 # A trace makes many small objects that live on: looking through all of them takes 5% of the time.
 gc.set_threshold(50_000, 20, 20)
 
