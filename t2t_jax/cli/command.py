@@ -2,8 +2,13 @@
 
 import sys
 from logging import LogRecord
+from pathlib import Path
 
 from absl import app, flags, logging
+
+_ONLY_IN_A_CHECKOUT = (
+    "configs/ and experiments/ are not installed with t2t_jax: type this in a checkout of the code"
+)
 
 
 def parse_flags(name: str, argv: list[str]) -> list[str]:
@@ -13,9 +18,15 @@ def parse_flags(name: str, argv: list[str]) -> list[str]:
     """
     try:
         rest = app.parse_flags_with_usage(argv)
+        for flag in flags.FLAGS:
+            hasattr(flags.FLAGS[flag].value, "")  # of a config that is not there this raises
     except (AttributeError, KeyError) as error:
         sys.exit(f"{name}: {_unknown_key(error)}")
-    except (ImportError, OSError, TypeError, ValueError) as error:
+    except (ImportError, OSError) as error:
+        sentence = str(error).rpartition("\n")[2].strip()
+        hint = "" if Path("configs").is_dir() else f"; {_ONLY_IN_A_CHECKOUT}"
+        sys.exit(f"{name}: {sentence}{hint}")
+    except (TypeError, ValueError) as error:
         sys.exit(f"{name}: {error}")
     if flags.FLAGS["verbosity"].using_default_value:
         flags.FLAGS.verbosity = logging.WARNING  # Orbax tells every file it touches

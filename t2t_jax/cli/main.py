@@ -37,6 +37,8 @@ _VERBS = {
 
 def main() -> None:
     """Entry point of the command."""
+    if os.getcwd() not in sys.path:  # as it is of `python -m`: a config may import others
+        sys.path.insert(0, os.getcwd())
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(__doc__)

@@ -1,5 +1,8 @@
 """The verbs as a person types them."""
 
+import shutil
+import sys
+
 import pytest
 
 from tests.cli.command import command, process
@@ -48,12 +51,23 @@ def test_a_mistake_ends_in_a_sentence_and_not_in_a_traceback(arguments, sentence
     assert "Traceback" not in done.stderr
 
 
-def test_a_mistake_ends_a_process_so_too():
-    # In a process, since nothing checks types there before the file that is not there is missed.
-    done = process("train", "--config=configs/none.py", "--workdir=w")
-    assert done.returncode == 1
-    assert done.stderr.startswith("t2t-jax train: ") and "configs/none.py" in done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.mark.parametrize("arguments", [[], ["--config.seed=1"]], ids=["as it is", "changed"])
+def test_a_config_that_is_not_there_is_named(arguments, tmp_path, monkeypatch):
+    arguments = ["train", "--config=configs/none.py", "--workdir=w", *arguments]
+    sentence = "t2t-jax train: [Errno 2] No such file or directory: 'configs/none.py'"
+    assert command(*arguments).stderr == f"{sentence}\n"
+    monkeypatch.chdir(tmp_path)
+    shown = command(*arguments).stderr
+    assert shown.startswith(sentence) and shown.endswith(": type this in a checkout of the code\n")
+
+
+def test_a_config_may_import_what_lies_where_the_command_is_typed(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("from beside import get_config\n")
+    shutil.copy("configs/tiny.py", tmp_path / "beside.py")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    shown = command("prepare", "--config=mine.py", "--config.no_such=1").stderr
+    assert "the config has no key no_such" in shown
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["train", "--help"]])
