@@ -1,6 +1,6 @@
 """A run that only pretends to train: its row says what becomes of it.
 
-python pretended_run.py DIRECTORY
+python -m tests.experiments.pretended_run DIRECTORY
 """
 
 import json
@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-COMMAND = (sys.executable, __file__)
+COMMAND = (sys.executable, "-m", __name__)
 
 
 def main(directory: Path) -> None:

@@ -1,6 +1,6 @@
 """A run that counts its steps in the place of training; it saves, stops and goes on like one.
 
-    python counting_run.py DIRECTORY
+    python -m tests.experiments.launchers.counting_run DIRECTORY
 
 Each step leaves a line in steps.txt; every fifth one is saved. The score is a function of the row
 and the steps that were counted: whoever counts one twice or leaves one out gets another score. A
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from experiments.run import presence
 
-COMMAND = (sys.executable, __file__)
+COMMAND = (sys.executable, "-m", __name__)
 
 _STEPS, _STEPS_OF_A_LONG_RUN = 40, 4_000
 _SECONDS_A_STEP = float(os.environ.get("COUNTING_SECONDS_A_STEP", "0.1"))
