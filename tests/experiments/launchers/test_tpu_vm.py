@@ -222,11 +222,11 @@ def test_a_machine_slow_to_answer_is_asked_again_and_a_run_that_fails_is_not(tmp
 
 
 def test_a_run_is_given_up_after_silence_also_where_gcloud_fails(tmp_path, cloud, monkeypatch):
-    monkeypatch.setattr(tpu_vm, "_SECONDS_OF_SILENCE", 1.0)
     [directory] = prepared(tmp_path, "no_positions")  # a long one
     with _launch(directory) as events:
         assert next(events).kind == "started"
         _plan(cloud, describe_error="ERROR: UNAVAILABLE")
+        monkeypatch.setattr(tpu_vm, "_SECONDS_OF_SILENCE", 1.0)
         [event] = events
     assert event.kind == "failed" and "no sign of life in gs://b/d/quickstart" in event.reason
 
