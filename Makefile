@@ -1,15 +1,20 @@
 # One command for each thing a person wants; `make` alone lists them.
 PYTHON ?= python3
-VENV := .venv
+# What was tested is what is installed; with `CONSTRAINTS=` it is the newest of everything.
+CONSTRAINTS ?= constraints.txt
+OLDEST_PYTHON := $(shell sed -n 's/^requires-python = ">=\(.*\)"$$/\1/p' pyproject.toml)
+# Of another Python, or without constraints, an environment beside the first one.
+VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(shell \
+  $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))$(if $(CONSTRAINTS),,-newest)
 BIN := $(VENV)/bin
-PARITY_VENV := .venv-parity
-TPU_VENV := .venv-tpu
+PARITY_VENV := $(VENV)-parity
+TPU_VENV := $(VENV)-tpu
 # Its CPU build is enough, where the package index offers one under this version.
 TORCH := torch==2.13.0
 # One more than there are cores, up to four: some tests wait for processes.
 WORKERS := $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 4 ? n : 4)))
 
-.PHONY: help quickstart ablation test parity tpu-check format
+.PHONY: help quickstart ablation test parity tpu-check twenty-steps smoke format constraints
 
 help:
 	@echo "make quickstart   train a small ablation on the embedded corpus and print its table"
@@ -17,16 +22,28 @@ help:
 	@echo "make test         format, lint, imports, types, tests"
 	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (installs them apart)"
 	@echo "make tpu-check    compile the steps of base for a Cloud TPU, without one (installs apart)"
+	@echo "make smoke        what another Python may break, in minutes: make smoke PYTHON=python3.13"
 	@echo "make format       let ruff format the code"
+	@echo "make constraints  the newest releases into constraints.txt, with which all is installed"
 
-$(VENV)/installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable .
+TOO_OLD := t2t_jax needs Python $(OLDEST_PYTHON) or newer, and $(PYTHON) is
+INSTALL = $(@D)/bin/python -m pip install --quiet $(CONSTRAINTS:%=--constraint=%) --editable
+
+$(VENV)/installed: PACKAGE := .
+$(PARITY_VENV)/installed: PACKAGE := .[parity,test]
+$(TPU_VENV)/installed: PACKAGE := .[tpu,test]
+
+$(VENV)/installed $(PARITY_VENV)/installed $(TPU_VENV)/installed: pyproject.toml $(CONSTRAINTS)
+	@$(PYTHON) -c 'import sys; of = "%d.%d" % sys.version_info[:2]; sys.exit(sys.version_info < \
+	  tuple(map(int, "$(OLDEST_PYTHON)".split("."))) and \
+	  "$(TOO_OLD) " + of + ": make $(MAKECMDGOALS) PYTHON=python$(OLDEST_PYTHON)")'
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade pip
+	$(INSTALL) '$(PACKAGE)'
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(INSTALL) '.[test]'
 	touch $@
 
 quickstart: $(VENV)/installed
@@ -43,28 +60,42 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) -m 'not parity and not tpu'
-
-$(PARITY_VENV)/installed: pyproject.toml
-	$(PYTHON) -m venv $(PARITY_VENV)
-	$(PARITY_VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(PARITY_VENV)/bin/python -m pip install --quiet $(TORCH)
-	$(PARITY_VENV)/bin/python -m pip install --quiet --editable '.[parity,test]'
-	touch $@
 
 parity: $(PARITY_VENV)/installed
 	JAX_PLATFORMS=cpu $(PARITY_VENV)/bin/pytest -m parity tests/interop tests/parity
 
-$(TPU_VENV)/installed: pyproject.toml
-	$(PYTHON) -m venv $(TPU_VENV)
-	$(TPU_VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(TPU_VENV)/bin/python -m pip install --quiet --editable '.[tpu,test]'
-	touch $@
-
 tpu-check: $(TPU_VENV)/installed
 	JAX_PLATFORMS=cpu $(TPU_VENV)/bin/pytest -m tpu tests/tpu
+
+# With what the package alone brings, before the tests bring more.
+twenty-steps: $(VENV)/installed
+	rm -rf $(VENV)/runs
+	$(BIN)/python -m experiments.sweep quickstart --base=configs/tiny.py --rows=base,one_head \
+	  --base.training.steps=20 --base.training.warmup_steps=10 \
+	  --base.data.cache=$(VENV)/runs/cache --workdir=$(VENV)/runs
+
+# Under a minute of each room; pytest fails where one is not there any more.
+SMOKE := data/batches/test_feed.py data/corpora/test_tfds.py data/prepare/test_workers.py \
+  data/vocabulary model/test_attention.py test_devices.py training/test_checkpoint.py \
+  training/test_step.py::test_a_chunked_loss_on_four_devices_makes_the_update_of_one \
+  training/test_step.py::test_every_device_of_pmap_drops_otherwise decoding/test_greedy.py \
+  evaluation/test_bleu.py cli/test_generate.py experiments/report/test_figures.py \
+  experiments/launchers/test_slurm.py test_installation.py \
+  experiments/launchers/test_ray.py::test_who_fails_has_failed_and_who_is_stopped_saves_and_goes_on
+
+smoke: twenty-steps $(VENV)/installed-test
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) $(SMOKE:%=tests/%)
 
 format: $(VENV)/installed-test
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+constraints:
+	$(PYTHON) -m venv --clear .venv-uv
+	.venv-uv/bin/python -m pip install --quiet uv
+	echo '$(TORCH)' | .venv-uv/bin/uv pip compile --quiet --universal --upgrade --all-extras \
+	  --python-version $(OLDEST_PYTHON) --constraint - --no-annotate \
+	  --custom-compile-command 'make constraints' --output-file constraints.txt pyproject.toml

@@ -47,7 +47,8 @@ _PYTHON = "~/venv/bin/python"
 _INSTALL = (
     f"rm -rf t2t_jax venv && tar -xzf {_ARCHIVE} && python3 -m pip install --quiet --user uv && "
     "python3 -m uv venv --quiet --python 3.12 venv && "
-    f"python3 -m uv pip install --quiet --python {_PYTHON} './t2t_jax[tpu]'"
+    f"python3 -m uv pip install --quiet --python {_PYTHON} "
+    "--constraint t2t_jax/constraints.txt './t2t_jax[tpu]'"
 )
 # Where a host mounts the share, and what is ours in it.
 _SHARE = "~/share"

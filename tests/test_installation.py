@@ -1,0 +1,90 @@
+"""What is installed: the package alone, with the releases that it was tested with."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    # Of a copy: setuptools builds beneath the sources, and packs what earlier builds left there.
+    sources = tmp_path_factory.mktemp("sources")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, sources)
+    for name in ("t2t_jax", "configs", "experiments"):
+        ignored = shutil.ignore_patterns("__pycache__", "results")
+        shutil.copytree(REPOSITORY / name, sources / name, ignore=ignored)
+    _pip("wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={sources}", str(sources))
+    return next(sources.glob("*.whl"))
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = {str(path.relative_to(REPOSITORY)) for path in REPOSITORY.glob("t2t_jax/**/*.py")}
+    assert {name for name in names if ".dist-info/" not in name} == package
+
+
+def test_an_environment_that_has_the_wheel_says_that_configs_are_in_a_checkout(wheel, tmp_path):
+    venv.create(tmp_path / "venv", symlinks=True)
+    _pip(f"--python={tmp_path / 'venv'}", "install", "--no-deps", str(wheel))
+    site = next(tmp_path.glob("venv/lib/python*/site-packages"))
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    command = [tmp_path / "venv/bin/t2t-jax", "train", "--config=configs/tiny.py", "--workdir=w"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    sentence = "'configs/tiny.py'; configs/ and experiments/ are not installed with t2t_jax: type"
+    assert sentence in done.stderr and "Traceback" not in done.stderr
+
+
+def test_all_that_is_required_is_in_the_constraints():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    required = [Requirement(line) for lines in [project["dependencies"], *extras] for line in lines]
+    constraints: dict[str, list[str]] = {}
+    for line in (REPOSITORY / "constraints.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            constraint = Requirement(line)
+            (version,) = (one.version for one in constraint.specifier)
+            constraints.setdefault(canonicalize_name(constraint.name), []).append(version)
+    for one in required:
+        if one.name != project["name"]:
+            versions = constraints.get(canonicalize_name(one.name), ["none"])
+            told = f"{one}, but constraints.txt has {versions}: make constraints"
+            assert all(one.specifier.contains(version) for version in versions), told
+
+
+@pytest.mark.parametrize("target", ["quickstart", "test", "parity", "tpu-check"])
+def test_too_old_a_python_is_told_so_and_nothing_is_left(target, tmp_path):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(REPOSITORY / name, tmp_path)
+    python = tmp_path / "bin" / "python3"
+    python.parent.mkdir()
+    code = "import sys; sys.version_info = (3, 10, 13); sys.argv.pop(0); exec(sys.argv[1])"
+    python.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c '{code}' \"$@\"\n")
+    python.chmod(0o755)
+    environment = {"PATH": f"{python.parent}:{os.environ['PATH']}"}  # without a make around us
+    done = subprocess.run(
+        ["make", target], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    sentence = "needs Python 3.11 or newer, and python3 is 3.10"
+    assert f"{sentence}: make {target} PYTHON=python3.11" in done.stderr, done.stderr
+    assert not list(tmp_path.glob(".venv*"))
+
+
+def _pip(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "pip", *arguments], check=True, capture_output=True)
