@@ -103,10 +103,11 @@ def check(values: Any) -> None:
             raise ValueError(f"--{flag}={number} runs at a time; at least 1 is needed")
     if values.parallel is not None and values.runs_per_gpu is not None:
         raise ValueError("--parallel and --runs_per_gpu are two answers to one question")
-    if name == "tpu_vm" and values.base is not None and values.base.data.source == "text":
+    source = values.base.data.source if values.base is not None else "embedded"
+    if name == "tpu_vm" and source not in ("tfds", "embedded"):
         raise ValueError(
-            "--launcher=tpu_vm: data.source='text' is files of this machine, which a slice does "
-            "not have; it has 'tfds' and 'embedded'"
+            f"--launcher=tpu_vm: data.source={source!r} is files of this machine, which a slice "
+            "does not have; it has 'tfds' and 'embedded'"
         )
 
 
