@@ -19,11 +19,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from absl import app, flags
+
 from experiments.launchers.event import last_line
 from experiments.launchers.process import FASTER_ALLOCATION
 from t2t_jax.training.metrics_file import read_metrics
 
-_WINDOWS = 6
 _RATED_WINDOWS = 3
 _POLL_SECONDS = 0.1
 
@@ -71,22 +72,11 @@ def _rates(entries: list[dict]) -> list[float]:
     return [entry["target_tokens_per_second"] for entry in entries if entry["split"] == "train"]
 
 
-def main() -> None:
-    """Reads the flags and measures."""
-    arguments = sys.argv[1:]
-    if not arguments or {"-h", "--help"} & set(arguments):
-        print(__doc__)
-        return
-    num_windows = _WINDOWS
-    for argument in [one for one in arguments if one.startswith("--windows=")]:
-        arguments.remove(argument)
-        value = argument.partition("=")[2]
-        if not value.isdigit() or int(value) < _RATED_WINDOWS:
-            sys.exit(f"speed: --windows={value} must be a number from {_RATED_WINDOWS} on")
-        num_windows = int(value)
+def main(argv: list[str]) -> None:
+    """Measures."""
     with tempfile.TemporaryDirectory() as directory:
         try:
-            measured = measure(arguments, Path(directory) / "run", num_windows)
+            measured = measure(argv[1:], Path(directory) / "run", flags.FLAGS.windows)
         except ValueError as error:
             sys.exit(f"speed: {error}")
         except subprocess.CalledProcessError as error:
@@ -94,5 +84,14 @@ def main() -> None:
     print(json.dumps(measured, indent=2))
 
 
+def _own_flags(argv: list[str]) -> list[str]:
+    """Reads them; gives back those of `t2t-jax train`."""
+    try:
+        return flags.FLAGS(argv, known_only=True)
+    except flags.Error as error:
+        sys.exit(f"speed: {error}")
+
+
 if __name__ == "__main__":
-    main()
+    flags.DEFINE_integer("windows", 6, "log windows to fill", lower_bound=_RATED_WINDOWS)
+    app.run(main, flags_parser=_own_flags)
