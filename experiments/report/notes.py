@@ -5,10 +5,10 @@ from typing import Any
 
 from experiments.report.effects import BOOTSTRAP, WELCH, Effect
 from experiments.report.measures import ACCURACY
-from experiments.run import record
 from experiments.run.outcomes import Outcome, records_of
 from experiments.tables.paper_base import OF_OTHER_MODELS, config_file
 from experiments.tables.registry import find_table
+from t2t_jax.json_files import flat_dict
 from t2t_jax.runs.keys import WHERE
 
 # Keys on which the scores of a translation model do not depend.
@@ -180,7 +180,7 @@ def _matters(key: str, base: Mapping[str, Any]) -> bool:
 def _paper_note(table_name: str, base: dict[str, Any]) -> str:
     """Where else the base departs from that of the paper, beside the model that it shares."""
     table = find_table(table_name)
-    here = record.flat_dict(base)
+    here = flat_dict(base)
     differences = [
         f"{key.partition('.')[2]}={here[key]} (configs/base.py: {value})"
         for key, value in config_file("base").items()

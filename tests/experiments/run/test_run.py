@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import types
-from pathlib import Path
 
 import jax
 import pytest
@@ -167,29 +166,6 @@ def test_a_record_in_a_few_words_has_the_score_of_its_task():
     assert text == "PPL 1.25  BLEU 90.0"
     text = record.score_text({"scores": {"dev": dev, "test": {"accuracy": 0.987}}})
     assert text == "PPL 1.25  accuracy 98.7%"
-
-
-def test_writing_json_replaces_the_whole_file_and_leaves_no_other(tmp_path):
-    path = tmp_path / "record.json"
-    record.write_json(path, {"a": 1})
-    record.write_json(path, {"b": "ä"})
-    assert json.loads(path.read_text(encoding="utf-8")) == {"b": "ä"}
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_write_that_is_cut_short_leaves_the_file_as_it_was(tmp_path, monkeypatch):
-    path = tmp_path / "record.json"
-    record.write_json(path, {"a": 1})
-
-    def cut_short(self, content):
-        with open(self, "wb") as file:
-            file.write(content[:3])
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", cut_short)
-    with pytest.raises(OSError, match="no space"):
-        record.write_json(path, {"b": 2})
-    assert record.read_json(path) == {"a": 1}
 
 
 def test_differences_name_changed_added_and_removed_keys():
