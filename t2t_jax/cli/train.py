@@ -2,7 +2,7 @@
 
     t2t-jax train --config=configs/tiny.py --workdir=W
     t2t-jax train --config=configs/tiny.py --workdir=W --config.training.steps=500
-    t2t-jax train --config=configs/multi30k.py --workdir=W --init=hf:DIR \
+    t2t-jax train --config=configs/tiny.py --workdir=W --init=hf:DIR \
       --config.training.label_smoothing_mass=others_but_padding
 
 The same command again continues from the last checkpoint, and does nothing when the run is done.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+import grain  # noqa: F401, which defines flags when it is imported, and needs them from then on
 from absl import app, flags
 
 from t2t_jax.cli.main import main

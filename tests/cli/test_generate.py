@@ -118,7 +118,7 @@ def test_samples_are_told_apart():
 
 
 def test_each_prompt_is_gone_on_from_in_their_order(monkeypatch, tmp_path):
-    monkeypatch.setattr(generate, "model_of_flags", lambda: _trained(language_model))
+    monkeypatch.setattr(verb, "model_of_flags", lambda: _trained(language_model))
     options = ("--model=hf:nowhere", "--json", "--max_new_tokens=1")
     done = command("generate", "--prompt=tea", *options, "--prompt=so")
     found = [json.loads(line) for line in done.stdout.splitlines()]

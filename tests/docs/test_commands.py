@@ -88,17 +88,16 @@ def test_a_verb_does_what_is_told(typed, corpus, run_of, cache, tmp_path):
         return
     workdir = run_of(USED.get(verb, tiny)) if verb not in ("prepare", "train") else tmp_path / "w"
     places = {"DIR": tmp_path / "out" if verb == "export" else corpus, "CRAWL": corpus / "crawl"}
-    smallest_flags = []
-    if any(argument.startswith("--config=") for argument in arguments):
-        values = OVERRIDES | FEWEST_STEPS | {"data.cache": cache, "data.vocabulary_size": 60}
-        smallest_flags = [f"--config.{key}={value}" for key, value in values.items()]
     arguments = [
         re.sub(r"\b(DIR|CRAWL)\b", lambda found: str(places[found[0]]), argument)
         for argument in arguments
         if not argument.startswith("--workdir=")
     ]
+    if arguments and arguments[0].startswith("--config="):
+        values = OVERRIDES | FEWEST_STEPS | {"data.cache": cache, "data.vocabulary_size": 60}
+        arguments[1:1] = [f"--config.{key}={value}" for key, value in values.items()]
     needs_workdir = [] if verb == "prepare" else [f"--workdir={workdir}"]
-    done = command(verb, *smallest_flags, *needs_workdir, *arguments, text="The dog sleeps.\n")
+    done = command(verb, *arguments, *needs_workdir, text="The dog sleeps.\n")
     needs_another_library = verb == "export" and "pip install 't2t-jax[interop]'" in done.stderr
     assert done.returncode == 0 or needs_another_library, done.stderr
 
