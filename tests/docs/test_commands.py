@@ -189,10 +189,14 @@ def _read_flags(words):
 
 
 def _run_module(name, *arguments):
-    def run():
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
-
-    return in_this_process(run, name, *arguments)
+    # Another test may have imported it, which is no harm.
+    imported = {each: sys.modules.pop(each, None) for each in (name, f"{name}.__main__")}
+    try:
+        return in_this_process(
+            lambda: runpy.run_module(name, run_name="__main__", alter_sys=True), name, *arguments
+        )
+    finally:
+        sys.modules.update({each: module for each, module in imported.items() if module})
 
 
 def _read_flags_of_module(name, arguments):
