@@ -147,7 +147,10 @@ def _position_table(
     own = {"params": params.get("positions", {})}
     positions = jnp.arange(max_positions)[None]
     encoding = make_positions(config, is_causal=False).bind(own)
-    return np.asarray(encoding(positions, positions).vectors)[0]
+    vectors = encoding(positions, positions).vectors
+    if vectors is None:  # the format has vectors in any case
+        return np.zeros((max_positions, config.d_model), np.float32)
+    return np.asarray(vectors)[0]
 
 
 def _set_layer(spec: Any, config: TransformerConfig, params: Params) -> None:
