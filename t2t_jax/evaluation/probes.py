@@ -1,7 +1,7 @@
 """Does a model find the right translation likelier than one that is wrong in a single thing?
 
-In: probes of the embedded corpus (data/grammar.py says what each kind asks). Out: the share that
-a model gets right, from 0 to 1; who cannot tell gets a half.
+In: probes of the embedded corpus (data/corpora/grammar.py says what each kind asks). Out: the share
+that a model gets right, from 0 to 1; who cannot tell gets a half.
 """
 
 from collections.abc import Callable, Sequence

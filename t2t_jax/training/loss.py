@@ -34,12 +34,9 @@ class Metrics(NamedTuple):
 
 
 def sum_of(metrics: Sequence[Metrics]) -> Metrics:
-    """All added up, in float64 on the host, where no small loss is lost beside a large one.
-
-    Of several seeds, on an axis of the sums, each by itself.
-    """
+    """All added up, in float64 on the host, where no small loss is lost beside a large one."""
     columns: Any = zip(*jax.device_get(metrics), strict=True)
-    sums: Any = (np.sum(column, axis=0, dtype=np.float64) for column in columns)
+    sums: Any = (np.sum(column, dtype=np.float64) for column in columns)
     return Metrics(*sums)
 
 
