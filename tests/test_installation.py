@@ -87,4 +87,4 @@ def test_too_old_a_python_is_told_so_and_nothing_is_left(target, tmp_path):
 
 
 def _pip(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "pip", *arguments], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "pip", *arguments], check=True)
