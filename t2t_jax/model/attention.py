@@ -75,10 +75,10 @@ class MultiHeadAttention(nn.Module):
     d_model: int
     d_k: int
     d_v: int
-    use_bias: bool = True
-    kernel_init: AttentionInit = "separate"
-    dropout_rate: float = 0.0  # of the attention weights
-    dtype: DTypeLike = jnp.float32
+    use_bias: bool
+    kernel_init: AttentionInit
+    dropout_rate: float  # of the attention weights
+    dtype: DTypeLike
 
     def setup(self) -> None:
         def projection(

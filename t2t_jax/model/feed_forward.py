@@ -4,12 +4,11 @@ Axes: B batch, T positions, D d_model, F d_ff.
 """
 
 import jax
-import jax.numpy as jnp
 from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from t2t_jax.model.config import Activation
+from t2t_jax.model.config import Activation, TransformerConfig
 from t2t_jax.model.linear import dense
 
 
@@ -18,10 +17,10 @@ class FeedForward(nn.Module):
 
     d_model: int
     d_ff: int
-    activation: Activation = "relu"
-    use_bias: bool = True
-    dropout_rate: float = 0.0  # of the inner activations
-    dtype: DTypeLike = jnp.float32
+    activation: Activation
+    use_bias: bool
+    dropout_rate: float  # of the inner activations
+    dtype: DTypeLike
 
     @nn.compact
     def __call__(self, x: Float[Array, "B T D"], *, deterministic: bool) -> Float[Array, "B T D"]:
@@ -30,6 +29,18 @@ class FeedForward(nn.Module):
         hidden = activated(inner(x), self.activation)
         hidden = nn.Dropout(self.dropout_rate)(hidden, deterministic=deterministic)
         return outer(hidden)
+
+
+def make_feed_forward(config: TransformerConfig) -> FeedForward:
+    """The feed-forward network of the config's sizes."""
+    return FeedForward(
+        d_model=config.d_model,
+        d_ff=config.d_ff,
+        activation=config.activation,
+        use_bias=config.feed_forward_biases,
+        dropout_rate=config.feed_forward_dropout_rate,
+        dtype=config.dtype,
+    )
 
 
 def activated(x: Float[Array, "B T F"], activation: Activation) -> Float[Array, "B T F"]:

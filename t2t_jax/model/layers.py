@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from t2t_jax.model.attention import KeysAndValues, MultiHeadAttention, make_attention
 from t2t_jax.model.config import TransformerConfig
-from t2t_jax.model.feed_forward import FeedForward
+from t2t_jax.model.feed_forward import make_feed_forward
 from t2t_jax.model.positions import EncodedPositions
 
 
@@ -68,14 +68,7 @@ class Layer(nn.Module):
         self.self_attention_residuals = [AddAndNorm(config) for _ in numbers]
         self.cross_attention = make_attention(config)
         self.cross_attention_residual = AddAndNorm(config)
-        self.feed_forward = FeedForward(
-            d_model=config.d_model,
-            d_ff=config.d_ff,
-            activation=config.activation,
-            use_bias=config.feed_forward_biases,
-            dropout_rate=config.feed_forward_dropout_rate,
-            dtype=config.dtype,
-        )
+        self.feed_forward = make_feed_forward(config)
         self.feed_forward_residual = AddAndNorm(config)
 
     def memory(self, states: Float[Array, "B S D"], mask: Bool[Array, "#B #T S"]) -> Memory:

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t2t_jax.model.attention import MultiHeadAttention, scaled_dot_product_attention
+from t2t_jax.model.attention import make_attention, scaled_dot_product_attention
+from tests.model.configs import small
 
 EXAMPLES = json.loads((Path(__file__).parent / "worked_examples.json").read_text())
 B, T, S, H, K, V, D = 2, 3, 5, 4, 6, 7, 10
@@ -71,7 +72,9 @@ def test_contexts_have_the_printed_cosines():
 def printed_multi_head_attention():
     example = EXAMPLES["multi_head_attention"]
     num_heads, d_model, d_k = np.shape(example["w_q"])
-    module = MultiHeadAttention(num_heads, d_model, d_k, d_k, use_bias=False)
+    module = make_attention(
+        small(num_heads=num_heads, d_model=d_model, d_k=d_k, d_v=d_k, attention_biases=False)
+    )
     kernels = {
         name: np.moveaxis(np.asarray(example[key], np.float32), 0, 1)  # D H K
         for name, key in (("query", "w_q"), ("key", "w_k"), ("value", "w_v"))
@@ -135,7 +138,7 @@ def test_keys_hidden_by_the_mask_change_nothing():
 
 
 def test_number_of_weights_is_the_papers_formula():
-    module = MultiHeadAttention(num_heads=H, d_model=D, d_k=K, d_v=V)
+    module = make_attention(small(num_heads=H, d_model=D, d_k=K, d_v=V))
     x = jnp.zeros((1, 2, D))
     variables = module.init(jax.random.key(0), x, x, everything_visible(2, 2), deterministic=True)
     count = sum(leaf.size for leaf in jax.tree.leaves(variables))
@@ -147,20 +150,20 @@ def test_bfloat16_softmax_is_taken_in_float32():
     assert weights_of(query, key, everything_visible(T, S)).dtype == jnp.float32
 
 
-def initial_kernels(**options):
-    module = MultiHeadAttention(num_heads=8, d_model=64, d_k=8, d_v=8, **options)
+def initial_kernels(init):
+    module = make_attention(small(num_heads=8, d_model=64, d_k=8, d_v=8, attention_init=init))
     x = jnp.zeros((1, 2, 64))
     variables = module.init(jax.random.key(0), x, x, everything_visible(2, 2), deterministic=True)
     return {name: leaf["kernel"] for name, leaf in variables["params"].items()}
 
 
 def test_separate_initialisation_is_glorots_of_each_matrix():
-    for kernel in initial_kernels().values():
+    for kernel in initial_kernels("separate").values():
         assert np.var(kernel) == pytest.approx(2 / (64 + 64), rel=0.05)
 
 
 def test_fused_initialisation_is_glorots_of_query_key_and_value_as_one_matrix():
-    kernels = initial_kernels(kernel_init="fused")
+    kernels = initial_kernels("fused")
     for name in ("query", "key", "value"):
         # With d_k = d_v = d_model / h the standard deviation is sqrt(2) smaller.
         assert np.var(kernels[name]) == pytest.approx(2 / (64 + 3 * 64), rel=0.05)

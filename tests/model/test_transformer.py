@@ -13,7 +13,7 @@ from t2t_jax.data.vocabulary import vocabulary
 from t2t_jax.model import masks
 from t2t_jax.model.capture import capture
 from t2t_jax.model.families import make_model, num_parameters
-from t2t_jax.model.feed_forward import FeedForward
+from t2t_jax.model.feed_forward import make_feed_forward
 from t2t_jax.model.layers import AddAndNorm
 from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.step import make_train_state
@@ -236,9 +236,8 @@ FORMULAS = {
 
 
 def test_feed_forward_kernels_start_as_glorot_has_them():
-    variables = FeedForward(64, 192).init(
-        jax.random.key(0), jnp.zeros((1, 2, 64)), deterministic=True
-    )
+    module = make_feed_forward(small(d_model=64, d_ff=192))
+    variables = module.init(jax.random.key(0), jnp.zeros((1, 2, 64)), deterministic=True)
     for layer in ("inner", "outer"):
         kernel = variables["params"][layer]["kernel"]
         assert np.var(kernel) == pytest.approx(2 / (64 + 192), rel=0.05)
@@ -281,7 +280,7 @@ def test_an_activation_is_its_formula(activation):
         for shape in ((B, T, 12), (12, 20), (20,), (20, 12), (12,))
     )
     params = {"inner": {"kernel": w1, "bias": b1}, "outer": {"kernel": w2, "bias": b2}}
-    module = FeedForward(12, 20, activation)
+    module = make_feed_forward(small(activation=activation))
     actual = module.apply({"params": params}, x, deterministic=True)
     hidden = FORMULAS[activation](np.asarray(x @ w1 + b1[None, None]))
     expected = hidden @ w2 + b2[None, None]
