@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.report.measures import ACCURACY, PERPLEXITY, Measure, mean, values_of
+from experiments.report.measures import Measure, mean, values_of
 from experiments.run.outcomes import Outcome, records_of
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.significance import Comparison, holm, paired_bootstrap, welch_t_test
@@ -73,11 +73,9 @@ def _effect(
 def _kind(measure: Measure, values: dict[str, Any]) -> Any:
     """What must be the same for two numbers to be compared."""
     direction = values.get("direction")
-    if measure in (PERPLEXITY, ACCURACY):
-        return direction, values.get("vocabulary_fingerprint")
-    if not measure.is_bleu:
-        return direction
-    return direction, values.get("scores", {}).get(measure.split, {}).get("bleu_signature")
+    if measure.is_bleu:
+        return direction, values.get("scores", {}).get(measure.split, {}).get("bleu_signature")
+    return direction, None if measure.any_vocabulary else values.get("vocabulary_fingerprint")
 
 
 def _bootstrap(

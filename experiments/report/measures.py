@@ -29,6 +29,7 @@ class Measure(NamedTuple):
     factor: float = 1.0  # from the record's unit to that of the table
     is_logarithmic: bool = False  # whether its logarithm is what is compared
     is_bleu: bool = False  # and so can be made anew from the counts of any sentences
+    any_vocabulary: bool = False  # whether it compares runs of different vocabularies, as BLEU does
     unless: str = ""  # a score of the split; where a record has it, this measure is left out
 
     def value(self, record: dict[str, Any]) -> float | None:
@@ -81,7 +82,14 @@ ACCURACY = Measure(
 )
 _PROBES = tuple(
     Measure(
-        f"probe_{kind}", f"{kind} (%)", f"{kind} probes", "test", ("probes", kind), 1, factor=100.0
+        name=f"probe_{kind}",
+        title=f"{kind} (%)",
+        short=f"{kind} probes",
+        split="test",
+        keys=("probes", kind),
+        digits=1,
+        factor=100.0,
+        any_vocabulary=True,
     )
     for kind in ("order", "pronoun", "sense")
 )

@@ -135,8 +135,9 @@ def test_bleu_of_a_split_is_compared_on_the_sentences_of_that_split(tmp_path, me
         (TEST_BLEU, {"direction": "de-en"}),
         (TEST_BLEU, {"scores": {"test": {"bleu": 3.0, "bleu_signature": "other"}}}),
         (ACCURACY, {"vocabulary_fingerprint": "v1"}),
+        (PERPLEXITY._replace(name="a new one"), {"vocabulary_fingerprint": "v1"}),
     ],
-    ids=["direction", "signature", "accuracy"],
+    ids=["direction", "signature", "accuracy", "any other"],
 )
 def test_numbers_that_cannot_be_compared_have_no_difference(tmp_path, measure, facts):
     scores = {"scores": {"test": {"accuracy": 0.5}}} if measure is ACCURACY else {}
