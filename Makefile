@@ -79,8 +79,7 @@ twenty-steps: $(VENV)/installed
 # Under a minute of each room; pytest fails where one is not there any more.
 SMOKE := data/batches/test_feed.py data/corpora/test_tfds.py data/prepare/test_workers.py \
   data/vocabulary model/test_attention.py test_devices.py training/test_checkpoint.py \
-  training/test_step.py::test_a_chunked_loss_on_four_devices_makes_the_update_of_one \
-  training/test_step.py::test_every_device_of_pmap_drops_otherwise decoding/test_greedy.py \
+  training/test_step.py test_compilation.py decoding/test_greedy.py \
   evaluation/test_bleu.py cli/test_generate.py experiments/report/test_figures.py \
   experiments/launchers/test_slurm.py test_installation.py \
   experiments/launchers/test_ray.py::test_who_fails_has_failed_and_who_is_stopped_saves_and_goes_on
