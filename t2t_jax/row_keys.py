@@ -1,8 +1,8 @@
-"""Random keys for a part of a batch's rows, with which it draws its part of the whole batch's.
+"""Random keys for devices that share a batch: together they draw what one device would.
 
-The bits of Threefry (Salmon et al. 2011) are a function of a key and of an element's number. A key
-of this file says besides which of several equal parts the rows are, hence with which number their
-elements begin. Dropout then does not depend on how devices share a batch.
+Threefry's bits (Salmon et al. 2011) are a function of a key and an element's number. A key of this
+file also says which of several equal parts of the batch the rows at hand are. Their elements are
+numbered from there, so dropout does not depend on how devices share a batch.
 """
 
 import math

@@ -1,1 +1,5 @@
-"""Params and source sentences to translations (paper section 6.1)."""
+"""Greedy search, beam search and sampling (paper section 6.1).
+
+In: a model, its parameters, source sentences. Out: translations. Floor 2, beside training: above
+model and data.
+"""

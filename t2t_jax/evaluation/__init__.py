@@ -1,1 +1,5 @@
-"""Translations and losses to scores."""
+"""How good it is.
+
+In: translations and references, or losses. Out: scores, intervals, tests. Floor 3, beside interop:
+above decoding.
+"""

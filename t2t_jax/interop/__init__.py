@@ -1,4 +1,5 @@
 """Weights in and out: models of other libraries become ours, ours become theirs.
 
-Needs the `interop` extra.
+In, or out: a directory of Hugging Face, Marian or CTranslate2. Floor 3, beside evaluation: above
+training. Needs the `interop` extra.
 """

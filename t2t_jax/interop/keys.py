@@ -1,7 +1,7 @@
-"""Every key of a model's config, as the models of other libraries have it: on its way in and out.
+"""What each key of a model's config is in the models of other libraries.
 
-A key that is new is named here once, or by each reader and each format: those that do not name it
-refuse every model.
+A new key is named here once, or by each reader and each format of its own. Who does not name it
+refuses every model.
 """
 
 import dataclasses

@@ -21,8 +21,8 @@ Cache = list[list[KeysAndValues]]  # of each layer, of each of its self-attentio
 class Stack(nn.Module):
     """Embedding, positions and layers.
 
-    An encoder, whose positions look at every token; where it `is_causal` a decoder, whose
-    positions look at themselves and what is before them, and at memories where it is given some.
+    An encoder lets each position look at all tokens. A decoder (`is_causal`) lets it look at
+    itself, at what is before it, and at memories where it is given some.
     """
 
     config: TransformerConfig
