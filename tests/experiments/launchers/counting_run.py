@@ -4,7 +4,7 @@
 
 Each step leaves a line in steps.txt; every fifth one is saved. The score is a function of the row
 and the steps that were counted: whoever counts one twice or leaves one out gets another score. A
-file DIRECTORY/pause holds the run up after step 7 for as long as it is there.
+file DIRECTORY/pause holds the run up after step 7 until it is gone, or the run is told to stop.
 """
 
 import json
@@ -38,7 +38,8 @@ def main(directory: Path) -> None:
     num_steps = _STEPS_OF_A_LONG_RUN if run["row"] == "no_positions" else _STEPS
     while state["step"] < num_steps:
         time.sleep(_SECONDS_A_STEP)
-        if state["step"] == PAUSE_STEP and (directory / "pause").exists():
+        is_held_up = state["step"] == PAUSE_STEP and (directory / "pause").exists()
+        if is_held_up and not stop_requests:
             continue
         state["step"] += 1
         state["sum"] = _next_sum(state["sum"], state["step"], run["row"])

@@ -52,11 +52,12 @@ def _launch(directories, **options):
 
 def test_a_preempted_job_saves_is_queued_again_and_goes_on(tmp_path, state):
     preempted, failing = prepared(tmp_path / "work", "base,one_head")
+    (preempted / "pause").touch()
     with _launch([preempted, failing], parallel=2) as events:
         seen = [next(events)]
         while seen[-1].kind != "failed":
             seen.append(next(events))
-        _wait_for_step(preempted, 3)
+        _wait_for_step(preempted, counting_run.PAUSE_STEP)
         # As SLURM does: everybody is told, then who is to queue the job again.
         for name in ("SIGTERM", "SIGUSR2"):
             subprocess.run(["scancel", "70_0", "--signal", name], check=True)

@@ -90,7 +90,10 @@ def test_a_run_is_done_on_a_slice_and_its_files_come_back(tmp_path, cloud):
         assert argument in calls
 
 
-def test_a_slice_that_is_taken_away_is_asked_for_again_and_the_run_goes_on(tmp_path, cloud, capsys):
+def test_a_slice_that_is_taken_away_is_asked_for_again_and_the_run_goes_on(
+    tmp_path, cloud, capsys, monkeypatch
+):
+    monkeypatch.setenv("COUNTING_SECONDS_A_STEP", "0.1")  # else it may end before it is taken away
     [directory] = prepared(tmp_path, "base")
     _plan(cloud, preempted=[["SIGTERM", 5], ["SIGKILL", 20]])
     with _launch(directory) as events:
@@ -196,7 +199,8 @@ def test_a_slice_that_is_taken_away_before_the_start_is_asked_for_again(
     assert "the slice was taken away before the run started" in capsys.readouterr().err
 
 
-def test_ctrl_c_lets_the_run_save_and_deletes_its_slice(tmp_path, cloud):
+def test_ctrl_c_lets_the_run_save_and_deletes_its_slice(tmp_path, cloud, monkeypatch):
+    monkeypatch.setenv("COUNTING_SECONDS_A_STEP", "0.1")  # else it may end before it is stopped
     [directory] = prepared(tmp_path, "base")
     checkpoint = _in_bucket(cloud, directory) / "checkpoint.json"
     with _launch(directory) as events:
