@@ -69,7 +69,7 @@ def get_config() -> ConfigDict:
     model.max_positions = 1_024  # rows of the table of learned positions, tokens
     model.norm = "post"  # "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre"
     model.norm_epsilon = 1e-6  # added to the variance; the paper does not say
-    model.activation = "relu"  # of the feed-forward layers, equation 2
+    model.activation = "relu"  # equation 2; | "gelu" | "gelu_tanh" | "swish"
     model.attention_init = "fused"  # "fused": Glorot of query, key, value as one; "separate"
     model.attention_biases = True  # in the four projections; Table 3's parameters need them
     model.feed_forward_biases = True  # b_1 and b_2 of equation 2
@@ -88,7 +88,7 @@ def get_config() -> ConfigDict:
     model.attention_dropout_rate = 0.0  # on attention weights; not in the paper
     model.feed_forward_dropout_rate = 0.0  # on hidden feed-forward units; not in the paper
     model.rematerialise = False  # compute layers again for their gradients, to save memory
-    model.dtype = "float32"  # of the computation; parameters, softmax and loss stay float32
+    model.dtype = "float32"  # | "bfloat16"; parameters, softmax and loss stay float32
 
     config.training = training = ConfigDict()
     training.steps = 100_000  # updates (section 5.2)
@@ -120,7 +120,7 @@ def get_config() -> ConfigDict:
     decoding.average_checkpoints = 1  # the last n; 1: Table 3 averages none (Table 2: 5)
 
     config.evaluation = evaluation = ConfigDict()
-    evaluation.bleu_tokenizer = "13a"  # of sacreBLEU
+    evaluation.bleu_tokenizer = "13a"  # of sacreBLEU; | "intl" | "char" | "zh" | "none"
     evaluation.bleu_lowercase = False  # BLEU regards case
     evaluation.bleu_on_dev = True  # newstest2013, which Table 3 reports
     evaluation.bleu_on_long = False  # as much work again as test; embedded corpus only

@@ -7,9 +7,7 @@ A line each, in their order: class, tab, probability; an empty line gives an emp
 names of the classes are those of W/classes.txt, or of DIR/config.json.
 """
 
-from t2t_jax.cli.lines import read_lines, text_output
-from t2t_jax.cli.workdir_flags import define_model_flags, model_of_flags
-from t2t_jax.runs.classify import classify
+from t2t_jax.cli.workdir_flags import define_model_flags
 
 
 def define_flags(arguments: list[str]) -> None:
@@ -19,6 +17,10 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
+    from t2t_jax.cli.chosen_model import model_of_flags
+    from t2t_jax.cli.lines import read_lines, text_output
+    from t2t_jax.runs.classify import classify
+
     output = text_output()
     for found in classify(model_of_flags(), read_lines()):
         print(f"{found.name}\t{found.probability:.4f}" if found else "", file=output)

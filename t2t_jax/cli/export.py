@@ -13,15 +13,13 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_jax import hosts
-from t2t_jax.cli.workdir_flags import define_workdir_flags, trained_of_flags
-from t2t_jax.runs.export import FORMATS, export
+from t2t_jax.cli.workdir_flags import define_workdir_flags
 
 
 def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     define_workdir_flags(arguments, __name__)
-    flags.DEFINE_string("format", None, " or ".join(FORMATS))
+    flags.DEFINE_string("format", None, "marian or ctranslate2")
     flags.DEFINE_string("output", None, "the directory to make")
     flags.DEFINE_integer("max_positions", 512, "longest sentence it will take, tokens")
     flags.mark_flags_as_required(["format", "output"])
@@ -29,6 +27,10 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
+    from t2t_jax import hosts
+    from t2t_jax.cli.chosen_model import trained_of_flags
+    from t2t_jax.runs.export import export
+
     if hosts.are_several():
         raise ValueError("export writes one directory: run it on one host")
     values = flags.FLAGS

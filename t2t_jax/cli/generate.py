@@ -12,58 +12,9 @@ which is the default, always chooses the likeliest token. With --top_n=0 there a
 with --json a JSON object a line.
 """
 
-import json
-from collections.abc import Sequence
-from io import TextIOWrapper
-from typing import Any
-
 from absl import flags
 
-from t2t_jax.cli.lines import read_lines, text_output
-from t2t_jax.cli.token_table import make_console, print_generation
-from t2t_jax.cli.workdir_flags import define_model_flags, model_of_flags
-from t2t_jax.decoding.generate import Generation
-from t2t_jax.decoding.sampling import Sampling
-from t2t_jax.runs.generate import generate
-
-
-def print_texts(
-    output: TextIOWrapper,
-    prompts: Sequence[str],
-    generations: Sequence[Sequence[Generation]],
-    *,
-    as_json: bool = False,
-) -> None:
-    """Prints every continuation: its tokens and text, or the text alone where no best are known."""
-    console = make_console(output)
-    is_first = True
-    for prompt, samples in zip(prompts, generations, strict=True):
-        for number, generation in enumerate(samples, start=1):
-            if as_json:
-                values = _json_values(prompt, number, generation)
-                print(json.dumps(values, ensure_ascii=False), file=output)
-            elif not any(token.best for token in generation.tokens):
-                print(generation.text, file=output)
-            else:
-                if not is_first:
-                    print(file=output)
-                heading = prompt if len(samples) == 1 else f"{prompt}  (sample {number})"
-                print_generation(console, heading, generation)
-            is_first = False
-
-
-def _json_values(prompt: str, sample: int, generation: Generation) -> dict[str, Any]:
-    """Everything that is known of one continuation."""
-    return {
-        "prompt": prompt,
-        "sample": sample,
-        "text": generation.text,
-        "has_ended": generation.has_ended,
-        "tokens": [
-            token.chosen._asdict() | {"best": [candidate._asdict() for candidate in token.best]}
-            for token in generation.tokens
-        ],
-    }
+from t2t_jax.cli.workdir_flags import define_model_flags
 
 
 def define_flags(arguments: list[str]) -> None:
@@ -88,6 +39,12 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
+    from t2t_jax.cli.chosen_model import model_of_flags
+    from t2t_jax.cli.lines import read_lines, text_output
+    from t2t_jax.cli.token_table import print_texts
+    from t2t_jax.decoding.sampling import Sampling
+    from t2t_jax.runs.generate import generate
+
     values = flags.FLAGS
     for name in ("top_k", "top_p"):
         if values[name].present and values.temperature == 0:

@@ -8,31 +8,29 @@
     t2t-jax score     --workdir=W --split=test                perplexity, and BLEU or accuracy
     t2t-jax export    --workdir=W --format=marian --output=DIR    for transformers or CTranslate2
 
-Every key of a config can be set: --config.section.key=value. `t2t-jax VERB --help` explains one.
+Every key of a config can be set: --config.section.key=value. `t2t-jax VERB --help` explains one,
+and lists the keys; `t2t-jax VERB --help=model` those of one section.
 """
 
+import importlib
 import os
 import sys
 import traceback
 from collections.abc import Callable
 
-import jax
 from absl import app, flags
 
-from t2t_jax import hosts
-from t2t_jax.cli import classify, export, generate, prepare, score, train, translate
+from t2t_jax.cli import config_keys
 from t2t_jax.cli.command import parse_flags
-from t2t_jax.training.loop import Stopped
 
-_VERBS = {
-    "prepare": prepare,
-    "train": train,
-    "translate": translate,
-    "generate": generate,
-    "classify": classify,
-    "score": score,
-    "export": export,
+# Modules of this package. They import what they work with when they run: help does not wait.
+_VERBS = ("prepare", "train", "translate", "generate", "classify", "score", "export")
+
+_WHEN_STOPPED = {
+    "prepare": "; the same command goes on from there",
+    "train": " without saving; the same command goes on from the last checkpoint",
 }
+STOPPED = 130  # the exit code of whatever a person or a machine has stopped
 
 
 def main() -> None:
@@ -46,22 +44,35 @@ def main() -> None:
     name, *rest = arguments
     if name not in _VERBS:
         sys.exit(f"t2t-jax: {name!r} is no verb; there are {', '.join(_VERBS)}")
-    verb = _VERBS[name]
-    wants_help = any(argument in ("-h", "--help") for argument in rest)
+    verb = importlib.import_module(f"t2t_jax.cli.{name}")
+    questions = [each for each in rest if each.partition("=")[0] in ("-h", "-help", "--help")]
     _define_common_flags(verb.__name__)
     try:
-        verb.define_flags([] if wants_help else rest)
+        verb.define_flags([] if questions else rest)
+        if questions:
+            section = questions[0].partition("=")[2]
+            if not section:
+                print(verb.__doc__)
+                print(flags.FLAGS.module_help(verb.__name__))
+            print(config_keys.help_text(section))
+            return
     except (OSError, TypeError, ValueError) as error:
         sys.exit(f"t2t-jax {name}: {error}")
-    if wants_help:
-        print(verb.__doc__)
-        print(flags.FLAGS.module_help(verb.__name__))
-        return
     app.run(
         lambda argv: _run(name, verb.main, argv),
         argv=[f"t2t-jax {name}", *rest],
         flags_parser=lambda argv: parse_flags(f"t2t-jax {name}", argv),
     )
+
+
+def _end_at_once(sentence: str) -> None:
+    """Ends this process as one that was stopped, whatever its threads are at.
+
+    An orderly end while XLA compiles in another thread may crash.
+    """
+    print(sentence, file=sys.stderr)
+    sys.stdout.flush()
+    os._exit(STOPPED)
 
 
 def _define_common_flags(module_name: str) -> None:
@@ -82,6 +93,11 @@ def _define_common_flags(module_name: str) -> None:
 def _run(name: str, verb_main: Callable[[], None], argv: list[str]) -> None:
     if len(argv) > 1:
         sys.exit(f"t2t-jax {name}: {argv[1]!r} is no flag; flags look like --name=value")
+    import jax
+
+    from t2t_jax import hosts
+    from t2t_jax.training.loop import Stopped
+
     values = flags.FLAGS
     try:
         hosts.join(
@@ -94,10 +110,10 @@ def _run(name: str, verb_main: Callable[[], None], argv: list[str]) -> None:
             sys.stdout = open(os.devnull, "w")  # what is written is the same on every host
         verb_main()
     except KeyboardInterrupt:
-        sys.exit(f"t2t-jax {name}: interrupted")
+        _end_at_once(f"t2t-jax {name}: stopped{_WHEN_STOPPED.get(name, '')}")
     except Stopped as stop:
         print(f"t2t-jax {name}: {stop}", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(STOPPED)
     except jax.errors.JaxRuntimeError as error:
         sentence = str(error).splitlines()[0]
         if "RESOURCE_EXHAUSTED" in str(error):

@@ -6,13 +6,8 @@ What it makes is kept in --config.data.cache and found again by every later comm
 or on a disk that was full, the same command goes on with what is there.
 """
 
-import sys
-
 from absl import flags
 from ml_collections import config_flags
-
-from t2t_jax.runs.prepare import prepare
-from t2t_jax.runs.sections import read_sections
 
 
 def define_flags(arguments: list[str]) -> None:
@@ -23,8 +18,7 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
-    try:
-        prepare(read_sections(flags.FLAGS.config))
-    except KeyboardInterrupt:
-        print("t2t-jax prepare: stopped; the same command goes on from there", file=sys.stderr)
-        sys.exit(130)
+    from t2t_jax.runs.prepare import prepare
+    from t2t_jax.runs.sections import read_sections
+
+    prepare(read_sections(flags.FLAGS.config))

@@ -15,8 +15,6 @@ from pathlib import Path
 from absl import flags
 
 from t2t_jax.cli.workdir_flags import define_workdir_flags
-from t2t_jax.runs.score import score
-from t2t_jax.runs.sections import read_sections
 
 
 def define_flags(arguments: list[str]) -> None:
@@ -29,6 +27,9 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
+    from t2t_jax.runs.score import score
+    from t2t_jax.runs.sections import read_sections
+
     values = flags.FLAGS
     sections = read_sections(values.config)
     scores = score(Path(values.workdir).expanduser(), values.split, sections)

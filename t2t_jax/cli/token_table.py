@@ -1,6 +1,9 @@
 """What a language model wrote, as a person reads it: the likeliest next tokens, then the text."""
 
+import json
+from collections.abc import Sequence
 from io import TextIOWrapper
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -12,6 +15,45 @@ _BAR_WIDTH = 24  # characters, of probability 1
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 # No terminal: whatever the tokens need, so that no line is ever folded.
 _FILE_WIDTH = 10_000
+
+
+def print_texts(
+    output: TextIOWrapper,
+    prompts: Sequence[str],
+    generations: Sequence[Sequence[Generation]],
+    *,
+    as_json: bool = False,
+) -> None:
+    """Prints every continuation: its tokens and text, or the text alone where no best are known."""
+    console = make_console(output)
+    is_first = True
+    for prompt, samples in zip(prompts, generations, strict=True):
+        for number, generation in enumerate(samples, start=1):
+            if as_json:
+                values = _json_values(prompt, number, generation)
+                print(json.dumps(values, ensure_ascii=False), file=output)
+            elif not any(token.best for token in generation.tokens):
+                print(generation.text, file=output)
+            else:
+                if not is_first:
+                    print(file=output)
+                heading = prompt if len(samples) == 1 else f"{prompt}  (sample {number})"
+                print_generation(console, heading, generation)
+            is_first = False
+
+
+def _json_values(prompt: str, sample: int, generation: Generation) -> dict[str, Any]:
+    """Everything that is known of one continuation."""
+    return {
+        "prompt": prompt,
+        "sample": sample,
+        "text": generation.text,
+        "has_ended": generation.has_ended,
+        "tokens": [
+            token.chosen._asdict() | {"best": [candidate._asdict() for candidate in token.best]}
+            for token in generation.tokens
+        ],
+    }
 
 
 def make_console(output: TextIOWrapper) -> Console:

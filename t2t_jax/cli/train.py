@@ -2,6 +2,7 @@
 
     t2t-jax train --config=configs/tiny.py --workdir=W
     t2t-jax train --config=configs/tiny.py --workdir=W --config.training.steps=500
+    t2t-jax train --workdir=W                                  goes on, with the config of W
     t2t-jax train --config=configs/tiny.py --workdir=W --init=hf:DIR \
       --config.training.label_smoothing_mass=others_but_padding
 
@@ -15,21 +16,33 @@ from pathlib import Path
 from absl import flags
 from ml_collections import config_flags
 
-from t2t_jax.runs.sections import read_sections
-from t2t_jax.runs.train import train
+from t2t_jax.cli.workdir_flags import define_config_of_run, value_of
 
 
 def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
-    config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
+    workdir = value_of(arguments, "workdir")
+    if value_of(arguments, "config") is None and workdir is not None:
+        try:
+            define_config_of_run(arguments)
+        except ValueError as error:
+            raise ValueError(f"--config is needed, such as configs/tiny.py: {error}") from error
+    else:
+        config_flags.DEFINE_config_file(
+            "config", None, "a file such as configs/tiny.py; without it, that of the run in W"
+        )
+        flags.mark_flag_as_required("config")
     flags.DEFINE_string("workdir", None, "where the run is kept, or is found again")
     flags.DEFINE_string(
         "init", None, "hf:DIR: begin with the weights of a directory in Hugging Face format"
     )
-    flags.mark_flags_as_required(["config", "workdir"])
+    flags.mark_flag_as_required("workdir")
 
 
 def main() -> None:
     """Runs the verb."""
+    from t2t_jax.runs.sections import read_sections
+    from t2t_jax.runs.train import train
+
     values = flags.FLAGS
     train(read_sections(values.config), Path(values.workdir).expanduser(), values.init)

@@ -8,9 +8,7 @@ Lines stay in their order; an empty line gives an empty line. With --config.deco
 1, each translation is a line of its own: number of the sentence, score, translation, tabs between.
 """
 
-from t2t_jax.cli.lines import read_lines, text_output
-from t2t_jax.cli.workdir_flags import define_model_flags, model_of_flags
-from t2t_jax.runs.translate import translate
+from t2t_jax.cli.workdir_flags import define_model_flags
 
 
 def define_flags(arguments: list[str]) -> None:
@@ -20,6 +18,10 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
+    from t2t_jax.cli.chosen_model import model_of_flags
+    from t2t_jax.cli.lines import read_lines, text_output
+    from t2t_jax.runs.translate import translate
+
     output = text_output()
     trained = model_of_flags()
     for number, translations in enumerate(translate(trained, read_lines()), 1):

@@ -5,10 +5,6 @@ from pathlib import Path
 from absl import flags
 from ml_collections import config_flags
 
-from t2t_jax.runs import pretrained
-from t2t_jax.runs.sections import read_sections
-from t2t_jax.runs.workdir import Trained, UsableModel, load_trained, read_config
-
 
 def define_workdir_flags(
     arguments: list[str], module_name: str, *, is_required: bool = True
@@ -23,19 +19,20 @@ def define_workdir_flags(
     )
     if is_required:
         flags.mark_flag_as_required("workdir")
-    workdir = _value(arguments, "workdir")
-    if workdir is not None:
-        config_flags.DEFINE_config_dict("config", read_config(Path(workdir).expanduser()))
+    define_config_of_run(arguments)
 
 
-def trained_of_flags() -> Trained:
-    """The model that --workdir names, with its config.
+def define_config_of_run(arguments: list[str]) -> None:
+    """--config.section.key with the config of the run that --workdir names as default.
 
     Raises:
-      ValueError: there is none, or it does not fit the config.
+      ValueError: the directory holds no run.
     """
-    values = flags.FLAGS
-    return load_trained(Path(values.workdir).expanduser(), read_sections(values.config))
+    workdir = value_of(arguments, "workdir")
+    if workdir is not None:
+        from t2t_jax.runs.workdir import read_config
+
+        config_flags.DEFINE_config_dict("config", read_config(Path(workdir).expanduser()))
 
 
 def define_model_flags(arguments: list[str], module_name: str) -> None:
@@ -53,25 +50,15 @@ def define_model_flags(arguments: list[str], module_name: str) -> None:
         module_name=module_name,
     )
     flags.mark_flags_as_mutual_exclusive(["workdir", "model"], required=True)
-    name = _value(arguments, "model")
-    if name is not None and _value(arguments, "workdir") is None:
+    name = value_of(arguments, "model")
+    if name is not None and value_of(arguments, "workdir") is None:
+        from t2t_jax.runs import pretrained
+
         config = pretrained.default_config(pretrained.directory_of(name, "model"))
         config_flags.DEFINE_config_dict("config", config)
 
 
-def model_of_flags() -> UsableModel:
-    """The model that the flags name, with their config.
-
-    Raises:
-      ValueError: there is none, or it does not fit the config.
-    """
-    values = flags.FLAGS
-    if values.model is None:
-        return trained_of_flags()
-    return pretrained.load(pretrained.directory_of(values.model, "model"), values.config)
-
-
-def _value(arguments: list[str], name: str) -> str | None:
+def value_of(arguments: list[str], name: str) -> str | None:
     """The value of a flag that must be known before all flags can be defined."""
     for argument, following in zip(arguments, [*arguments[1:], None], strict=False):
         for dashes in ("--", "-"):

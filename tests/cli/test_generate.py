@@ -9,8 +9,8 @@ import jax
 import pytest
 
 from configs import classifier, language_model
-from t2t_jax.cli import generate as verb
-from t2t_jax.cli import lines
+from t2t_jax.cli import chosen_model, lines
+from t2t_jax.cli.token_table import print_texts
 from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.devices import make_devices
@@ -70,7 +70,7 @@ class _Output(io.TextIOWrapper):
 
 def _printed(generations, as_json=False, is_terminal=False):
     output = _Output(is_terminal)
-    verb.print_texts(output, ["tea"], generations, as_json=as_json)
+    print_texts(output, ["tea"], generations, as_json=as_json)
     output.flush()
     return output.buffer.getvalue().decode("utf-8")
 
@@ -118,7 +118,7 @@ def test_samples_are_told_apart():
 
 
 def test_each_prompt_is_gone_on_from_in_their_order(monkeypatch, tmp_path):
-    monkeypatch.setattr(verb, "model_of_flags", lambda: _trained(language_model))
+    monkeypatch.setattr(chosen_model, "model_of_flags", lambda: _trained(language_model))
     options = ("--model=hf:nowhere", "--json", "--max_new_tokens=1")
     done = command("generate", "--prompt=tea", *options, "--prompt=so")
     found = [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,11 +1,22 @@
 """The verbs as a person types them."""
 
+import ast
+import dataclasses
+import os
 import shutil
+import subprocess
 import sys
+import typing
 
 import pytest
 
+from configs import base
+from t2t_jax.cli.config_keys import config_keys
+from t2t_jax.json_files import flat_dict
+from t2t_jax.runs.sections import Sections
 from tests.cli.command import command, process
+
+SECTIONS = {name: kind for name, kind in Sections.__annotations__.items() if name != "seed"}
 
 
 def test_the_translate_command_reads_lines_and_writes_lines(trained):
@@ -33,8 +44,19 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
         (["train", "--config=configs/tiny.py"], "--workdir"),
         (
             ["prepare", "--config=configs/tiny.py", "--config.model.nheads=3"],
-            "the config has no key 'nheads'",
+            "there is no key --config.model.nheads: did you mean --config.model.num_heads?",
         ),
+        (
+            ["prepare", "--config=configs/tiny.py", "--config.d_model=64"],
+            "there is no key --config.d_model: did you mean --config.model.d_model?",
+        ),
+        (
+            ["prepare", "--config=configs/tiny.py", "--d_model=64"],
+            "there is no flag --d_model: did you mean --config.model.d_model?",
+        ),
+        (["prepare", "--config=tiny"], "there is no file tiny: did you mean configs/tiny.py?"),
+        (["train", "--workdir=/nowhere"], "--config is needed, such as configs/tiny.py"),
+        (["train", "--help=modle"], "--help=modle is none of data, model, training"),
         (["prepare", "--config=configs/tiny.py", "--config.model.d_ff=many"], "d_ff"),
         (["prepare", "--config=configs/tiny.py", "extra"], "'extra' is no flag"),
         (
@@ -66,10 +88,68 @@ def test_a_config_may_import_what_lies_where_the_command_is_typed(tmp_path, monk
     shutil.copy("configs/tiny.py", tmp_path / "beside.py")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    shown = command("prepare", "--config=mine.py", "--config.no_such=1").stderr
-    assert "the config has no key no_such" in shown
+    shown = command("prepare", "--config=mine.py", "--config.seed=1", "--config.no_such=1").stderr
+    assert "there is no key --config.no_such" in shown
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["train", "--help"]])
 def test_help_explains(arguments):
     assert "t2t-jax train" in command(*arguments).stdout
+
+
+def test_help_lists_every_key_with_its_value_comment_and_choices():
+    shown = command("train", "--help").stdout
+    for key, value in flat_dict(base.get_config().to_dict()).items():
+        assert f"--config.{key}=" in shown
+        [entry] = [each for each in config_keys() if each.path == key]
+        assert ast.literal_eval(entry.value) == value
+        assert entry.comment
+    for name, section in SECTIONS.items():
+        for field in dataclasses.fields(section):
+            for choice in typing.get_args(field.type):
+                [entry] = [each for each in config_keys() if each.path == f"{name}.{field.name}"]
+                assert f'"{choice}"' in f"{entry.value} {entry.comment}".replace("'", '"')
+
+
+def test_help_of_a_section_lists_its_keys_alone():
+    shown = command("score", "--help=devices").stdout
+    assert shown.count("--config.devices.") == shown.count("--config.") == 4
+
+
+def test_help_waits_for_no_library_that_is_heavy():
+    code = """
+import sys
+from t2t_jax.cli.main import main
+main()
+print([name for name in ("jax", "flax", "orbax", "sentencepiece", "numpy") if name in sys.modules])
+"""
+    for verb in ("train", "score", "generate"):
+        arguments = [sys.executable, "-c", code, verb, "--help"]
+        found = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+        assert found.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("verb", "what_it_says"),
+    [
+        ("prepare", "; the same command goes on from there"),
+        ("train", " without saving; the same command goes on from the last checkpoint"),
+        ("translate", ""),
+        ("score", ""),
+    ],
+)
+def test_ctrl_c_ends_every_verb_in_a_sentence_with_one_exit_code(
+    verb, what_it_says, trained, tmp_path, monkeypatch
+):
+    workdir = trained if verb in ("translate", "score") else tmp_path
+    config = [] if workdir == trained or verb == "prepare" else ["--config=configs/tiny.py"]
+    where = ["--config=configs/tiny.py"] if verb == "prepare" else [f"--workdir={workdir}"]
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"t2t_jax.cli.{verb}.main", interrupted)
+    monkeypatch.setattr(os, "_exit", sys.exit)  # this process is to live
+    done = command(verb, *where, *config)
+    assert done.returncode == 130
+    assert done.stderr == f"t2t-jax {verb}: stopped{what_it_says}\n"

@@ -21,8 +21,6 @@ from absl import app, flags
 from configs import classifier, language_model, tiny
 from experiments.tables.ablation import check_config
 from t2t_jax.cli import main as verbs
-from t2t_jax.cli import workdir_flags
-from t2t_jax.runs import pretrained
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
 from tests.cli.command import command, in_this_process
@@ -177,13 +175,11 @@ def _read_flags(words):
             read_sections(flags.FLAGS.config)
 
     with contextlib.ExitStack() as stack:
-        for module in verbs._VERBS.values():
-            stack.enter_context(mock.patch.object(module, "main", read))
-        for module in (workdir_flags, pretrained):
-            for function in ("read_config", "default_config"):
-                if hasattr(module, function):
-                    empty = mock.Mock(return_value=tiny.get_config())
-                    stack.enter_context(mock.patch.object(module, function, empty))
+        for name in verbs._VERBS:
+            stack.enter_context(mock.patch(f"t2t_jax.cli.{name}.main", read))
+        for function in ("workdir.read_config", "pretrained.default_config"):
+            empty = mock.Mock(return_value=tiny.get_config())
+            stack.enter_context(mock.patch(f"t2t_jax.runs.{function}", empty))
         done = command(verb, *arguments)
     assert done.returncode == 0, done.stderr
 

@@ -15,7 +15,7 @@ def test_a_library_that_is_not_there_is_told_with_the_way_to_get_it():
 
 def test_the_verbs_import_none_of_them():
     heavy = "transformers", "ctranslate2", "safetensors"
-    code = f"import sys, t2t_jax.cli.main; print([n for n in {heavy} if n in sys.modules])"
+    code = f"import sys, t2t_jax.cli.chosen_model; print([n for n in {heavy} if n in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert found.stdout.strip() == "[]"
 

@@ -103,7 +103,10 @@ def _command(*arguments: str) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["table3", "--base=configs/tiny.py", "--base.model.nheads=3"], "no key 'nheads'"),
+        (
+            ["table3", "--base=configs/tiny.py", "--base.model.nheads=3"],
+            "no key --base.model.nheads",
+        ),
         (["table3", "--base=configs/tiny.py", "--dry_run", "--rows=Z.*"], "no row is called 'Z.*'"),
         (["table3"], "--base is needed"),
         (["table3", "--base=configs/tiny.py", "--dry_run", "--slurm=time=9"], "--slurm is for"),
