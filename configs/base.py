@@ -100,9 +100,12 @@ def get_config() -> ConfigDict:
     training.warmup_steps = 4_000  # updates (section 5.3)
     training.learning_rate_scale = 1.0  # factor on equation 3, schedule "paper" only
     training.peak_learning_rate = 7e-4  # at the end of warm-up, schedules "peak" and "linear"
-    training.adam_beta1 = 0.9  # section 5.3
-    training.adam_beta2 = 0.98  # section 5.3
-    training.adam_epsilon = 1e-9  # section 5.3
+    training.optimizer = "adam"  # section 5.3 | "adamw" | "adafactor" | "lion" | "muon"
+    training.adam_beta1 = 0.9  # section 5.3; read by all but adafactor
+    training.adam_beta2 = 0.98  # section 5.3; read by all but adafactor
+    training.adam_epsilon = 1e-9  # section 5.3; read by adam, adamw and muon
+    training.weight_decay = 0.0  # of matrices, each step, times the rate; not with adam
+    training.gradient_clip_norm = 0.0  # of all gradients together, per token; 0: not clipped
     training.log_every_steps = 100  # updates between lines of training metrics
     training.evaluate_every_steps = 1_000  # updates between dev perplexities
     training.checkpoint_every_steps = 1_000  # updates; the paper: every 10 minutes (section 6.1)

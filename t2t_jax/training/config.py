@@ -11,6 +11,7 @@ from t2t_jax.config_checks import (
 )
 
 LabelSmoothingMass = Literal["others", "all", "others_but_padding"]
+Optimizer = Literal["adam", "adamw", "adafactor", "lion", "muon"]
 Schedule = Literal["paper", "peak", "linear"]
 SCHEDULES_WITH_AN_END: tuple[Schedule, ...] = ("linear",)  # every rate depends on the last step
 
@@ -33,9 +34,12 @@ class TrainingConfig:
     warmup_steps: int
     learning_rate_scale: float  # schedule "paper": the factor in front of the formula
     peak_learning_rate: float  # schedules "peak" and "linear": the rate at the end of warm-up
-    adam_beta1: float
+    optimizer: Optimizer  # see optimizer.py
+    adam_beta1: float  # and lion's; not read by adafactor, as the next two
     adam_beta2: float
-    adam_epsilon: float
+    adam_epsilon: float  # not read by lion
+    weight_decay: float  # times the rate; not with adam
+    gradient_clip_norm: float  # of all gradients together, per token; 0: none
     log_every_steps: int
     evaluate_every_steps: int  # dev perplexity
     checkpoint_every_steps: int
@@ -48,6 +52,7 @@ class TrainingConfig:
         intervals = ("log_every_steps", "evaluate_every_steps", "checkpoint_every_steps")
         check_at_least("training", self, 1, counts + intervals)
         check_at_least("training", self, 0, ("patience", "loss_chunk_tokens", "microbatches"))
+        check_at_least("training", self, 0, ("weight_decay", "gradient_clip_norm"))
         check_rates("training", self, ("label_smoothing", "adam_beta1", "adam_beta2"))
         rates = ("learning_rate_scale", "peak_learning_rate", "adam_epsilon")
         check_above_zero("training", self, rates)
@@ -55,4 +60,9 @@ class TrainingConfig:
             raise ValueError(
                 f"training.warmup_steps={self.warmup_steps} must be below steps={self.steps} "
                 f"with schedule={self.schedule!r}, which falls to 0 at the last step"
+            )
+        if self.optimizer == "adam" and self.weight_decay > 0:
+            raise ValueError(
+                f"training.weight_decay={self.weight_decay} must be 0 with optimizer='adam'; "
+                "'adamw' is Adam with weight decay"
             )

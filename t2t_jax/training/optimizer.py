@@ -1,17 +1,105 @@
-"""Adam under the schedule (paper section 5.3)."""
+"""Adam under the schedule (paper section 5.3), and what others take in its place.
 
+In: the section `training`. Out: a pair of pure functions, whose state is saved and laid out over
+devices by the names of the parameters in it.
+"""
+
+from typing import assert_never
+
+import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float, PyTree
+from optax.contrib import MuonDimensionNumbers, muon
 
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.schedule import learning_rate
 
+_MUON_MOMENTUM = 0.95  # of Jordan et al. 2024, who leave it there at all sizes
+_MUON_RMS = 0.2  # that of Adam's updates as Liu et al. 2025 saw them: Adam's rate and decay fit
+
 
 def make_optimizer(config: TrainingConfig, d_model: int) -> optax.GradientTransformation:
-    """Adam with the betas and epsilon of `config`; its first update is step 1 of the schedule."""
-    return optax.adam(
-        lambda updates_so_far: learning_rate(jnp.asarray(updates_so_far) + 1, config, d_model),
-        b1=config.adam_beta1,
-        b2=config.adam_beta2,
-        eps=config.adam_epsilon,
-    )
+    """The optimizer of `config`; its first update is step 1 of the schedule.
+
+    `gradient_clip_norm` bounds the norm of all gradients together, taken per token, before the
+    optimizer sees them. `weight_decay` takes that share, times the rate of the step, off every
+    matrix inside the model: decoupled from the gradient, as by Loshchilov and Hutter 2019, and the
+    same number means the same with each optimizer. Norms and biases do not decay, as in BERT and in
+    nanoGPT; nor do embeddings and the output layer, which Jordan et al. 2024 leave to Adam too.
+
+    adam, adamw   betas and epsilon of `config`, corrected for the zeros they begin with
+    adafactor     Shazeer and Stern 2018: updates of the size of the parameter, times the rate;
+                  second moments of a matrix by row and column where both of its two longest sides
+                  have 128 or more. Reads neither betas nor epsilon.
+    lion          Chen et al. 2023: the sign of a mean of gradients; beta1 is of what moves,
+                  beta2 of what is kept
+    muon          Jordan et al. 2024: momentum, made orthogonal, of every matrix inside the model,
+                  all heads of a projection together; the rest by Adam with Nesterov's
+                  momentum, as in optax, and the betas and epsilon of `config`
+    """
+
+    def rate(updates_so_far) -> Float[Array, ""]:
+        return learning_rate(jnp.asarray(updates_so_far) + 1, config, d_model)
+
+    optimizer = _make(config, rate)
+    if config.gradient_clip_norm > 0:
+        return optax.chain(optax.clip_by_global_norm(config.gradient_clip_norm), optimizer)
+    return optimizer
+
+
+def _make(config: TrainingConfig, rate: optax.Schedule) -> optax.GradientTransformation:
+    beta1, beta2, epsilon = config.adam_beta1, config.adam_beta2, config.adam_epsilon
+    decay = config.weight_decay
+    match config.optimizer:
+        case "adam":
+            return optax.adam(rate, b1=beta1, b2=beta2, eps=epsilon)
+        case "adamw":
+            return optax.adamw(
+                rate, b1=beta1, b2=beta2, eps=epsilon, weight_decay=decay, mask=_are_matrices
+            )
+        case "adafactor":
+            # Of optax's decays the only one that it does not multiply by the rate.
+            return optax.adafactor(
+                rate,
+                weight_decay_rate=lambda updates_so_far: decay * rate(updates_so_far),
+                weight_decay_mask=_are_matrices,
+            )
+        case "lion":
+            return optax.lion(rate, b1=beta1, b2=beta2, weight_decay=decay, mask=_are_matrices)
+        case "muon":
+            return muon(
+                rate,
+                beta=_MUON_MOMENTUM,
+                eps=epsilon,
+                weight_decay=decay,
+                adam_b1=beta1,
+                adam_b2=beta2,
+                muon_weight_dimension_numbers=_sides,
+                consistent_rms=_MUON_RMS,
+            )
+        case _:
+            assert_never(config.optimizer)
+
+
+def _are_matrices(params: PyTree) -> PyTree[bool]:
+    """Which parameters are factors of a product inside the model."""
+    return jax.tree_util.tree_map_with_path(lambda path, _: _name(path).endswith("kernel"), params)
+
+
+def _sides(params: PyTree) -> PyTree[MuonDimensionNumbers | None]:
+    """Which axes of a matrix are its input and which its output; None of what is no matrix."""
+
+    def sides(path: tuple, leaf: Array) -> MuonDimensionNumbers | None:
+        name = _name(path)
+        if not name.endswith("kernel"):
+            return None
+        if name.endswith("output/kernel") and leaf.ndim == 3:  # H K D
+            return MuonDimensionNumbers((0, 1), 2)
+        return MuonDimensionNumbers(0, tuple(range(1, leaf.ndim)))  # D H K, D F
+
+    return jax.tree_util.tree_map_with_path(sides, params)
+
+
+def _name(path: tuple) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")

@@ -23,9 +23,9 @@ def batch(i):
 
 
 class Run:
-    """A small model, compiled once, that can be trained again and again."""
+    """A small model, compiled once, that can be trained again; SHORT with `changes`."""
 
-    def __init__(self):
+    def __init__(self, **changes):
         # Of few arrays: each of them, and both of its moments, is a file's worth of checkpoint.
         model = LanguageModel(
             small(
@@ -36,7 +36,7 @@ class Run:
                 dropout_rate=0.1,
             )
         )
-        optimizer = make_optimizer(short(), 12)
+        optimizer = make_optimizer(short(**changes), 12)
         loss_fn = make_loss_fn(model, 0.1)
         self.initial = jax.device_get(jax.jit(lambda: make_train_state(model, optimizer, 3))())
         self.train_step = jax.jit(make_train_step(loss_fn, optimizer))

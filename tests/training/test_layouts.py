@@ -28,19 +28,20 @@ LAYOUTS = {
 
 
 @functools.cache
-def built(dropout_rate=0.0):
+def built(dropout_rate=0.0, optimizer="adam"):
     # Every axis that can be cut is even. Without biases, as their gradients are rounding noise.
     sizes = dict(vocabulary_rows=12, d_k=4, d_v=4, attention_biases=False, num_decoder_layers=1)
     model = Transformer(small(dropout_rate=dropout_rate, **sizes))
     # At a rate that learns: at a wild one rounding errors grow from step to step.
-    optimizer = make_optimizer(short(steps=STEPS, learning_rate_scale=0.1), 12)
-    return model, optimizer, lambda seed: make_train_state(model, optimizer, seed)
+    config = short(steps=STEPS, learning_rate_scale=0.1, optimizer=optimizer)
+    made = make_optimizer(config, 12)
+    return model, made, lambda seed: make_train_state(model, made, seed)
 
 
 @functools.cache
-def trained(microbatches=1, dropout_rate=0.0, chunk_tokens=0, **layout):
+def trained(microbatches=1, dropout_rate=0.0, chunk_tokens=0, kind="adam", **layout):
     """Losses of each step, and the parameters afterwards."""
-    model, optimizer, make_state = built(dropout_rate)
+    model, optimizer, make_state = built(dropout_rate, kind)
     devices = make_devices(**layout)
     loss_fn = make_loss_fn(model, 0.1, chunk_tokens)
     state = compile_init(devices, make_state, 7)
@@ -73,6 +74,12 @@ def test_twenty_steps_on_any_layout_are_those_of_one_device(layout):
     losses = trained(data=1)[0]
     assert losses[-1] < 0.9 * losses[0]
     assert_same(trained(**layout), trained(data=1))
+
+
+@pytest.mark.parametrize("kind", ["adamw", "adafactor", "lion", "muon"])
+def test_every_optimizer_makes_the_steps_of_one_device(kind):
+    layout = LAYOUTS["2 x data, 2 x fsdp, 2 x tensor"]
+    assert_same(trained(kind=kind, **layout), trained(kind=kind, data=1))
 
 
 @pytest.mark.parametrize(

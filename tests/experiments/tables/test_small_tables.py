@@ -5,9 +5,10 @@ from typing import get_args
 import pytest
 
 from configs import base, language_model, multi30k, tiny
-from experiments.tables import depth, heads, positions, recurrent, table2
+from experiments.tables import depth, heads, optimizers, positions, recurrent, table2
 from experiments.tables.ablation import check_config, num_params
 from t2t_jax.model.config import Positions
+from t2t_jax.training.config import Optimizer
 
 TINY = tiny.get_config()
 
@@ -15,6 +16,19 @@ TINY = tiny.get_config()
 def test_positions_are_all_kinds():
     names = [row.name for row in positions.TABLE.rows(TINY).rows]
     assert sorted([TINY.model.positions, *names]) == sorted(["base", *get_args(Positions)])
+
+
+def test_optimizers_are_all_others_at_a_share_of_the_bases_rate():
+    muon = tiny.get_config()
+    muon.training.optimizer, muon.training.weight_decay = "muon", 0.1
+    for config in (TINY, muon, base.get_config()):
+        rows = optimizers.TABLE.rows(config).rows
+        names = [row.name for row in rows]
+        assert sorted([config.training.optimizer, *names]) == sorted(["base", *get_args(Optimizer)])
+    adam, _, _, lion = (row.config(muon).training for row in optimizers.TABLE.rows(muon).rows[1:])
+    assert (adam.peak_learning_rate, adam.weight_decay) == (0.003, 0.0)
+    assert (lion.peak_learning_rate, lion.weight_decay) == (0.0006, 0.5)
+    assert rows[-2].changes["training.learning_rate_scale"] == 0.2  # of the paper's schedule
 
 
 def test_heads_share_the_same_keys_and_values():
