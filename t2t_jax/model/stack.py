@@ -58,12 +58,13 @@ class Stack(nn.Module):
         if packing is None:
             check_length(length, self.config)
             positions = jnp.arange(length)[None]
-            mask = jnp.ones((1, 1, 1), bool) if self.is_causal else padding_mask(ids)
         else:
             positions = packing.positions
-            mask = segment_mask(packing.segments, packing.segments)
-        if self.is_causal:
-            mask = mask & causal_mask(positions, positions)
+        mask = self._mask(positions, positions)
+        if packing is not None:
+            mask = mask & segment_mask(packing.segments, packing.segments)
+        elif not self.is_causal:
+            mask = mask & padding_mask(ids)
         encoded = self.positions(positions, positions)
         x = self._embed(ids, encoded, deterministic=deterministic)
 
@@ -99,7 +100,7 @@ class Stack(nn.Module):
         """Hidden states of `last_ids`, which stand at `position`, and the cache with them."""
         positions = position[None, None]
         key_positions = jnp.arange(cache[0][0].num_positions if cache else 1)[None]
-        mask = causal_mask(positions, key_positions)
+        mask = self._mask(positions, key_positions)
         encoded = self.positions(positions, key_positions)
         x = self._embed(last_ids[:, None], encoded, deterministic=True)
         new_cache = []
@@ -107,6 +108,14 @@ class Stack(nn.Module):
             x, looked_at = layer(x, mask, encoded, memory, Past(kept, position), deterministic=True)
             new_cache.append(looked_at)
         return self._normalised(x), new_cache
+
+    def _mask(
+        self, positions: Int[Array, "#B T"], key_positions: Int[Array, "#B S"]
+    ) -> Bool[Array, "#B #T #S"]:
+        """Who may look where by position alone, in the whole pass and in a step of decoding."""
+        if self.is_causal:
+            return causal_mask(positions, key_positions)
+        return jnp.ones((1, 1, 1), bool)
 
     def _each(self, memories: list[Memory] | None) -> list[Memory] | list[None]:
         return [None] * self.num_layers if memories is None else memories

@@ -1,0 +1,86 @@
+"""What must hold of every key of a model, also of one that is new."""
+
+import dataclasses
+import functools
+from typing import get_args
+
+import jax
+import numpy as np
+import pytest
+
+from t2t_jax.model import masks
+from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.families import make_model, parameter_shapes
+from tests.model.configs import logits_of, random_variables, run, small, some_ids
+from tests.model.probes import assert_packed_equals_alone, each_alone, packed, step_by_step
+
+FIELDS = {field.name: field.type for field in dataclasses.fields(TransformerConfig)}
+KINDS = ("family", "pooling", "dtype")  # tests of their own compare these
+KEYS = [key for key in FIELDS if key not in KINDS]
+# With what a key is read, where the small model does not read it.
+READ_WITH = {
+    "num_encoder_layers": {"family": "encoder_decoder"},
+    "tied_embeddings": {"family": "encoder_decoder"},
+    "max_positions": {"positions": "learned"},
+    "relative_buckets": {"positions": "relative"},
+    "relative_max_distance": {"positions": "relative"},
+    "recurrent_cell": {"family": "recurrent"},
+    "recurrent_attention": {"family": "recurrent"},
+    "num_classes": {"family": "encoder_only", "pooling": "cls"},
+    "pooler_activation": {"family": "encoder_only", "pooling": "cls"},
+}
+# How parameters are drawn, and whether the same is computed twice.
+NOT_IN_THE_LOGITS = ("attention_init", "embedding_init", "rematerialise")
+
+
+def another(config, key):
+    """The config with another value of a key: the next choice, not so, or a larger number."""
+    value = getattr(config, key)
+    if choices := get_args(FIELDS[key]):
+        new = choices[(choices.index(value) + 1) % len(choices)]
+    elif isinstance(value, bool):
+        new = not value
+    else:
+        new = value + (2 if isinstance(value, int) else 0.25)
+    return dataclasses.replace(config, **{key: new})
+
+
+@pytest.mark.parametrize("family", ["encoder_decoder", "decoder_only"])
+def test_with_every_key_another_cached_decoding_and_packing_change_nothing(family):
+    config = small(family=family, num_encoder_layers=0, num_decoder_layers=0)
+    for key in KEYS:
+        config = another(config, key)
+    model = make_model(config)
+    variables = random_variables(model)
+    source, target = some_ids(2, 6).at[1, 4:].set(masks.PAD_ID), some_ids(2, 5, seed=1)
+    inputs = (source, target) if family == "encoder_decoder" else (target,)
+    stepwise, _ = step_by_step(model, variables, target, *inputs[:-1])
+    np.testing.assert_allclose(stepwise, run(model, variables, *inputs), atol=1e-4)
+
+    sources, targets = ([[ids[0, :3], ids[0, 3:5]], [ids[1, :4]]] for ids in (source, target))
+    rows = [packed(sequences, 6) for sequences in (sources, targets)]
+    (source, source_packing), (target, target_packing) = rows
+    actual = logits_of(model, variables, source, target, (source_packing, target_packing))
+    alone = [each_alone(sequences, 6) for sequences in (sources, targets)]
+    expected = run(model, variables, *alone[-len(inputs) :])
+    assert_packed_equals_alone(actual, expected, targets)
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key not in NOT_IN_THE_LOGITS])
+def test_every_key_is_read(key):
+    smallest = {"family": "decoder_only", "num_decoder_layers": 1}
+    config = small(**smallest | READ_WITH.get(key, {}))
+    assert computation(another(config, key)) != computation(config)
+
+
+@functools.cache
+def computation(config):
+    model = make_model(config)
+    ids = some_ids(2, 4)
+    rngs = {"dropout": jax.random.key(0)}
+    inputs = (ids, ids) if config.family in ("encoder_decoder", "recurrent") else (ids,)
+
+    def logits(params):
+        return model.apply({"params": params}, *inputs, deterministic=False, rngs=rngs)
+
+    return str(jax.make_jaxpr(logits)(parameter_shapes(model)))
