@@ -8,10 +8,18 @@ import jax
 import numpy as np
 import pytest
 
+from t2t_jax.devices import make_devices
 from t2t_jax.model import masks
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.families import make_model, parameter_shapes
-from tests.model.configs import logits_of, random_variables, run, small, some_ids
+from tests.model.configs import (
+    POSITION_CHANGES,
+    logits_of,
+    random_variables,
+    run,
+    small,
+    some_ids,
+)
 from tests.model.probes import assert_packed_equals_alone, each_alone, packed, step_by_step
 
 FIELDS = {field.name: field.type for field in dataclasses.fields(TransformerConfig)}
@@ -64,6 +72,21 @@ def test_with_every_key_another_cached_decoding_and_packing_change_nothing(famil
     alone = [each_alone(sequences, 6) for sequences in (sources, targets)]
     expected = run(model, variables, *alone[-len(inputs) :])
     assert_packed_equals_alone(actual, expected, targets)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"family": "recurrent"}, {"family": "encoder_only", "pooling": "query"}, *POSITION_CHANGES],
+    ids=str,
+)
+def test_every_matrix_can_be_cut_over_devices(changes):
+    params = parameter_shapes(make_model(small(**changes)))
+    layout = make_devices(data=1, fsdp=2, tensor=2).layout(params)
+    for (path, leaf), cut in zip(
+        jax.tree_util.tree_leaves_with_path(params), jax.tree.leaves(layout), strict=True
+    ):
+        is_vector = leaf.size == max(leaf.shape)
+        assert is_vector or any(cut.spec), f"{jax.tree_util.keystr(path)} is not in _LAYOUT"
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key not in NOT_IN_THE_LOGITS])
