@@ -107,3 +107,9 @@ def computation(config):
         return model.apply({"params": params}, *inputs, deterministic=False, rngs=rngs)
 
     return str(jax.make_jaxpr(logits)(parameter_shapes(model)))
+
+
+@pytest.mark.parametrize("key", [key for key in FIELDS if FIELDS[key] in (int, float)])
+def test_no_number_is_below_zero(key):
+    with pytest.raises(ValueError, match=rf"model\.{key}=-1"):
+        small(**READ_WITH.get(key, {}) | {key: FIELDS[key](-1)})

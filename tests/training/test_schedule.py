@@ -1,9 +1,12 @@
 """The learning rate against the paper's formula, and Adam against its published update."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.schedule import learning_rate, paper_peak
 from tests.training.configs import short
@@ -78,6 +81,15 @@ def test_a_wrong_value_is_refused_in_words(changes, sentence):
 def test_the_papers_schedule_can_be_scaled():
     config = short(warmup_steps=4000, learning_rate_scale=2.0)
     assert rate(100, config) == pytest.approx(2 * 512**-0.5 * 100 * 4000**-1.5)
+
+
+NUMBERS = [each for each in dataclasses.fields(TrainingConfig) if each.type in (int, float)]
+
+
+@pytest.mark.parametrize("field", NUMBERS, ids=lambda each: each.name)
+def test_no_number_is_below_zero(field):
+    with pytest.raises(ValueError, match=rf"training\.{field.name}=-1"):
+        short(**{field.name: field.type(-1)})
 
 
 @pytest.mark.parametrize("beta", ["adam_beta1", "adam_beta2"])
