@@ -111,6 +111,8 @@ def get_config() -> ConfigDict:
     training.checkpoint_every_steps = 1_000  # updates; the paper: every 10 minutes (section 6.1)
     training.keep_checkpoints = 5  # the newest so many stay on disk
     training.patience = 0  # dev evaluations without a better one before stopping; 0: never stop
+    training.nonfinite = "stop"  # at a loss or gradient that is no number; | "skip" | "rewind"
+    training.max_nonfinite = 10  # "skip": steps in a row, "rewind": times in a run, then it stops
 
     config.decoding = decoding = ConfigDict()
     decoding.beam_size = 4  # hypotheses kept (section 6.1)

@@ -1,6 +1,7 @@
 """Files that are there whole or not at all, JSON above all, in UTF-8 wherever they are read."""
 
 import json
+import math
 import os
 import socket
 from pathlib import Path
@@ -10,11 +11,33 @@ from typing import Any
 def write_json(path: Path, values: dict[str, Any], *, indent: int | None = 2) -> None:
     """Writes the whole file or nothing, as `write_bytes`.
 
-    Without `indent` it is one line, for numbers that nobody reads.
+    Without `indent` it is one line, for numbers that nobody reads. JSON knows no NaN and no
+    infinity: null stands in their place.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(values, indent=indent, ensure_ascii=False)
-    write_bytes(path, (text + "\n").encode())
+    write_bytes(path, (json_text(finite(values), indent=indent) + "\n").encode())
+
+
+def json_text(values: Any, *, indent: int | None = None) -> str:
+    """The values as JSON.
+
+    Raises:
+      ValueError: a number is not finite, which JSON cannot say.
+    """
+    return json.dumps(values, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def finite(values: Any) -> Any:
+    """The values with None in the place of each number that is none, NaN or infinite."""
+    match values:
+        case dict():
+            return {key: finite(value) for key, value in values.items()}
+        case list() | tuple():
+            return [finite(value) for value in values]
+        case float() if not math.isfinite(values):
+            return None
+        case _:
+            return values
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -16,6 +16,7 @@ _MAY_CHANGE = WHERE | {
     "data.directory",
     *("training.evaluate_every_steps", "training.checkpoint_every_steps"),
     *("training.keep_checkpoints", "training.patience"),
+    *("training.nonfinite", "training.max_nonfinite"),
 }
 
 

@@ -17,7 +17,14 @@ from t2t_jax.model.interface import Model
 from t2t_jax.runs.batches import describe_cut, evaluation_batches, largest_batch, train_batches
 from t2t_jax.runs.sections import Sections
 from t2t_jax.training.loss import LossFn, Metrics, make_loss_fn, sum_of
-from t2t_jax.training.step import TrainState, TrainStep, make_eval_step, make_train_step
+from t2t_jax.training.step import (
+    Gradients,
+    TrainState,
+    TrainStep,
+    make_eval_step,
+    make_gradients,
+    make_train_step,
+)
 
 
 def batches_and_step(
@@ -27,8 +34,8 @@ def batches_and_step(
     model: Model,
     optimizer: optax.GradientTransformation,
     state: TrainState,
-) -> tuple[Batches, TrainStep]:
-    """The batches of train, and the step for them; says how an update is cut.
+) -> tuple[Batches, TrainStep, int]:
+    """The batches of train, the step for them and its microbatches; says how an update is cut.
 
     Where `training.microbatches` is 0 there are as few as fit a device's memory: 1, 2, 4, ...
 
@@ -45,7 +52,7 @@ def batches_and_step(
         needed = 0 if limit is None else memory_needed(devices, step, state, largest)
         if limit is None or not hosts.any_of(needed > limit):
             hosts.log(describe_cut(batches, devices, microbatches))
-            return batches, step
+            return batches, step, microbatches
         if len(largest.target_ids) <= microbatches * devices.num_data:
             raise ValueError(
                 f"training.microbatches=0: row by row a step still needs "
@@ -66,6 +73,18 @@ def train_step_of(
     return make_train_step(
         _loss_fn(sections, model),
         optimizer,
+        max_bad_steps=sections.training.max_bad_steps,
+        microbatches=microbatches,
+        over_devices=partial(summed_over, devices),
+    )
+
+
+def gradients_of(
+    sections: Sections, devices: Devices, model: Model, microbatches: int = 1
+) -> Gradients:
+    """The gradients of that step by themselves."""
+    return make_gradients(
+        _loss_fn(sections, model),
         microbatches=microbatches,
         over_devices=partial(summed_over, devices),
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import make_devices
 from t2t_jax.json_files import write_json
 from t2t_jax.model.families import make_model, num_parameters
-from t2t_jax.runs import pretrained
+from t2t_jax.runs import nonfinite, pretrained
 from t2t_jax.runs import workdir as run_directory
 from t2t_jax.runs.batches import check_lengths, describe
 from t2t_jax.runs.prepare import prepare
@@ -23,7 +24,7 @@ from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.schedule import learning_rate
-from t2t_jax.training.step import make_train_state
+from t2t_jax.training.step import TrainState, make_train_state
 
 
 def train(sections: Sections, workdir: Path, init: str | None = None) -> None:
@@ -35,6 +36,7 @@ def train(sections: Sections, workdir: Path, init: str | None = None) -> None:
     Raises:
       ValueError: the config or the corpus is wrong, or `workdir` is of another run.
       loop.Stopped: a signal asked to stop; the state was saved.
+      Diverged: numbers are not finite, more often than `training.nonfinite` allows.
     """
     hosts.check_same("the config", f"{json.dumps(sections.values())} {init}".encode())
     begin = _beginning(workdir, sections, init)
@@ -61,13 +63,20 @@ def _train_alone(
     check_lengths(prepared, sections, devices)
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
-    state = compile_init(
-        devices, lambda seed: make_train_state(model, optimizer, seed), sections.seed
-    )
-    if begin is not None:
+
+    def first_state() -> TrainState:
+        state = compile_init(
+            devices, lambda seed: make_train_state(model, optimizer, seed), sections.seed
+        )
+        if begin is None:
+            return state
         params = pretrained.with_pretrained(state.params, begin.params)
-        state = state._replace(params=devices.put(params))
-    batches, train_step = batches_and_step(prepared, sections, devices, model, optimizer, state)
+        return state._replace(params=devices.put(params))
+
+    state = first_state()
+    batches, train_step, microbatches = batches_and_step(
+        prepared, sections, devices, model, optimizer, state
+    )
     num_params = num_parameters(sections.model)
     hosts.log(f"{num_params / 1e6:.2f} million parameters")
     for line in (*devices.describe_layout(state.params, state), describe(batches)):
@@ -102,6 +111,8 @@ def _train_alone(
             ),
             checkpoints=checkpoints,
             workdir=workdir,
+            begin=first_state,
+            dump=partial(nonfinite.dump, workdir, sections, devices, microbatches),
         )
     facts = {
         "params": num_params,

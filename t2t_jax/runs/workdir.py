@@ -1,7 +1,7 @@
 """What a run leaves in its directory, and how a verb takes it up again.
 
 config.json  vocabulary.model  classes.txt  checkpoints/  metrics.jsonl  tensorboard/  training.json
-translations/SPLIT.txt  scores/SPLIT.json  scores/SPLIT.sentences.json
+translations/SPLIT.txt  scores/SPLIT.json  scores/SPLIT.sentences.json  nonfinite/STEP/
 
 vocabulary.model is a directory, a tokenizer's, where the run began with --init.
 classes.txt holds a name a line, in the order of the classes' numbers; only a classifier has it.
@@ -29,6 +29,7 @@ from t2t_jax.runs.pretrained import PretrainedModel, load_vocabulary
 from t2t_jax.runs.sections import Sections, check_classes_fit, read_sections
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import SCHEDULES_WITH_AN_END
+from t2t_jax.training.nonfinite import check_params
 
 _LOCK_FILE = ".train.lock"
 
@@ -156,7 +157,8 @@ def load_trained(workdir: Path, sections: Sections | None = None) -> Trained:
     Without `sections`, those of the run.
 
     Raises:
-      ValueError: there is no run, no checkpoint, or it does not fit the config or the vocabulary.
+      ValueError: there is no run, no checkpoint, it does not fit the config or the vocabulary, or
+        its training has diverged.
     """
     sections = sections or read_sections(read_config(workdir))
     vocabulary = load_vocabulary(workdir / "vocabulary.model")
@@ -172,6 +174,7 @@ def load_trained(workdir: Path, sections: Sections | None = None) -> Trained:
         average = sections.decoding.average_checkpoints
         params = checkpoints.restore_params(devices.replicated_shapes(shapes), average=average)
         step = checkpoints.steps[-1]
+    check_params(params, f"the model in {workdir}")
     params = devices.put(params)
     return Trained(sections, vocabulary, model, params, devices, step, classes)
 

@@ -11,7 +11,7 @@ import orbax.checkpoint as ocp
 from jaxtyping import PyTree
 
 from t2t_jax import hosts
-from t2t_jax.training.step import TrainState
+from t2t_jax.training.step import TrainState, count_like
 
 
 class Checkpoints:
@@ -95,10 +95,16 @@ class Checkpoints:
             return None
         step = steps[-1]
         self._check_identity(step)
+        progress = _progress(template)
+        # One from before these were counted lacks them: they are as at the start.
+        known = self._manager.item_metadata(step)["progress"] or progress
+        counted = {
+            name: count_like(progress.pop(name), 0) for name in _COUNTED if name not in known
+        }
         restored = self._restore(
-            step, params=_abstract(template.params), progress=_abstract(_progress(template))
+            step, params=_abstract(template.params), progress=_abstract(progress)
         )
-        return TrainState(params=restored["params"], **restored["progress"])
+        return TrainState(params=restored["params"], **restored["progress"], **counted)
 
     def restore_params(self, template: PyTree, average: int = 1) -> PyTree:
         """The mean of the parameters of the last `average` checkpoints.
@@ -158,8 +164,13 @@ class Checkpoints:
                 )
 
 
+_COUNTED = ("bad_steps", "skipped", "rewinds", "left_out")
+
+
 def _progress(state: TrainState) -> dict[str, PyTree]:
-    return {"seed": state.seed, "step": state.step, "opt_state": state.opt_state}
+    """All but the parameters."""
+    values = state._asdict()
+    return {name: values[name] for name in ("seed", "step", "opt_state", *_COUNTED)}
 
 
 def _abstract(tree: PyTree) -> PyTree:

@@ -13,6 +13,7 @@ from t2t_jax.config_checks import (
 LabelSmoothingMass = Literal["others", "all", "others_but_padding"]
 Optimizer = Literal["adam", "adamw", "adafactor", "lion", "muon"]
 Schedule = Literal["paper", "peak", "linear"]
+Nonfinite = Literal["stop", "skip", "rewind"]
 SCHEDULES_WITH_AN_END: tuple[Schedule, ...] = ("linear",)  # every rate depends on the last step
 
 
@@ -45,10 +46,12 @@ class TrainingConfig:
     checkpoint_every_steps: int
     keep_checkpoints: int  # the last n; averaging n checkpoints needs n of them
     patience: int  # evaluations without a better dev perplexity before stopping; 0 is never
+    nonfinite: Nonfinite  # what a step is met with whose loss or gradients are no finite numbers
+    max_nonfinite: int  # "skip": steps in a row at most; "rewind": times in a run at most
 
     def __post_init__(self) -> None:
         check_types("training", self)
-        counts = ("steps", "warmup_steps", "keep_checkpoints")
+        counts = ("steps", "warmup_steps", "keep_checkpoints", "max_nonfinite")
         intervals = ("log_every_steps", "evaluate_every_steps", "checkpoint_every_steps")
         check_at_least("training", self, 1, counts + intervals)
         check_at_least("training", self, 0, ("patience", "loss_chunk_tokens", "microbatches"))
@@ -66,3 +69,8 @@ class TrainingConfig:
                 f"training.weight_decay={self.weight_decay} must be 0 with optimizer='adam'; "
                 "'adamw' is Adam with weight decay"
             )
+
+    @property
+    def max_bad_steps(self) -> int:
+        """How many bad steps in a row are skipped."""
+        return self.max_nonfinite if self.nonfinite == "skip" else 0

@@ -17,6 +17,7 @@ from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.loss import Metrics, perplexity, sum_of
 from t2t_jax.training.metrics_file import MetricsFile
+from t2t_jax.training.nonfinite import BadStep, Diverged, check_saved, past
 from t2t_jax.training.progress import Progress
 from t2t_jax.training.step import TrainState, TrainStep
 
@@ -25,6 +26,7 @@ _STEPS_BETWEEN_QUESTIONS = 10
 
 Feed = Callable[[int, int], Iterator[Batch]]  # batches from a step, up to one
 Evaluate = Callable[[PyTree], Metrics]  # of the dev split
+Dump = Callable[[TrainState, Batch], str]  # keeps a step that failed; says what failed, and where
 
 
 class Stopped(Exception):
@@ -38,6 +40,9 @@ class Summary(NamedTuple):
     target_tokens: int  # seen in training, without padding
     seconds: float  # in the loop, evaluation and compilation included
     stopped_early: bool
+    skipped: int = 0  # steps that made no update, as their numbers were none
+    rewinds: int = 0  # times it went back to a checkpoint for that
+    left_out: int = 0  # batches that were passed over by going back
 
 
 def train(
@@ -50,12 +55,19 @@ def train(
     learning_rate: Callable[[int], float],
     checkpoints: Checkpoints,
     workdir: Path,
+    begin: Callable[[], TrainState],
+    dump: Dump,
 ) -> Summary:
     """Trains from `state` to the last step, or until dev perplexity has stopped to improve.
 
+    Args:
+      learning_rate: of an update, counted from 1.
+      begin: gives the state before the first step.
+      dump: is given the state before a bad step and its batch.
+
     Raises:
       Stopped: on SIGTERM, SIGINT or SIGUSR1, after a checkpoint was written.
-      FloatingPointError: the loss is not a number any more.
+      Diverged: numbers are not finite, of a step more often than `config` allows, or of dev.
     """
     step = first = int(state.step)
     with (
@@ -65,7 +77,7 @@ def train(
     ):
         clock = _Clock(file.entries)
         window = _Window()
-        batches = feed(step, config.steps)
+        batches = _batches(state, feed, config)
         while step < config.steps and not _out_of_patience(file.entries, config.patience):
             state, metrics = train_step(state, next(batches))
             step += 1
@@ -80,10 +92,25 @@ def train(
             saves = step % config.checkpoint_every_steps == 0 or is_last or stops
             evaluates = step % config.evaluate_every_steps == 0 or is_last
             if step % config.log_every_steps == 0 or evaluates or saves:
-                entry = window.close(step, learning_rate(step), clock)
+                if int(state.bad_steps) > config.max_bad_steps:
+                    bad = BadStep.of(state)
+                    if config.nonfinite != "rewind" or bad.rewinds >= config.max_nonfinite:
+                        [batch] = feed(bad.batch, bad.batch + 1)
+                        raise Diverged(_diverged_text(bad, config) + dump(state, batch))
+                    state = past(bad, _restored(state, config, checkpoints, begin))
+                    step = int(state.step)
+                    file.forget_after(step)
+                    file.write(_rewind_entry(bad, state, clock))
+                    progress.log(_rewind_text(bad, step))
+                    clock.go_back(file.entries)
+                    window, batches = _Window(), _batches(state, feed, config)
+                    continue
+                skipped = int(state.skipped)
+                entry = window.close(step, learning_rate(step - skipped), clock)
+                if config.nonfinite == "skip":
+                    entry["skipped"] = skipped
                 file.write(entry)
                 progress.update(step, _train_text(entry))
-                _check_finite(entry)
             if evaluates:
                 entry = _dev_entry(step, evaluate(state.params), clock)
                 file.write(entry)
@@ -102,11 +129,38 @@ def train(
         checkpoints.wait()  # while a request to stop still finds its handler
         if hosts.any_of(stop_requested.is_set()):
             raise Stopped(f"stopped after step {step}; the same command goes on from there")
-    return Summary(step, clock.target_tokens, clock.seconds, step < config.steps)
+    counts = (int(count) for count in (state.skipped, state.rewinds, state.left_out))
+    return Summary(step, clock.target_tokens, clock.seconds, step < config.steps, *counts)
+
+
+def _batches(state: TrainState, feed: Feed, config: TrainingConfig) -> Iterator[Batch]:
+    """Those that are left for a run in this state."""
+    left_out = int(state.left_out)
+    return feed(int(state.step) + left_out, config.steps + left_out)
+
+
+def _restored(
+    state: TrainState,
+    config: TrainingConfig,
+    checkpoints: Checkpoints,
+    begin: Callable[[], TrainState],
+) -> TrainState:
+    """The last checkpoint, or else the very first state, in the place of `state`."""
+    shapes = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), state
+    )
+    jax.tree.map(lambda leaf: leaf.delete(), state)  # a device may have no room for two
+    checkpoints.wait()
+    for step in checkpoints.steps:
+        # One that was saved out of turn would have a run that was stopped go back to another place.
+        if step % config.checkpoint_every_steps != 0:
+            checkpoints.delete(step)
+    return checkpoints.restore_last(shapes) or begin()
 
 
 def _save(checkpoints: Checkpoints, state: TrainState, file: MetricsFile) -> None:
     """Saves a checkpoint, and first what was measured, which is never behind it on the disk."""
+    check_saved(state)
     file.flush()
     checkpoints.save(state)
 
@@ -115,10 +169,14 @@ class _Clock:
     """Seconds and target tokens of a run, counted on from what its metrics file says."""
 
     def __init__(self, entries: list[dict]) -> None:
-        last = next((entry for entry in reversed(entries) if "target_tokens" in entry), {})
-        self.target_tokens = int(last.get("target_tokens", 0))
+        self.go_back(entries)
         self._seconds_before = float(entries[-1]["seconds"]) if entries else 0.0
         self._started = time.monotonic()
+
+    def go_back(self, entries: list[dict]) -> None:
+        """Counts tokens on from the last of `entries` that says how many there were."""
+        last = next((entry for entry in reversed(entries) if "target_tokens" in entry), {})
+        self.target_tokens = int(last.get("target_tokens", 0))
 
     @property
     def seconds_since_start(self) -> float:
@@ -153,12 +211,14 @@ class _Window:
         clock.target_tokens += int(tokens)
         self._metrics = []
         self.restart()
+        has_tokens = tokens > 0  # unless all steps were skipped
         return {
             "split": "train",
             "step": step,
-            "loss": float(total.loss) / tokens,  # nats per token, label-smoothed
-            "perplexity": perplexity(total),
-            "accuracy": float(total.correct) / tokens,
+            # Nats per token, label-smoothed.
+            "loss": float(total.loss) / tokens if has_tokens else math.nan,
+            "perplexity": perplexity(total) if has_tokens else math.nan,
+            "accuracy": float(total.correct) / tokens if has_tokens else math.nan,
             "learning_rate": learning_rate,
             "target_tokens_per_second": tokens / seconds,
             "target_tokens": clock.target_tokens,
@@ -178,6 +238,11 @@ def _start_entry(step: int, clock: _Clock) -> dict:
 
 
 def _dev_entry(step: int, total: Metrics, clock: _Clock) -> dict:
+    if not math.isfinite(total.loss) or not math.isfinite(total.negative_log_likelihood):
+        raise Diverged(
+            f"diverged at step {step}: the loss of dev is {float(total.loss / total.tokens)} after "
+            "it; the checkpoints before it are kept"
+        )
     return {
         "split": "dev",
         "step": step,
@@ -190,22 +255,52 @@ def _dev_entry(step: int, total: Metrics, clock: _Clock) -> dict:
 
 def _train_text(entry: dict) -> str:
     speed = entry["target_tokens_per_second"]
+    skipped = f"  {entry['skipped']} steps skipped" if entry.get("skipped") else ""
     return (
         f"loss {entry['loss']:.3f}  lr {entry['learning_rate']:.2e}  {speed:,.0f} target tokens/s"
+        f"{skipped}"
     )
 
 
-def _check_finite(entry: dict) -> None:
-    if not math.isfinite(entry["loss"]):
-        raise FloatingPointError(
-            f"the training loss is {entry['loss']} at step {entry['step']}: a lower learning "
-            "rate or a longer warm-up helps; the last checkpoint is kept"
-        )
+def _diverged_text(bad: BadStep, config: TrainingConfig) -> str:
+    before = ""
+    if config.nonfinite == "skip":
+        before = f", nor were those of {config.max_nonfinite} steps in a row before it"
+    elif config.nonfinite == "rewind":
+        before = f", and the run has gone back {config.max_nonfinite} times"
+    return (
+        f"diverged at step {bad.number}: the loss or the gradients of batch {bad.batch} are not "
+        f"finite{before}; "
+    )
+
+
+def _rewind_entry(bad: BadStep, state: TrainState, clock: _Clock) -> dict:
+    """That the run goes on in `state`; of the step that comes next, as it goes with that."""
+    return {
+        "split": "rewind",
+        "step": int(state.step) + 1,
+        "bad_step": bad.number,
+        "bad_batch": bad.batch,
+        "left_out": int(state.left_out),
+        "rewinds": int(state.rewinds),
+        "seconds": clock.seconds,
+    }
+
+
+def _rewind_text(bad: BadStep, step: int) -> str:
+    return (
+        f"step {bad.number}: the loss or the gradients of batch {bad.batch} are not finite; "
+        f"back to step {step}, which batch {bad.batch + 1} follows"
+    )
 
 
 def _out_of_patience(entries: list[dict], patience: int) -> bool:
     """Whether the last `patience` dev perplexities are all no better than the best before."""
-    perplexities = [entry["perplexity"] for entry in entries if entry["split"] == "dev"]
+    perplexities = [
+        math.inf if entry["perplexity"] is None else entry["perplexity"]  # as JSON has it
+        for entry in entries
+        if entry["split"] == "dev"
+    ]
     if patience == 0 or len(perplexities) <= patience:
         return False
     return min(perplexities[-patience:]) >= min(perplexities[:-patience])

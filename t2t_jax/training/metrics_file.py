@@ -8,7 +8,7 @@ from pathlib import Path
 import tensorboardX
 
 from t2t_jax import hosts
-from t2t_jax.json_files import write_bytes
+from t2t_jax.json_files import finite, json_text, write_bytes
 
 Entry = Mapping[str, float | str]
 
@@ -16,8 +16,9 @@ Entry = Mapping[str, float | str]
 class MetricsFile:
     """`metrics.jsonl` in a run's directory, and the same numbers in `tensorboard/`.
 
-    An entry has a `split` (train, dev, or start: the first step after a start), a `step` and
-    numbers. Opened at a step, it forgets what a run that was stopped had written of later ones, so
+    An entry has a `split` (train, dev, start: the first step after a start, or rewind: another try
+    of a step), a `step` and numbers; one that is none, such as a perplexity that no float can hold,
+    is null. Opened at a step, it forgets what a run that was stopped had written of later ones, so
     that no step stands in it twice. Of several hosts the first writes, the others keep the entries.
     """
 
@@ -28,21 +29,37 @@ class MetricsFile:
         self._writes = hosts.is_first()
         if not self._writes:
             return
-        lines = "".join(json.dumps(entry) + "\n" for entry in self.entries)
-        write_bytes(path, lines.encode())
-        self._file = path.open("a", encoding="utf-8")
+        self._path = path
+        self._open(step)
+
+    def _open(self, step: int) -> None:
+        lines = "".join(json_text(entry) + "\n" for entry in self.entries)
+        write_bytes(self._path, lines.encode())
+        self._file = self._path.open("a", encoding="utf-8")
         self._tensorboard = tensorboardX.SummaryWriter(
-            str(workdir / "tensorboard"), purge_step=step + 1, flush_secs=10
+            str(self._path.with_name("tensorboard")), purge_step=step + 1, flush_secs=10
         )
+
+    def forget_after(self, step: int) -> None:
+        """Forgets entries of later steps, which are made anew, but not that it was done before."""
+        self.entries = [
+            entry
+            for entry in self.entries
+            if entry["step"] <= step or (entry["split"] == "rewind" and entry["step"] == step + 1)
+        ]
+        if self._writes:
+            self._close()
+            self._open(step)
 
     def write(self, entry: Entry) -> None:
         """Adds an entry, to both."""
-        self.entries.append(dict(entry))
+        kept = finite(dict(entry))
+        self.entries.append(kept)
         if not self._writes:
             return
-        print(json.dumps(entry), file=self._file, flush=True)
-        for name, value in entry.items():
-            if name not in ("split", "step"):
+        print(json_text(kept), file=self._file, flush=True)
+        for name, value in kept.items():
+            if name not in ("split", "step") and value is not None:
                 self._tensorboard.add_scalar(f"{entry['split']}/{name}", value, int(entry["step"]))
 
     def flush(self) -> None:
@@ -55,8 +72,11 @@ class MetricsFile:
 
     def __exit__(self, *_: object) -> None:
         if self._writes:
-            self._file.close()
-            self._tensorboard.close()
+            self._close()
+
+    def _close(self) -> None:
+        self._file.close()
+        self._tensorboard.close()
 
 
 def read_metrics(path: Path) -> list[dict]:

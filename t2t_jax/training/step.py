@@ -1,12 +1,14 @@
 """One optimisation step, the same on one device and on many (paper section 5)."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.families import initial_params
@@ -18,15 +20,22 @@ class TrainState(NamedTuple):
     """All that a run needs to go on, hence all that a checkpoint holds."""
 
     seed: Int[Array, ""]
-    step: Int[Array, ""]  # updates made
+    step: Int[Array, ""]  # steps made, those that were skipped included
     params: PyTree[Array]
     opt_state: PyTree[Array]
+    bad_steps: Int[Array, ""]  # in a row, whose loss or gradient norm was no finite number
+    skipped: Int[Array, ""]  # steps that made no update, since they were bad
+    rewinds: Int[Array, ""]  # times that the run went back to a checkpoint
+    left_out: Int[
+        Array, ""
+    ]  # batches passed over by that: step i, from 0, reads batch i + left_out
 
 
 TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
 EvalStep = Callable[[PyTree, Batch], Metrics]
 # (params, batch, dropout_key) -> (gradients, metrics), both summed over the rows.
 Summed = Callable[[PyTree, Batch, Key[Array, ""]], tuple[PyTree, Metrics]]
+Gradients = Callable[[TrainState, Batch], tuple[PyTree, Metrics]]
 
 # Every random thing is a function of (seed, purpose, step): the purposes.
 _INITIALISATION, _DROPOUT = 0, 1
@@ -37,22 +46,22 @@ def make_train_state(
 ) -> TrainState:
     """The state before the first step: parameters drawn from `seed`, nothing learned."""
     params = initial_params(model, _key(seed, _INITIALISATION, 0))
+    counts = ("step", "bad_steps", "skipped", "rewinds", "left_out")
     return TrainState(
         seed=jnp.asarray(seed, jnp.int32),
-        step=jnp.asarray(0, jnp.int32),
         params=params,
         opt_state=optimizer.init(params),
+        **{name: jnp.asarray(0, jnp.int32) for name in counts},
     )
 
 
-def make_train_step(
+def make_gradients(
     loss_fn: LossFn,
-    optimizer: optax.GradientTransformation,
     *,
     microbatches: int = 1,
     over_devices: Callable[[Summed], Summed] = lambda summed: summed,
-) -> TrainStep:
-    """Builds `train_step(state, batch)`, ready to be compiled.
+) -> Gradients:
+    """Builds `gradients(state, batch)`: those of the mean loss per token, and all sums.
 
     `loss_fn` gives the loss summed over tokens. Gradients are summed over the microbatches and
     devices and divided once by the global token count: however a batch is cut, the update is the
@@ -80,21 +89,76 @@ def make_train_step(
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         return jax.lax.scan(add, nothing, (jnp.arange(microbatches), parts))[0]
 
-    def train_step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+    def gradients(state: TrainState, batch: Batch) -> tuple[PyTree, Metrics]:
         dropout_key = _key(state.seed, _DROPOUT, state.step)
         grads, metrics = over_devices(summed)(state.params, batch, dropout_key)
-        grads = jax.tree.map(lambda g: g / metrics.tokens, grads)
+        return jax.tree.map(lambda g: g / metrics.tokens, grads), metrics
 
+    return gradients
+
+
+def make_train_step(
+    loss_fn: LossFn,
+    optimizer: optax.GradientTransformation,
+    *,
+    max_bad_steps: int = 0,
+    microbatches: int = 1,
+    over_devices: Callable[[Summed], Summed] = lambda summed: summed,
+) -> TrainStep:
+    """Builds `train_step(state, batch)`, ready to be compiled.
+
+    A step whose loss or gradient norm is no finite number makes no update and counts for nothing in
+    the sums. It is skipped; but after more than `max_bad_steps` in a row the state does not change
+    any more, whatever follows: its step is then that of the last bad one, from 0.
+
+    `microbatches` and `over_devices` are those of `make_gradients`.
+    """
+    gradients = make_gradients(loss_fn, microbatches=microbatches, over_devices=over_devices)
+
+    def train_step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+        grads, metrics = gradients(state, batch)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
-        return state._replace(step=state.step + 1, params=params, opt_state=opt_state), metrics
+
+        may_go_on = state.bad_steps <= max_bad_steps
+        is_finite = jnp.isfinite(metrics.loss) & jnp.isfinite(global_norm(grads))
+        is_good = may_go_on & is_finite
+        bad_steps = jnp.where(is_good, 0, state.bad_steps + may_go_on)
+        is_made = bad_steps <= max_bad_steps
+        new_state = state._replace(
+            step=state.step + is_made,
+            # Chosen where they are computed, which moves no more memory than the update does.
+            params=_either(is_good, params, state.params),
+            opt_state=_either(is_good, opt_state, state.opt_state),
+            bad_steps=bad_steps,
+            skipped=state.skipped + (is_made & ~is_good),
+        )
+        return new_state, jax.tree.map(lambda total: jnp.where(is_good, total, 0), metrics)
 
     return train_step
+
+
+def global_norm(grads: PyTree[Array]) -> Float[Array, ""]:
+    """sqrt of the sum of all squares, the length of the gradients as one vector."""
+    return jnp.sqrt(sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(grads)))
+
+
+def count_like(old: Any, value: int) -> Int[Array, ""]:
+    """The number as an array that lies where `old` does, for which no step is compiled anew."""
+    number = np.asarray(value, np.int32)
+    sharding = getattr(old, "sharding", None)
+    if sharding is None:
+        return jnp.asarray(number)
+    return jax.make_array_from_callback((), sharding, lambda _: number)
 
 
 def make_eval_step(loss_fn: LossFn) -> EvalStep:
     """Builds `eval_step(params, batch)`: the sums of the loss without dropout."""
     return lambda params, batch: loss_fn(params, batch, None)[1]
+
+
+def _either(condition: Bool[Array, ""], if_true: PyTree, if_false: PyTree) -> PyTree:
+    return jax.tree.map(partial(jnp.where, condition), if_true, if_false)
 
 
 def _in_parts(rows: Int[Array, "B ..."], microbatches: int) -> Int[Array, "microbatches b ..."]:

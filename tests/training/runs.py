@@ -39,10 +39,14 @@ class Run:
         optimizer = make_optimizer(short(**changes), 12)
         loss_fn = make_loss_fn(model, 0.1)
         self.initial = jax.device_get(jax.jit(lambda: make_train_state(model, optimizer, 3))())
-        self.train_step = jax.jit(make_train_step(loss_fn, optimizer))
+        self.loss_fn, self.optimizer = loss_fn, optimizer
+        self.train_step = self.compiled(loss_fn)
         self.eval_step = jax.jit(make_eval_step(loss_fn))
 
-    def train(self, workdir, *, feed=None, evaluate=None, **changes):
+    def compiled(self, loss_fn, **options):
+        return jax.jit(make_train_step(loss_fn, self.optimizer, **options))
+
+    def train(self, workdir, *, feed=None, evaluate=None, dump=None, **changes):
         config = short(**changes)
         with Checkpoints(
             workdir / "checkpoints", identity=IDENTITY, keep=config.keep_checkpoints + 1
@@ -57,5 +61,7 @@ class Run:
                 learning_rate=lambda step: 0.001 * step,
                 checkpoints=checkpoints,
                 workdir=workdir,
+                begin=lambda: jax.tree.map(jnp.asarray, self.initial),
+                dump=dump or (lambda state, batch: "it is not kept"),
             )
             return summary, checkpoints.restore_last(self.initial)

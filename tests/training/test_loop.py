@@ -195,18 +195,6 @@ def test_patience_is_remembered_over_a_restart(run, tmp_path):
     assert summary.steps == 3
 
 
-def test_a_lost_loss_ends_the_run_in_words(run, tmp_path):
-    spoiled = run.initial._replace(
-        params=jax.tree.map(lambda leaf: leaf * np.nan, run.initial.params)
-    )
-    healthy, run.initial = run.initial, spoiled
-    try:
-        with pytest.raises(FloatingPointError, match="the training loss is nan at step 2"):
-            run.train(tmp_path)
-    finally:
-        run.initial = healthy
-
-
 def test_log_entries_hold_sums_divided_last(run, tmp_path):
     run.train(tmp_path)
     entries = read_metrics(tmp_path / "metrics.jsonl")
@@ -256,7 +244,7 @@ def test_a_perplexity_that_is_as_good_is_no_better(run, tmp_path):
 def test_a_model_that_diverged_is_not_saved(run, tmp_path, monkeypatch):
     nothing = jax.tree.map(lambda leaf: leaf * np.nan, run.initial.params)
     monkeypatch.setattr(run, "initial", run.initial._replace(params=nothing))
-    with pytest.raises(FloatingPointError, match="the training loss is nan at step 2"):
+    with pytest.raises(FloatingPointError, match="diverged at step 1: the loss or"):
         run.train(tmp_path)
     with Checkpoints(tmp_path / "checkpoints", identity=IDENTITY) as checkpoints:
         assert checkpoints.steps == []

@@ -1,0 +1,103 @@
+"""A run whose numbers are none, from the verbs' side: what it leaves, and who uses it."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+from t2t_jax.json_files import read_json
+from t2t_jax.runs.nonfinite import reproduce
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.train import train
+from t2t_jax.runs.workdir import load_trained, read_config
+from t2t_jax.training.nonfinite import Diverged
+from tests.runs.configs import smallest
+
+# A rate at which the second step has no finite loss.
+WILD = {"training.schedule": "peak", "training.peak_learning_rate": 1e30}
+LAYOUTS = {
+    "one device": {"devices.data": 1},
+    "8 x data": {"devices.data": 8},
+    "4 x data, 2 x fsdp, microbatches": {
+        "devices.data": 4,
+        "devices.fsdp": 2,
+        "training.microbatches": 2,
+    },
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_a_step_that_failed_is_kept_and_fails_again(cache, tmp_path, layout):
+    with pytest.raises(Diverged, match=r"diverged at step 2: .* of batch 1 .*; the loss is ") as no:
+        train(smallest(cache, **WILD, **layout), tmp_path)
+    directory = tmp_path / "nonfinite" / "2"
+    assert f"python -m t2t_jax.runs.nonfinite {directory} computes the step again" in str(no.value)
+    found = reproduce(directory)
+    assert not np.isfinite([found.loss, found.gradient_norm]).all()
+    assert "embedding/table" in found.names or " more" in found.names
+    assert found.names in str(no.value)
+    # It is the step before that is kept, which was good.
+    state = ocp.StandardCheckpointer().restore(directory / "state")
+    assert state["step"] == 1
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state["params"]))
+    assert read_json(directory / "step.json")["batch"] == 1
+    assert not list((tmp_path / "checkpoints").iterdir())
+    assert not (tmp_path / "training.json").exists()
+
+
+def test_the_command_computes_it_again_and_more_than_one_device_is_not_needed(cache, tmp_path):
+    with pytest.raises(Diverged):
+        train(smallest(cache, **WILD, **LAYOUTS["8 x data"]), tmp_path)
+    command = [sys.executable, "-m", "t2t_jax.runs.nonfinite"]
+    done = subprocess.run(
+        [*command, str(tmp_path / "nonfinite" / "2")], capture_output=True, text=True, check=True
+    )
+    assert "loss nan" in done.stdout or "loss inf" in done.stdout
+    assert "gradients that are not finite: " in done.stdout
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"nonfinite: {tmp_path} holds no step")
+
+
+def test_a_run_that_diverged_goes_on_under_another_policy(cache, tmp_path):
+    with pytest.raises(Diverged):
+        train(smallest(cache, **WILD), tmp_path)
+    with pytest.raises(Diverged, match="batch 2 .*, and the run has gone back 2 times"):
+        policy = {"training.nonfinite": "rewind", "training.max_nonfinite": 2}
+        train(smallest(cache, **WILD, **policy), tmp_path)
+
+
+def test_what_was_skipped_stands_in_the_record_of_the_training(cache, tmp_path):
+    policy = {"training.nonfinite": "skip", "training.max_nonfinite": 9}
+    train(smallest(cache, **WILD, **policy), tmp_path)
+    facts = json.loads((tmp_path / "training.json").read_text(), parse_constant=pytest.fail)
+    assert (facts["steps"], facts["skipped"], facts["rewinds"]) == (8, 7, 0)
+
+
+def test_a_model_of_no_numbers_is_refused_when_it_is_loaded(trained, tmp_path):
+    config = read_config(trained)
+    for name in ("config.json", "vocabulary.model"):
+        (tmp_path / name).write_bytes((trained / name).read_bytes())
+    step = trained / "checkpoints" / "8"
+    source, target = step.resolve(), (tmp_path / "checkpoints" / "8").resolve()
+    with ocp.CheckpointManager(
+        target.parent,
+        item_handlers={
+            "params": ocp.StandardCheckpointHandler(),
+            "identity": ocp.JsonCheckpointHandler(),
+        },
+    ) as manager:
+        params = ocp.StandardCheckpointer().restore(source / "params")
+        params["embedding"]["table"] = params["embedding"]["table"].at[3, 2].set(np.nan)
+        manager.save(
+            8,
+            args=ocp.args.Composite(
+                params=ocp.args.StandardSave(params), identity=ocp.args.JsonSave({})
+            ),
+        )
+    with pytest.raises(ValueError, match=r"are not all finite numbers \(embedding/table\): its tr"):
+        load_trained(tmp_path, read_sections(config))
