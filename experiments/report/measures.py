@@ -138,7 +138,13 @@ class Mean(NamedTuple):
 
 
 def values_of(measure: Measure, outcomes: Iterable[Outcome]) -> list[float]:
-    """The measure of every finished run that has it."""
+    """The measure of every finished run that has it; of none if one of the runs has diverged.
+
+    What is left then is of the seeds that did not, and says nothing of the row.
+    """
+    outcomes = list(outcomes)
+    if any(outcome.has_diverged for outcome in outcomes):
+        return []
     found = [measure.value(record) for record in records_of(outcomes)]
     return [value for value in found if value is not None]
 

@@ -39,7 +39,7 @@ class RowSummary(NamedTuple):
 
     name: str
     changes: str
-    num_seeds: int
+    num_seeds: int  # that are finished
     params: float | None  # millions
     means: Mapping[str, Mean]  # by name of the measure
     effects: Mapping[str, Effect]  # by name of the measure; none of the base row
@@ -47,6 +47,11 @@ class RowSummary(NamedTuple):
     costs: Mapping[str, float | None]  # by name of the cost, mean over seeds
     paper: Score | None
     outcomes: list[Outcome]  # finished or not
+
+    @property
+    def num_diverged(self) -> int:
+        """Seeds whose numbers became none."""
+        return sum(outcome.has_diverged for outcome in self.outcomes)
 
     @property
     def group(self) -> str:
@@ -133,7 +138,11 @@ def _summary(all_outcomes: Sequence[Outcome], own_settings: str) -> TableSummary
         base=own_settings,
         has_paper_base=has_paper_base,
         rows=lines,
-        notes=[*notes(outcomes, has_paper_base, by_measure), *_repeated(all_outcomes, outcomes)],
+        notes=[
+            *notes(outcomes, has_paper_base, by_measure),
+            *_diverged(by_row),
+            *_repeated(all_outcomes, outcomes),
+        ],
         unfinished=_unfinished(rows, by_row),
         command=sweep_command(name, outcomes, [row.name for row in rows]),
     )
@@ -155,6 +164,25 @@ def _expected_rows(name: str, outcomes: Sequence[Outcome]) -> tuple[list[Row], s
         if row is None or dict(row.changes) != outcome.run.changes:  # as the run knows it
             rows[outcome.run.row] = Row(outcome.run.row, outcome.run.changes)
     return list(rows.values()), title, has_paper_base
+
+
+def _diverged(by_row: Mapping[str, Sequence[Outcome]]) -> list[str]:
+    """What is said of rows of which some seeds have diverged, and what the others came to."""
+    rows = []
+    for name, outcomes in by_row.items():
+        if any(outcome.has_diverged for outcome in outcomes):
+            others = [
+                f"; seed {outcome.run.seed}: {record.score_text(outcome.record)}"
+                for outcome in outcomes
+                if outcome.record is not None
+            ]
+            rows.append(f"{name} ({_divergence(outcomes)}{''.join(others)})")
+    if not rows:
+        return []
+    return [
+        "Of a row of which a seed has diverged there is neither mean nor test: the seeds that have "
+        f"not would speak for it. {', '.join(rows)}."
+    ]
 
 
 def _repeated(all_outcomes: Sequence[Outcome], counted: Sequence[Outcome]) -> list[str]:
@@ -179,7 +207,8 @@ def _row_summary(
         params=_mean(records, lambda values: values["params"] / 1e6),
         means={name: found for name, found in means.items() if found is not None},
         effects=its_effects,
-        verdict=_verdict(its_effects, _seeds_text(len(records), num_base_seeds)),
+        verdict=_divergence(outcomes)
+        or _verdict(its_effects, _seeds_text(len(records), num_base_seeds)),
         costs={cost.name: _mean(records, cost.value) for cost in COSTS},
         paper=row.paper,
         outcomes=outcomes,
@@ -189,6 +218,14 @@ def _row_summary(
 def _seeds_text(here: int, of_base: int) -> str:
     text = f"{here} seed{'' if here == 1 else 's'}"
     return text if here == of_base else f"{text} against {of_base} of base"
+
+
+def _divergence(outcomes: Sequence[Outcome]) -> str:
+    """That a row has diverged, or how many of its seeds have; "" if none has."""
+    number = sum(outcome.has_diverged for outcome in outcomes)
+    if number == 0 or number == len(outcomes):
+        return "diverged" if number else ""
+    return f"{number} of {len(outcomes)} seeds diverged"
 
 
 def _verdict(found: Mapping[str, Effect], seeds: str) -> str:
@@ -235,6 +272,8 @@ def _unfinished(rows: Sequence[Row], by_row: dict[str, list[Outcome]]) -> list[s
         for outcome in by_row[row.name]:
             if outcome.record is None:
                 what = f"failed: {outcome.failure}" if outcome.failure else "not finished"
+                if outcome.has_diverged:
+                    what = str(outcome.failure)
                 log = outcome.directory / record.LOG_FILE
                 where = f"; log: {log}" if log.exists() else ""
                 lines.append(f"{row.name} seed {outcome.run.seed} {what}{where}")

@@ -40,6 +40,7 @@ def run(directory: Path) -> dict[str, Any]:
     from t2t_jax.runs.sections import read_sections
     from t2t_jax.runs.train import train
     from t2t_jax.training.loop import Stopped
+    from t2t_jax.training.nonfinite import Diverged
 
     if hosts.is_first():
         failure_file.unlink(missing_ok=True)
@@ -53,7 +54,9 @@ def run(directory: Path) -> dict[str, Any]:
     except (Stopped, IsTakenError):
         raise
     except Exception as error:
-        sentence = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+        # Of one that has diverged the message says so itself.
+        kind = "" if isinstance(error, Diverged) else f"{type(error).__name__}: "
+        sentence = f"{kind}{error}".strip().splitlines()[0]
         if hosts.is_first() and not record_file.exists():
             record.write_json(failure_file, {"error": sentence})
         raise

@@ -17,6 +17,7 @@ import rich.markup
 import rich.table
 
 from experiments.run import presence, record
+from experiments.run.outcomes import divergence_of
 from t2t_jax.training.metrics_file import read_metrics
 
 _REFRESH_SECONDS = 2.0
@@ -62,6 +63,8 @@ def status(directory: Path) -> Status:
     path = directory / record.RECORD_FILE
     if path.exists():
         values = record.read_json(path)
+        if divergence := divergence_of(values):
+            return Status(name, "failed", values["steps"], steps, remark=divergence)
         return Status(name, "done", values["steps"], steps, remark=record.score_text(values))
 
     entries = [

@@ -5,22 +5,25 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
 from t2t_jax.json_files import read_json
+from t2t_jax.runs import nonfinite, steps
 from t2t_jax.runs.nonfinite import reproduce
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
 from t2t_jax.runs.workdir import load_trained, read_config
+from t2t_jax.training.loss import make_loss_fn
+from t2t_jax.training.metrics_file import read_metrics
 from t2t_jax.training.nonfinite import Diverged
 from tests.runs.configs import smallest
 
 # A rate at which the second step has no finite loss.
 WILD = {"training.schedule": "peak", "training.peak_learning_rate": 1e30}
 LAYOUTS = {
-    "one device": {"devices.data": 1},
     "8 x data": {"devices.data": 8},
     "4 x data, 2 x fsdp, microbatches": {
         "devices.data": 4,
@@ -49,33 +52,46 @@ def test_a_step_that_failed_is_kept_and_fails_again(cache, tmp_path, layout):
     assert not (tmp_path / "training.json").exists()
 
 
-def test_the_command_computes_it_again_and_more_than_one_device_is_not_needed(cache, tmp_path):
+def test_a_run_that_diverged_goes_on_under_another_policy(cache, tmp_path):
     with pytest.raises(Diverged):
-        train(smallest(cache, **WILD, **LAYOUTS["8 x data"]), tmp_path)
+        train(smallest(cache, **WILD), tmp_path)
     command = [sys.executable, "-m", "t2t_jax.runs.nonfinite"]
     done = subprocess.run(
         [*command, str(tmp_path / "nonfinite" / "2")], capture_output=True, text=True, check=True
     )
     assert "loss nan" in done.stdout or "loss inf" in done.stdout
     assert "gradients that are not finite: " in done.stdout
-    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"nonfinite: {tmp_path} holds no step")
-
-
-def test_a_run_that_diverged_goes_on_under_another_policy(cache, tmp_path):
-    with pytest.raises(Diverged):
-        train(smallest(cache, **WILD), tmp_path)
-    with pytest.raises(Diverged, match="batch 2 .*, and the run has gone back 2 times"):
-        policy = {"training.nonfinite": "rewind", "training.max_nonfinite": 2}
+    with pytest.raises(Diverged, match="batch 3 .*, and the run has gone back 1 times"):
+        policy = {"training.nonfinite": "rewind", "training.max_nonfinite": 1}
         train(smallest(cache, **WILD, **policy), tmp_path)
 
 
-def test_what_was_skipped_stands_in_the_record_of_the_training(cache, tmp_path):
-    policy = {"training.nonfinite": "skip", "training.max_nonfinite": 9}
-    train(smallest(cache, **WILD, **policy), tmp_path)
+def test_the_command_tells_what_is_no_step(tmp_path, capsys):
+    with pytest.raises(SystemExit, match=f"nonfinite: {tmp_path} holds no step"):
+        nonfinite.main([str(tmp_path)])
+    with pytest.raises(SystemExit, match="one argument is needed"):
+        nonfinite.main([])
+
+
+def test_what_was_skipped_stands_in_the_record_of_the_training(cache, tmp_path, monkeypatch):
+    def sometimes_none(*arguments):
+        loss_fn = make_loss_fn(*arguments)
+
+        def spoiled(params, batch, key):
+            loss, metrics = loss_fn(params, batch, key)
+            is_bad = (batch.target_ids.sum() % 2 == 1) & (key is not None)
+            return jnp.where(is_bad, jnp.nan, loss), metrics._replace(
+                loss=jnp.where(is_bad, jnp.nan, metrics.loss)
+            )
+
+        return spoiled
+
+    monkeypatch.setattr(steps, "make_loss_fn", sometimes_none)
+    train(smallest(cache, **{"training.nonfinite": "skip"}), tmp_path)
     facts = json.loads((tmp_path / "training.json").read_text(), parse_constant=pytest.fail)
-    assert (facts["steps"], facts["skipped"], facts["rewinds"]) == (8, 7, 0)
+    assert facts["steps"] == 8 and 0 < facts["skipped"] < 8
+    assert (facts["rewinds"], facts["left_out"]) == (0, 0)
+    assert read_metrics(tmp_path / "metrics.jsonl")[-2]["skipped"] == facts["skipped"]
 
 
 def test_a_model_of_no_numbers_is_refused_when_it_is_loaded(trained, tmp_path):

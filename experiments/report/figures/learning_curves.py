@@ -48,6 +48,7 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
                 [_dev(outcome.directory) for outcome in row.outcomes if outcome.record is not None],
             )
             for row in table.rows
+            if row.num_diverged == 0
         ]
         curves = [one for one in curves if one.steps]
         if curves:
@@ -76,7 +77,9 @@ def _dev(directory: Path) -> dict[int, float]:
     return {
         entry["step"]: entry["perplexity"]
         for entry in entries
-        if entry["split"] == "dev" and math.isfinite(entry["perplexity"])
+        if entry["split"] == "dev"
+        and entry["perplexity"] is not None
+        and math.isfinite(entry["perplexity"])
     }
 
 

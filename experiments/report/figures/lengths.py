@@ -49,7 +49,11 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
     """A panel for each table with translations of more than one length."""
     made = []
     for table in found:
-        rows = [row for row in table.rows if any(map(_by_bin, records_of(row.outcomes)))]
+        rows = [
+            row
+            for row in table.rows
+            if row.num_diverged == 0 and any(map(_by_bin, records_of(row.outcomes)))
+        ]
         sentences = _sentences(rows)
         if len(sentences) > 1:
             chosen = _chosen(rows)

@@ -9,7 +9,7 @@ from experiments.report.measures import COSTS, Mean, Measure
 from experiments.report.summary import RowSummary, TableSummary
 from experiments.tables.ablation import Score
 
-_FACTS = ("table", "base", "row", "changes", "num_seeds", "params_millions")
+_FACTS = ("table", "base", "row", "changes", "num_seeds", "num_diverged", "params_millions")
 # Of each measure; low and high are those of the 95 % interval of the difference.
 _OF_MEASURE = ("mean", "half_width_95", "difference", "test", "low", "high", "p", "p_holm")
 _PAPER = ("paper_perplexity", "paper_bleu", "paper_test_bleu", "paper_params_millions")
@@ -41,7 +41,8 @@ def _names(measure: Measure) -> list[str]:
 
 
 def _line(table: TableSummary, row: RowSummary, measures: Sequence[Measure]) -> list:
-    cells = [table.name, table.base, row.name, row.changes, row.num_seeds, row.params]
+    cells = [table.name, table.base, row.name, row.changes, row.num_seeds, row.num_diverged]
+    cells.append(row.params)
     for measure in measures:
         cells += _of_measure(row.means.get(measure.name), row.effects.get(measure.name))
     paper = (row.paper if table.has_paper_base else None) or Score(None, None)

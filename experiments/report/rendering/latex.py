@@ -80,7 +80,8 @@ def _its_columns(table: TableSummary) -> Iterator[Column]:
     for column in columns(table):
         if column.title == "changes":
             yield from _changes(table)
-        elif not column.is_sentence:  # A mark says what a sentence would; the page is narrow.
+        # The page is narrow: a mark says what a sentence would, where there is a mean to be marked.
+        elif not column.is_sentence or any(row.num_diverged for row in table.rows):
             yield column
 
 
