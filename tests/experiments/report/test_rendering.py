@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import math
 import re
 from html.parser import HTMLParser
@@ -10,6 +11,7 @@ import pytest
 
 from configs import base
 from experiments.report import report
+from experiments.report.figures import forest_plot, gallery, learning_curves
 from experiments.report.measures import MEASURES, Mean
 from experiments.report.rendering.columns import columns, signed
 from experiments.report.rendering.latex import latex_escaped
@@ -309,3 +311,34 @@ def test_probes_that_differ_are_marked(tmp_path):
             )
     rows = _markdown_rows(report.text(tmp_path, "markdown"))
     assert rows["one_head"]["order (%)"] == "51.0 ± 2.5 *"
+
+
+@pytest.fixture
+def diverged(far_apart):
+    for row, seed, perplexity in (("one_head", 1, math.nan), ("one_layer", 0, math.inf)):
+        path = far_apart / "quickstart" / row / f"seed-{seed}" / "record.json"
+        values = json.loads(path.read_text())
+        values["scores"]["dev"]["perplexity"] = perplexity
+        path.write_text(json.dumps(values))
+    return far_apart
+
+
+@pytest.mark.parametrize("format_name", report.FORMATS)
+def test_every_format_says_that_a_row_diverged_and_none_prints_nan(diverged, format_name):
+    text = report.text(diverged, format_name)
+    words = re.sub(r"data:image[^\"]*", "", text)
+    assert not re.search(r"\b(nan|inf)\b", words)
+    if format_name == "csv":
+        rows = _csv_rows(diverged)
+        assert [rows[name]["num_diverged"] for name in rows] == ["0", "1", "1"]
+        assert rows["one_head"]["dev_perplexity_mean"] == rows["one_head"]["test_bleu_p"] == ""
+    else:
+        assert words.count("1 of 3 seeds diverged") == 2 + 2  # the rows, and the note
+
+
+def test_a_row_that_diverged_is_in_no_figure(diverged):
+    for path in gallery.write_pngs(summaries(diverged), diverged):
+        assert path.stat().st_size > 0
+    assert forest_plot.panels(summaries(diverged)) == []
+    [panel] = learning_curves.panels(summaries(diverged))
+    assert [curve.label for curve in panel.curves] == ["base"]

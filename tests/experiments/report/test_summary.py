@@ -1,5 +1,6 @@
 """Means, differences and what is said of them: numbers recomputed by hand."""
 
+import json
 import math
 import shutil
 
@@ -60,16 +61,7 @@ def test_probes_are_percent_in_a_table(tmp_path):
     assert _rows(tmp_path)["base"].means == {"probe_order": Mean(87.5, None)}
 
 
-def test_a_perplexity_that_is_no_number_still_has_its_place(tmp_path):
-    for row, perplexity in (("base", 1.5), ("one_head", math.inf)):
-        for seed in range(2):
-            fakes.write_record(
-                tmp_path, TABLE, CONFIG, row, seed, perplexity=perplexity + seed, bleu=50.0 + seed
-            )
-    rows = _rows(tmp_path)
-    assert rows["one_head"].means["dev_perplexity"] == Mean(math.inf, None)
-    assert rows["one_head"].effects["dev_perplexity"].difference == math.inf
-    assert rows["one_head"].verdict == "PPL not tested; BLEU within noise at 2 seeds"
+def test_the_logarithm_of_nothing_is_no_number():
     assert math.isnan(PERPLEXITY.compared(0.0))
 
 
@@ -312,3 +304,52 @@ def test_a_language_the_paper_has_no_bleu_of_has_no_note_of_the_paper(tmp_path):
         fakes.write_record(workdir, table2.TABLE, config, "base", 0, perplexity=5.0, bleu=25.0)
         [table] = summaries(workdir)
         assert sum("The paper's numbers" in note for note in table.notes) == number
+
+
+@pytest.fixture
+def diverged(tmp_path):
+    """A base of three seeds; a row of which one has diverged, one of which all have."""
+    _write_seeds(tmp_path, "base", [(1.30, 92.0), (1.31, 92.1), (1.29, 91.9)])
+    _write_seeds(tmp_path, "one_head", [(2.30, 82.0), (2.31, 82.1), (2.29, 81.9)])
+    _write_seeds(tmp_path, "no_positions", [(4.0, 60.0), (4.1, 61.0)])
+    failed = tmp_path / "quickstart" / "one_head" / "seed-1"
+    (failed / "record.json").unlink()
+    record.write_json(failed / "failure.json", {"error": "diverged at step 7: the loss is nan"})
+    for seed in range(2):  # as an older version left it
+        path = tmp_path / "quickstart" / "no_positions" / f"seed-{seed}" / "record.json"
+        values = record.read_json(path)
+        values["scores"]["dev"]["perplexity"] = math.nan
+        path.write_text(json.dumps(values))
+    return tmp_path
+
+
+def test_a_row_of_which_a_seed_diverged_has_neither_mean_nor_test(diverged):
+    rows = _rows(diverged)
+    for name in ("one_head", "no_positions"):
+        assert rows[name].means == {} and rows[name].effects == {}
+    assert rows["one_head"].verdict == "1 of 3 seeds diverged"
+    assert rows["no_positions"].verdict == "diverged"
+    assert [rows[name].num_diverged for name in rows] == [0, 1, 2]
+    [table] = summaries(diverged)
+    assert table.unfinished[:3] == [
+        "one_head seed 1 diverged at step 7: the loss is nan",
+        "no_positions seed 0 diverged at step 300, or before: the perplexity of dev is no finite "
+        "number",
+        "no_positions seed 1 diverged at step 300, or before: the perplexity of dev is no finite "
+        "number",
+    ]
+    [note] = (note for note in table.notes if "diverged" in note)
+    assert note.endswith(
+        "one_head (1 of 3 seeds diverged; seed 0: PPL 2.30  BLEU 82.0; seed 2: PPL 2.29  BLEU 81.9)"
+        ", no_positions (diverged)."
+    )
+
+
+def test_where_the_base_diverged_nothing_is_compared_with_it(diverged):
+    path = diverged / "quickstart" / "base" / "seed-2" / "record.json"
+    values = record.read_json(path)
+    values["scores"]["dev"]["perplexity"] = None  # what is written of a number that is none
+    record.write_json(path, values)
+    rows = _rows(diverged)
+    assert rows["base"].verdict == "1 of 3 seeds diverged"
+    assert not any(row.effects for row in rows.values())

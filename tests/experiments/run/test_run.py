@@ -12,10 +12,12 @@ import pytest
 from configs import tiny
 from experiments.run import __main__ as command
 from experiments.run import presence, record, run
+from experiments.run.outcomes import read_outcomes
 from experiments.tables import quickstart
 from t2t_jax.locks import IsTakenError
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.training.loop import Stopped
+from t2t_jax.training.nonfinite import Diverged
 
 TRAINING = {
     "steps": 12,
@@ -120,6 +122,17 @@ def test_a_finished_run_calls_no_verb(verbs, directory):
     verbs.calls.clear()
     assert run.run(directory) == first
     assert verbs.calls == []
+
+
+def test_a_run_that_diverged_leaves_at_which_step(verbs, directory):
+    def diverges(config, workdir):
+        raise Diverged("diverged at step 7: the loss is nan")
+
+    verbs.train.train = diverges
+    with pytest.raises(Diverged):
+        run.run(directory)
+    [outcome] = read_outcomes(directory)
+    assert outcome.failure == "diverged at step 7: the loss is nan" and outcome.has_diverged
 
 
 def test_a_failure_leaves_its_last_line_and_the_next_success_removes_it(verbs, directory):
