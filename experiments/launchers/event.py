@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from experiments.run import presence, record
+from experiments.run.plain_text import plain_text
 
 # What is run, with the directory as its last argument.
 COMMAND = (sys.executable, "-m", "experiments.run")
@@ -59,7 +60,7 @@ def ended(directory: Path, seconds: float, exit_code: int) -> Event:
         return Event(directory, "failed", seconds, _TAKEN)
     presence.clear(directory)
     if exit_code == 0 and (directory / record.RECORD_FILE).exists():
-        if contradiction := _contradiction(directory):
+        if contradiction := plain_text(_contradiction(directory)):
             return failed(directory, seconds, contradiction)
         (directory / record.FAILURE_FILE).unlink(missing_ok=True)  # of an earlier try
         return Event(directory, "finished", seconds)
@@ -70,7 +71,7 @@ def failed(directory: Path, seconds: float, reason: str) -> Event:
     """A failure for this reason, unless the run itself has left a better one."""
     path = directory / record.FAILURE_FILE
     if path.exists():
-        return Event(directory, "failed", seconds, str(record.read_json(path).get("error")))
+        return Event(directory, "failed", seconds, record.read_failure(directory) or reason)
     # A report made later reads it there; the next try removes it.
     record.write_json(path, {"error": reason})
     return Event(directory, "failed", seconds, reason)
@@ -86,22 +87,20 @@ def last_line(path: Path) -> str:
     if not path.exists():
         return ""
     lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1].strip() if lines else ""
+    return plain_text(lines[-1].strip()) if lines else ""
 
 
 def _contradiction(directory: Path) -> str:
-    """What the record says of another config than that of the run; empty if they agree."""
-    of_record, of_run = (
-        record.read_json(path).get("config") if path.exists() else None
-        for path in (directory / record.RECORD_FILE, directory / record.RUN_FILE)
-    )
-    if of_record is None or of_run is None:
-        return ""
-    shown = "; ".join(
-        f"{key} is {there!r} there, {here!r} in {record.RUN_FILE}"
-        for key, there, here in record.config_differences(of_record, of_run)
-    )
-    return f"its {record.RECORD_FILE} is of another config, remove it: {shown}" if shown else ""
+    """What the record says of another run than this one, or that it is damaged; else empty."""
+    try:
+        of_record, of_run = (
+            record.read_json(path) if path.exists() else {}
+            for path in (directory / record.RECORD_FILE, directory / record.RUN_FILE)
+        )
+    except (OSError, ValueError) as error:
+        return str(error)
+    shown = record.differences_text(of_record, of_run)
+    return f"its {record.RECORD_FILE} is of another run, remove it: {shown}" if shown else ""
 
 
 def _reason(directory: Path, exit_code: int) -> str:

@@ -203,10 +203,13 @@ def _job_of(directory: Path) -> Any:
     if not job_file.exists():
         return None
     values = record.read_json(job_file)
-    job = SlurmJob(_folder(directory), values["job_id"])
+    job_id, submitted = values.get("job_id"), values.get("submitted")
+    if not isinstance(job_id, str) or not record.is_number(submitted):
+        raise ValueError(f"{job_file} does not say which job was submitted, and when: remove it")
+    job = SlurmJob(_folder(directory), job_id)
     if job.done(force_check=True):
         return None
-    age = time.time() - values["submitted"]
+    age = time.time() - submitted
     if job.watcher.get_state(job.job_id, mode="cache") == "UNKNOWN" and age > _SECONDS_UNTIL_KNOWN:
         return None
     return job

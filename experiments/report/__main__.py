@@ -5,7 +5,9 @@
 
 Reads every record below W, of finished sweeps or not, prints the tables and writes W/report.md,
 report.csv, report.tex and report.html, and as far as there is something to draw
-W/learning_curves.png, effects.png and bleu_by_length.png.
+W/learning_curves.png, effects.png and bleu_by_length.png. W may be somebody else's: nothing in it
+is obeyed. A file that is damaged, or a record of another run than the run.json beside it, spoils
+its own run only and is named.
 """
 
 import functools
@@ -14,7 +16,8 @@ from pathlib import Path
 
 from absl import app, flags
 
-from experiments.report.report import FORMATS, text, write_report
+from experiments.report.report import FORMATS, read, write
+from experiments.run.plain_text import plain_text
 from t2t_jax.cli.command import parse_flags
 
 
@@ -24,12 +27,15 @@ def main(argv: list[str]) -> None:
         sys.exit("report: one argument is needed, the workdir of a sweep; see --help")
     workdir = Path(argv[1])
     try:
-        print(text(workdir, flags.FLAGS.format))
-        paths = write_report(workdir)
-    except ValueError as error:
-        sys.exit(f"report: {error}")
+        found = read(workdir)
+        print(FORMATS[flags.FLAGS.format](found))
+        paths = write(found, workdir)
+    except (OSError, ValueError) as error:
+        sys.exit(f"report: {plain_text(error)}")
+    for sentence in (sentence for table in found for sentence in table.damaged):
+        print(f"report: left out: {sentence}", file=sys.stderr)
     # Not among the CSV or LaTeX that may be going into a file.
-    print("written: " + "  ".join(str(path) for path in paths), file=sys.stderr)
+    print("written: " + "  ".join(map(plain_text, paths)), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from experiments.report.measures import Measure, mean, values_of
+from experiments.report.run_files import Sentences, sentences
 from experiments.run.outcomes import Outcome, records_of
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.significance import Comparison, holm, paired_bootstrap, welch_t_test
-from t2t_jax.json_files import read_json
 
 SIGNIFICANT = 0.05
 WELCH, BOOTSTRAP = "Welch", "bootstrap"
@@ -88,22 +86,24 @@ def _bootstrap(
             continue
         this, other = (_sentences(each, split) for each in (outcome, of_base[outcome.run.seed]))
         if this and other and _same_sentences(this, other):
-            counts, of_other = (np.array(each["statistics"], np.int64) for each in (this, other))
-            return paired_bootstrap(counts, of_other, bleu_of)
+            return paired_bootstrap(this.statistics, other.statistics, bleu_of)
     return None
 
 
-def _sentences(outcome: Outcome, split: str) -> dict[str, Any] | None:
+def _sentences(outcome: Outcome, split: str) -> Sentences | None:
     """What `t2t-jax score` left of each sentence, unless of other translations than on record."""
-    path = outcome.directory / "scores" / f"{split}.sentences.json"
-    if outcome.record is None or not path.exists():
+    if outcome.record is None:
         return None
-    sentences = read_json(path)
+    try:
+        found = sentences(outcome.directory, split)
+    except (OSError, ValueError):
+        return None  # a note below the table says so
     bleu = outcome.record.get("scores", {}).get(split, {}).get("bleu")
+    if found is None or bleu is None:
+        return None
     # Somebody may have scored the run again, with another beam.
-    of_sentences = bleu_of(np.array(sentences["statistics"], np.int64).sum(0))
-    return sentences if bleu is not None and math.isclose(of_sentences, bleu) else None
+    return found if math.isclose(bleu_of(found.statistics.sum(0)), bleu) else None
 
 
-def _same_sentences(this: dict[str, Any], other: dict[str, Any]) -> bool:
-    return all(this[key] == other[key] for key in ("bleu_signature", "source_words"))
+def _same_sentences(this: Sentences, other: Sentences) -> bool:
+    return this[:2] == other[:2]

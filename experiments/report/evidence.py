@@ -28,6 +28,7 @@ from experiments.report.effects import SIGNIFICANT
 from experiments.report.measures import MEASURES, Mean, Measure, mean, values_of
 from experiments.run import record
 from experiments.run.outcomes import Outcome, one_of_each, read_outcomes
+from experiments.run.plain_text import plain_text
 from experiments.tables.paper_base import config_file
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.evaluation.significance import holm, welch_t_test
@@ -61,7 +62,7 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
     Raises:
       ValueError: there are none, or `destination` holds something else.
     """
-    outcomes = read_outcomes(workdir)
+    outcomes = _believed(workdir)
     finished = [outcome.directory for outcome in outcomes if outcome.record is not None]
     if not finished:
         raise ValueError(f"there are no finished runs below {workdir}")
@@ -75,7 +76,7 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
         target.mkdir(parents=True)
         sentences = sorted((directory / "scores").glob("*.sentences.json"))
         for path in (*(directory / name for name in _KEPT), *(sentences if bootstraps else ())):
-            if path.exists():
+            if path.is_file() and not path.is_symlink():
                 copy = target / path.relative_to(directory)
                 copy.parent.mkdir(exist_ok=True)
                 shutil.copyfile(path, copy)
@@ -134,21 +135,27 @@ def _p_value(measure: Measure, then: list[float], now: list[float]) -> float | N
 
 def not_compared(workdir: Path, kept: Path) -> tuple[list[str], list[str]]:
     """Runs kept that W has not finished, and runs kept that it was not asked for."""
-    outcomes = read_outcomes(workdir)
+    outcomes = _believed(workdir)
     done = {outcome.run.directory for outcome in outcomes if outcome.record is not None}
     begun = {outcome.run.directory for outcome in outcomes}
-    wanted = (
-        outcome.run.directory for outcome in read_outcomes(kept) if outcome.record is not None
-    )
+    wanted = (outcome.run.directory for outcome in _believed(kept) if outcome.record is not None)
     missing = [directory for directory in wanted if directory not in done]
     unfinished = [str(directory) for directory in missing if directory in begun]
     return unfinished, [str(directory) for directory in missing if directory not in begun]
 
 
+def _believed(workdir: Path) -> list[Outcome]:
+    """Raises ValueError if a run below `workdir` is damaged: it would be no evidence."""
+    found = read_outcomes(workdir)
+    if found.refused:
+        raise ValueError("; ".join(found.refused))
+    return found.runs
+
+
 def _by_row(workdir: Path) -> dict[tuple[str, str], list[Outcome]]:
     """The finished runs by table and row."""
     found: dict[tuple[str, str], list[Outcome]] = {}
-    for outcome in read_outcomes(workdir):
+    for outcome in _believed(workdir):
         if outcome.record is not None:
             found.setdefault((outcome.run.table, outcome.run.row), []).append(outcome)
     return found
@@ -207,7 +214,7 @@ def main(argv: list[str]) -> None:
         found = compare(workdir, kept)
         unfinished, not_asked_for = not_compared(workdir, kept)
     except (OSError, ValueError) as error:
-        sys.exit(f"evidence: {error}")
+        sys.exit(f"evidence: {plain_text(error)}")
     print(agreement_text(found))
     for what, names in (("not finished", unfinished), ("not asked for", not_asked_for)):
         if names:

@@ -8,6 +8,7 @@ from experiments.report.rendering.latex import latex
 from experiments.report.rendering.markdown import markdown
 from experiments.report.rendering.page import html
 from experiments.report.summary import TableSummary, summaries
+from t2t_jax.json_files import write_bytes
 
 FORMATS: dict[str, Callable[[Sequence[TableSummary]], str]] = {
     "markdown": markdown,
@@ -24,20 +25,24 @@ def text(workdir: Path, format_name: str) -> str:
     Raises:
       ValueError: there are no runs.
     """
-    return FORMATS[format_name](_summaries(workdir))
+    return FORMATS[format_name](read(workdir))
 
 
 def write_report(workdir: Path) -> list[Path]:
-    """Writes the tables in every format, and the figures there are; what was written.
+    """`write` of all that is below `workdir`.
 
     Raises:
       ValueError: there are no runs.
     """
-    found = _summaries(workdir)
+    return write(read(workdir), workdir)
+
+
+def write(found: Sequence[TableSummary], workdir: Path) -> list[Path]:
+    """Writes the tables in every format, and the figures there are; what was written."""
     paths = []
     for name, render in FORMATS.items():
         path = workdir / f"report.{_ENDINGS[name]}"
-        path.write_text(render(found), encoding="utf-8")
+        write_bytes(path, render(found).encode())  # in the place of a link, not where it leads
         paths.append(path)
     # Here: matplotlib takes a second to load.
     from experiments.report.figures import gallery
@@ -45,7 +50,12 @@ def write_report(workdir: Path) -> list[Path]:
     return paths + gallery.write_pngs(found, workdir)
 
 
-def _summaries(workdir: Path) -> list[TableSummary]:
+def read(workdir: Path) -> list[TableSummary]:
+    """What there is to report below `workdir`.
+
+    Raises:
+      ValueError: there are no runs.
+    """
     found = summaries(workdir) if workdir.is_dir() else []
     if not found:
         raise ValueError(f"there are no runs below {workdir}; experiments.sweep makes them")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from experiments.run import record
+from experiments.run.plain_text import plain_text
 
 
 def sample_translations(directory: Path, num_samples: int) -> str:
@@ -15,9 +16,9 @@ def sample_translations(directory: Path, num_samples: int) -> str:
     with open(path, encoding="utf-8") as translations:
         triples = zip(read_pairs(config, "test"), translations, range(num_samples), strict=False)
         blocks = [
-            f"  source       {source}\n"
-            f"  translation  {translation.rstrip()}\n"
-            f"  reference    {target}"
+            f"  source       {plain_text(source)}\n"
+            f"  translation  {plain_text(translation.rstrip())}\n"
+            f"  reference    {plain_text(target)}"
             for (source, target), translation, _ in triples
         ]
     return "\n\n".join(blocks)

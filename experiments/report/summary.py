@@ -25,9 +25,11 @@ from experiments.report.measures import (
     values_of,
 )
 from experiments.report.notes import notes
+from experiments.report.run_files import damage
 from experiments.report.sweep_command import sweep_command
 from experiments.run import record
 from experiments.run.outcomes import Outcome, one_of_each, read_outcomes, records_of
+from experiments.run.plain_text import plain_text
 from experiments.tables.ablation import LeftOut, Row, Rows, Score, changes_text
 from experiments.tables.registry import find_table
 
@@ -71,6 +73,7 @@ class TableSummary(NamedTuple):
     notes: list[str]
     unfinished: list[str]
     command: str | None  # that makes it anew
+    damaged: list[str]  # a sentence for each file of its runs that is not believed
 
     @property
     def paper_base(self) -> Score | None:
@@ -86,20 +89,38 @@ class TableSummary(NamedTuple):
 def summaries(workdir: Path) -> list[TableSummary]:
     """Every table there are runs of below `workdir`; the same table at two bases is two tables.
 
+    A file that is not believed spoils its own run, and is named.
+
     Raises:
-      ValueError: a file is no JSON, or lacks what a run needs.
+      ValueError: no run can be read.
     """
+    found = read_outcomes(workdir)
+    if not found.runs and found.unreadable:
+        first, *others = found.unreadable.values()
+        more = f", and {len(others)} more" if others else ""
+        raise ValueError(f"no run below {workdir} can be read: {first}{more}")
     groups: dict[tuple[str, str], list[Outcome]] = {}
-    for outcome in read_outcomes(workdir):
+    for outcome in found.runs:
         base = json.dumps(record.settings(outcome.run.base), sort_keys=True)
         groups.setdefault((outcome.run.table, base), []).append(outcome)
     bases: dict[str, list[dict[str, Any]]] = {}
     for name, base in groups:
         bases.setdefault(name, []).append(json.loads(base))
-    return [
+    tables = [
         _summary(outcomes, _own_settings(json.loads(base), bases[name]))
         for (name, base), outcomes in groups.items()
     ]
+    for directory, sentence in found.unreadable.items():
+        of_name = (table for table in tables if table.name == directory.parent.parent.name)
+        table = next(of_name, tables[0] if tables else None)
+        if table is not None:
+            table.damaged.append(sentence)
+            table.notes.append(_damage_text(sentence))
+    return tables
+
+
+def _damage_text(sentence: str) -> str:
+    return f"Damaged, left out: {sentence}."
 
 
 def _own_settings(base: dict[str, Any], bases: Sequence[dict[str, Any]]) -> str:
@@ -132,6 +153,7 @@ def _summary(all_outcomes: Sequence[Outcome], own_settings: str) -> TableSummary
         for row in rows
         if by_row[row.name]
     ]
+    damaged = damage(outcomes)
     return TableSummary(
         name=name,
         title=title,
@@ -142,19 +164,21 @@ def _summary(all_outcomes: Sequence[Outcome], own_settings: str) -> TableSummary
             *notes(outcomes, has_paper_base, by_measure),
             *_diverged(by_row),
             *_repeated(all_outcomes, outcomes),
+            *map(_damage_text, damaged),
         ],
         unfinished=_unfinished(rows, by_row),
         command=sweep_command(name, outcomes, [row.name for row in rows]),
+        damaged=[*damaged, *(outcome.refused for outcome in outcomes if outcome.refused)],
     )
 
 
 def _expected_rows(name: str, outcomes: Sequence[Outcome]) -> tuple[list[Row], str, bool]:
     """The table's rows in the table's order, then those that only the runs know."""
-    base = ConfigDict(outcomes[0].run.base)
     try:
+        base = ConfigDict(outcomes[0].run.base)
         table = find_table(name)
         known, title = table.rows(base), table.title
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
         # The runs are older or newer than this code; what they say of themselves is enough.
         known, title = Rows([], list[LeftOut]()), name
     has_paper_base = any(row.paper is not None for row in known.rows)
@@ -188,7 +212,9 @@ def _diverged(by_row: Mapping[str, Sequence[Outcome]]) -> list[str]:
 def _repeated(all_outcomes: Sequence[Outcome], counted: Sequence[Outcome]) -> list[str]:
     """What is said of runs that are there more than once."""
     kept = {outcome.directory for outcome in counted}
-    others = [str(outcome.directory) for outcome in all_outcomes if outcome.directory not in kept]
+    others = [
+        plain_text(outcome.directory) for outcome in all_outcomes if outcome.directory not in kept
+    ]
     if not others:
         return []
     more = f" and {len(others) - 2} more" if len(others) > 2 else ""
@@ -261,7 +287,7 @@ def _mean(records: Iterable[dict], value: Callable[[dict], float]) -> float | No
     for values in records:
         try:
             found.append(value(values))
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ZeroDivisionError):
             continue  # a record that lacks a fact still counts for the others
     return statistics.fmean(found) if found else None
 
@@ -274,8 +300,9 @@ def _unfinished(rows: Sequence[Row], by_row: dict[str, list[Outcome]]) -> list[s
                 what = f"failed: {outcome.failure}" if outcome.failure else "not finished"
                 if outcome.has_diverged:
                     what = str(outcome.failure)
+                what = f"refused: {outcome.refused}" if outcome.refused else what
                 log = outcome.directory / record.LOG_FILE
-                where = f"; log: {log}" if log.exists() else ""
+                where = f"; log: {plain_text(log)}" if log.exists() else ""
                 lines.append(f"{row.name} seed {outcome.run.seed} {what}{where}")
     never = [row.name for row in rows if not by_row[row.name]]
     if never:

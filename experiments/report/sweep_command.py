@@ -31,7 +31,7 @@ def sweep_command(
             nearest = f"configs/{path.name}", overrides
     if nearest is None:
         return None
-    words = ["python -m experiments.sweep", table, f"--base={nearest[0]}", *nearest[1]]
+    words = ["python -m experiments.sweep", shlex.quote(table), f"--base={nearest[0]}", *nearest[1]]
     run = {outcome.run.row for outcome in outcomes}
     if run != set(known_rows):
         rows = [row for row in known_rows if row in run]

@@ -24,6 +24,7 @@ from absl import app, flags
 from ml_collections import config_flags
 
 from experiments.run import presence, record
+from experiments.run.plain_text import plain_text
 from experiments.run.run import run
 from experiments.tables.ablation import AnyConfig, check_config
 from experiments.tables.registry import find_table
@@ -63,16 +64,16 @@ def main(argv: list[str]) -> None:
         is_directory = (Path(argv[1]) / record.RUN_FILE).exists()
         directory = Path(argv[1]) if is_directory else _prepared_directory(argv[1])
     except (KeyError, TypeError, ValueError) as error:
-        sys.exit(f"run: {error.args[0]}")
+        sys.exit(f"run: {plain_text(error.args[0])}")
     except OSError as error:
-        sys.exit(f"run: {error}")
+        sys.exit(f"run: {plain_text(error)}")
 
     from t2t_jax import hosts
     from t2t_jax.training.loop import Stopped
 
     try:
         hosts.join()
-        _keep_compiled(record.read_run(directory).config["data"]["cache"])
+        _keep_compiled()
         with presence.present(directory) if hosts.is_first() else contextlib.nullcontext():
             values = run(directory)
     except Stopped as stop:
@@ -85,26 +86,28 @@ def main(argv: list[str]) -> None:
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         traceback.print_exc()  # into the log of the run; a person finds the reason in the last line
         hosts.leave(f"run: {error}", error)
-        sys.exit(f"run: {error}")
+        sys.exit(f"run: {plain_text(error)}")
     if hosts.is_first():
         print(f"{directory / record.RECORD_FILE}: {record.score_text(values)}")
 
 
-def _keep_compiled(cache: str) -> None:
+def _keep_compiled() -> None:
     """Has JAX keep what it compiles: on this machine seeds, some rows and retries find it again.
 
-    Its directory may be deleted. It is another one where the environment says so, and none where
-    several hosts must compile together.
+    Its directory may be deleted. It is another one where the environment says so, as a sweep does,
+    never where a run says so, which may be somebody else's: programs are loaded from it. It is none
+    where several hosts must compile together.
     """
     import jax
 
     from t2t_jax import hosts
     from t2t_jax.cores import own_cores
+    from t2t_jax.runs.keys import own_cache
 
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and not hosts.are_several():
         # What is compiled for a CPU depends on which one and on the number of cores.
         machine = f"{platform.node()}-{len(own_cores())}"
-        here = Path(cache).expanduser() / "compiled" / machine
+        here = Path(own_cache()).expanduser() / "compiled" / machine
         jax.config.update("jax_compilation_cache_dir", str(here))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 

@@ -6,16 +6,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.run import record
+from experiments.run.plain_text import plain_text, plain_values
 from experiments.run.record import Run
 
 
 class Outcome(NamedTuple):
-    """A run, and what has come of it: nothing yet, a record, or a failure."""
+    """A run, and what has come of it: nothing yet, a record, or a failure.
+
+    The text in it is plain: it may be shown.
+    """
 
     directory: Path
     run: Run
     record: dict[str, Any] | None
     failure: str | None
+    refused: str = ""  # why its record is not believed, if it is not
 
     @property
     def has_diverged(self) -> bool:
@@ -23,22 +28,42 @@ class Outcome(NamedTuple):
         return self.record is None and (self.failure or "").startswith("diverged at step ")
 
 
-def read_outcomes(workdir: Path) -> list[Outcome]:
-    """Of every run below `workdir`, by path.
+class Outcomes(NamedTuple):
+    """The runs below a directory, by path, and those of which nothing can be believed."""
 
-    Raises:
-      ValueError: a file is no JSON, or lacks what a run needs.
-    """
-    outcomes = []
+    runs: list[Outcome]
+    unreadable: dict[Path, str]  # directory -> why, in a sentence that names the file
+
+    @property
+    def refused(self) -> list[str]:
+        """A sentence for each file that is not believed."""
+        return [*self.unreadable.values(), *(run.refused for run in self.runs if run.refused)]
+
+
+def read_outcomes(workdir: Path) -> Outcomes:
+    """What has come of every run below `workdir`; a file that is damaged spoils its own run."""
+    found = Outcomes([], {})
     for path in sorted(workdir.rglob(record.RUN_FILE)):
-        directory = path.parent
-        finished, failed = directory / record.RECORD_FILE, directory / record.FAILURE_FILE
-        values = record.read_json(finished) if finished.exists() else None
-        failure = str(record.read_json(failed).get("error")) if failed.exists() else None
-        if values is not None and (divergence := divergence_of(values)):
-            values, failure = None, divergence
-        outcomes.append(Outcome(directory, record.read_run(directory), values, failure))
-    return outcomes
+        try:
+            run = Run(**plain_values(record.read_run(path.parent)._asdict()))
+        except (OSError, ValueError) as error:
+            found.unreadable[path.parent] = plain_text(error)
+        else:
+            found.runs.append(_outcome(path.parent, run))
+    return found
+
+
+def _outcome(directory: Path, run: Run) -> Outcome:
+    failure = record.read_failure(directory)
+    if not (directory / record.RECORD_FILE).exists():
+        return Outcome(directory, run, None, failure)
+    try:
+        values = plain_values(record.read_record(directory))
+        if divergence := divergence_of(values):
+            return Outcome(directory, run, None, divergence)
+        return Outcome(directory, run, values, failure)
+    except (OSError, ValueError) as error:
+        return Outcome(directory, run, None, failure, refused=plain_text(error))
 
 
 def divergence_of(values: dict[str, Any]) -> str | None:

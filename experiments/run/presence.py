@@ -118,13 +118,19 @@ def clear(directory: Path) -> None:
 
 
 def read(directory: Path) -> Sign | None:
-    """The last sign, None if there is none."""
+    """The last sign, None if there is none, or none that can be read."""
     try:
         values = read_json(directory / RUNNING_FILE)
     except OSError as error:
         # On NFS a file that another machine replaces meanwhile is stale.
         if error.errno not in (errno.ENOENT, errno.ESTALE):
             raise
+        return None
+    except ValueError:
+        return None
+    kinds = (("host", str), ("pid", int), ("started", int | float), ("beat", int | float))
+    kinds += (("stage", str),)
+    if not all(isinstance(values.get(field), kind) for field, kind in kinds):
         return None
     return Sign(**{field: values[field] for field in Sign._fields})
 
@@ -157,6 +163,8 @@ def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
+        return False
+    except OverflowError:
         return False
     except PermissionError:
         pass  # of another user

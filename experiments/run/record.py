@@ -5,12 +5,15 @@ W/TABLE/ROW/seed-N/run.json      what is to be done, written before it starts
                    failure.json  why it did not come out
 """
 
+import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
-from experiments.tables.ablation import Row, Table, as_dict
+from experiments.run.plain_text import plain_text
+from experiments.tables.ablation import Row, Table, as_dict, check_name
 from t2t_jax.json_files import flat_dict, read_json, write_json
 from t2t_jax.runs.keys import WHERE
 
@@ -20,6 +23,13 @@ RUN_FILE = "run.json"
 RECORD_FILE = "record.json"
 FAILURE_FILE = "failure.json"
 LOG_FILE = "log.txt"
+
+# What a record may lack, and what it then is.
+_TEXTS = ("commit", "direction", "data_fingerprint", "vocabulary_fingerprint", "hardware")
+_NUMBERS = ("params", "steps", "target_tokens")
+_SCORES = ("perplexity", "accuracy", "bleu")
+# Nothing that is measured is larger; sums of larger numbers could overflow.
+_LARGEST = 1e100
 
 
 class Run(NamedTuple):
@@ -85,16 +95,133 @@ def read_run(directory: Path) -> Run:
     """The run of a directory.
 
     Raises:
-      ValueError: there is none, or its file does not say all that a run needs.
+      ValueError: there is none, or its file is damaged or does not say all that a run needs.
     """
     path = directory / RUN_FILE
     if not path.exists():
         raise ValueError(f"{directory} holds no {RUN_FILE}; experiments.sweep writes it")
     values = read_json(path)
+    _check_run(path, values)
+    return Run(**{field: values[field] for field in Run._fields})
+
+
+def _check_run(path: Path, values: dict[str, Any]) -> None:
     missing = [field for field in Run._fields if field not in values]
     if missing:
         raise ValueError(f"{path} lacks {', '.join(missing)}")
-    return Run(**{field: values[field] for field in Run._fields})
+    try:
+        check_name(values["table"], "table")
+        check_name(values["row"], "row")
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if type(values["seed"]) is not int or not 0 <= values["seed"] < 2**31:
+        raise ValueError(f"{path}: seed={values['seed']!r} must be a whole number, 0 to 2^31 - 1")
+    for field in ("changes", "config", "base"):
+        if not _is_config(values[field]):
+            raise ValueError(f"{path}: {field} must be sections of keys, each with one value")
+
+
+def _is_config(values: Any, depth: int = 2) -> bool:
+    if not isinstance(values, dict):
+        return depth < 2 and isinstance(values, str | int | float | None)
+    return depth > 0 and all(_is_config(value, depth - 1) for value in values.values())
+
+
+def read_record(directory: Path) -> dict[str, Any]:
+    """The record of a directory, which is of the run there.
+
+    Raises:
+      ValueError: it is damaged, or of another run.
+    """
+    path = directory / RECORD_FILE
+    values = read_json(path)
+    try:
+        _check_run(path, values)
+        _check_facts(values)
+    except ValueError as error:
+        sentence = str(error).removeprefix(f"{path}: ").removeprefix(f"{path} ")
+        raise ValueError(f"{path} is no record: {sentence}") from None
+    run = read_run(directory)
+    if contradiction := differences_text(values, run._asdict()):
+        raise ValueError(f"{path} is of another run, remove it: {contradiction}")
+    return values
+
+
+def differences_text(of_record: dict[str, Any], of_run: dict[str, Any]) -> str:
+    """What a record says of another run than `run.json`; empty if they agree.
+
+    What one of them lacks is no contradiction.
+    """
+    for field in Run._fields:
+        if field not in of_record or field not in of_run:
+            continue
+        there, here = (
+            values[field] if isinstance(values[field], dict) else {field: values[field]}
+            for values in (of_record, of_run)
+        )
+        if differences := config_differences(there, here):
+            return "; ".join(
+                f"{key} is {old!r} there, {new!r} in {RUN_FILE}" for key, old, new in differences
+            )
+    return ""
+
+
+def _check_facts(values: dict[str, Any]) -> None:
+    """Raises ValueError if a fact that is there is of another kind than a report can take."""
+    for name in _TEXTS:
+        if not isinstance(values.get(name, ""), str | None):
+            raise ValueError(f"{name} must be text")
+    _check_numbers(values, _NUMBERS, "")
+    _check_numbers(_object(values, "seconds"), None, "seconds.")
+    scores = _object(values, "scores")
+    for split in scores:
+        of_split = _object(scores, split)
+        _check_numbers(of_split, _SCORES, f"scores.{split}.")
+        _check_numbers(_object(of_split, "probes"), None, f"scores.{split}.probes.")
+        if not isinstance(of_split.get("bleu_signature", ""), str):
+            raise ValueError(f"scores.{split}.bleu_signature must be text")
+        if not all(map(_is_bin, of_split.get("bleu_by_length", ()))):
+            raise ValueError(f"scores.{split}.bleu_by_length must be words, sentences and BLEU")
+
+
+def _object(values: dict[str, Any], name: str) -> dict[str, Any]:
+    found = values.get(name, {})
+    if not isinstance(found, dict):
+        raise ValueError(f"{name} must be an object")
+    return found
+
+
+def _check_numbers(values: dict[str, Any], names: Iterable[str] | None, before: str) -> None:
+    for name in values if names is None else names:
+        if not is_number(values.get(name, 0)):
+            raise ValueError(f"{before}{name}={values[name]!r:.60} must be a number below 10^100")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a JSON value is a number with which one can count, or NaN or infinite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < _LARGEST or abs(value) == math.inf or value != value
+
+
+def _is_bin(entry: Any) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    match entry.get("words"):
+        case [int(), int() | None]:
+            return type(entry.get("sentences")) is int and is_number(entry.get("bleu"))
+    return False
+
+
+def read_failure(directory: Path) -> str | None:
+    """Why the run of a directory failed; None if it did not. A damaged file says so."""
+    path = directory / FAILURE_FILE
+    if not path.exists():
+        return None
+    try:
+        return plain_text(read_json(path).get("error"))
+    except (OSError, ValueError) as error:
+        return plain_text(error)
 
 
 def settings(config: dict[str, Any]) -> dict[str, Any]:

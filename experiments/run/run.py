@@ -34,7 +34,7 @@ def run(directory: Path) -> dict[str, Any]:
     """
     record_file, failure_file = directory / record.RECORD_FILE, directory / record.FAILURE_FILE
     if record_file.exists():
-        return record.read_json(record_file)
+        return record.read_record(directory)
     # Here and not above: it brings jax, which --help and a mistyped flag need not wait for.
     from t2t_jax import hosts
     from t2t_jax.runs.sections import read_sections
@@ -65,20 +65,34 @@ def run(directory: Path) -> dict[str, Any]:
 
 def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
     from t2t_jax.runs.score import score_splits
+    from t2t_jax.runs.sections import read_sections
 
-    training = record.read_json(directory / "training.json")
+    training = _training(directory / "training.json")
     start = time.monotonic()
     evaluation = this_run.config["evaluation"]
     splits = {"dev": evaluation["bleu_on_dev"], "test": True}
     if evaluation["bleu_on_long"]:
         splits["long"] = True
-    scores = score_splits(directory, splits)
+    # As run.json says, not as config.json: of that no path is followed.
+    scores = score_splits(directory, splits, read_sections(ConfigDict(this_run.config)))
     seconds = {"train": training["seconds"], "score": time.monotonic() - start}
     return (
         {"format": record.FORMAT, **this_run._asdict(), "commit": commit()}
         | {key: training[key] for key in _OF_TRAINING}
         | {"scores": scores, "seconds": seconds, "versions": versions()}
     )
+
+
+def _training(path: Path) -> dict[str, Any]:
+    """What training has left.
+
+    Raises:
+      ValueError: it is damaged; says which file.
+    """
+    values = record.read_json(path)
+    if missing := [key for key in (*_OF_TRAINING, "seconds") if key not in values]:
+        raise ValueError(f"{path} lacks {', '.join(missing)}")
+    return values
 
 
 def commit() -> str:

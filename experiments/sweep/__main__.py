@@ -27,6 +27,7 @@ from absl import app, flags
 from ml_collections import config_flags
 
 from experiments.launchers import options
+from experiments.run.plain_text import plain_text
 from experiments.sweep.sweep import print_dry_run, run_table
 from experiments.tables.registry import TABLES, find_table
 from t2t_jax.cli.command import parse_flags
@@ -59,9 +60,9 @@ def main(argv: list[str]) -> None:
             return
         num_failed = _run_table(argv[1:], values)
     except (KeyError, TypeError, ValueError) as error:
-        sys.exit(f"sweep: {error.args[0]}")
+        sys.exit(f"sweep: {plain_text(error.args[0])}")
     except OSError as error:
-        sys.exit(f"sweep: {error}")
+        sys.exit(f"sweep: {plain_text(error)}")
     sys.exit(1 if num_failed else 0)
 
 

@@ -4,6 +4,7 @@ The hours are those of training alone, taken to grow with tokens times parameter
 that are finished already, or as the person says. Nothing is assumed of any hardware.
 """
 
+import contextlib
 import statistics
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
-from experiments.run import record
+from experiments.run.outcomes import read_outcomes, records_of
 from experiments.tables.ablation import (
     AnyConfig,
     Row,
@@ -124,17 +125,19 @@ def _measured(workdir: Path) -> Basis | None:
     """The median of the finished runs below `workdir`."""
     rates = []
     hardware = set()
-    for path in workdir.rglob(record.RECORD_FILE):
-        values = record.read_json(path)
-        tokens = _target_tokens(values["config"], values["steps"])
-        rates.append(values["seconds"]["train"] / tokens / values["params"])
-        hardware.add(values["hardware"])
+    found = read_outcomes(workdir)
+    for values in records_of(found.runs):
+        with contextlib.suppress(KeyError, TypeError, ZeroDivisionError):  # it lacks a fact
+            tokens = _target_tokens(values["config"], values["steps"])
+            rates.append(values["seconds"]["train"] / tokens / values["params"])
+            hardware.add(values["hardware"])
     if not rates:
         return None
     runs = "run" if len(rates) == 1 else "runs"
     where = " and ".join(sorted(hardware))
     took = f"as long as the {len(rates)} finished {runs} below {workdir} took"
     words = f"{took}, on {where}, compilation included{_IN_PROPORTION}"
+    words += "".join(f"; left out: {sentence}" for sentence in found.refused)
     return Basis(statistics.median(rates), words)
 
 

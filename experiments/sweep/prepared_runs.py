@@ -13,6 +13,7 @@ from ml_collections import ConfigDict
 
 from experiments.launchers.event import Event, Launch
 from experiments.run import record
+from experiments.run.plain_text import plain_text
 from experiments.tables.ablation import Rows, Table, as_dict, check_config
 
 
@@ -46,6 +47,8 @@ def check_same_data(directories: Sequence[Path], base: ConfigDict, fingerprint: 
     """Raises ValueError if a finished run that reads what `base` reads was made of other data."""
     here = record.settings({"data": as_dict(base)["data"]})
     for directory in filter(is_finished, directories):
+        if _damage(directory):
+            continue  # `do_unfinished` names it
         values = record.read_json(directory / record.RECORD_FILE)
         before = values.get("data_fingerprint", fingerprint)
         if before != fingerprint and record.settings({"data": values["config"]["data"]}) == here:
@@ -58,17 +61,21 @@ def check_same_data(directories: Sequence[Path], base: ConfigDict, fingerprint: 
 def do_unfinished(directories: Sequence[Path], launch: Launch, num_retries: int = 0) -> int:
     """Does the prepared runs that have no record yet, a line per event; the number that failed.
 
+    One whose record is damaged has failed, and is left as it is.
     What has failed is tried again when all others are done, up to `num_retries` times.
     """
     unfinished = [path for path in directories if not is_finished(path)]
     print(f"{len(directories)} runs, {len(directories) - len(unfinished)} of them finished before")
+    damaged = [path for path in directories if is_finished(path) and _damage(path)]
+    for path in damaged:
+        print(f"        {name(path)} FAILED: {_damage(path)}; remove that file to do it anew")
     failed = _round(unfinished, launch)
     for retry in range(1, num_retries + 1):
         if not failed:
             break
         print(f"        {len(failed)} failed; retry {retry} of {num_retries}")
         failed = _round(failed, launch)
-    return len(failed)
+    return len(failed) + len(damaged)
 
 
 def _round(directories: Sequence[Path], launch: Launch) -> list[Path]:
@@ -98,6 +105,15 @@ def _round(directories: Sequence[Path], launch: Launch) -> list[Path]:
 def is_finished(directory: Path) -> bool:
     """Whether the run there has left its record."""
     return (directory / record.RECORD_FILE).exists()
+
+
+def _damage(directory: Path) -> str:
+    """Why the record of a finished run is not believed; empty if it is."""
+    try:
+        record.read_record(directory)
+    except (OSError, ValueError) as error:
+        return plain_text(error)
+    return ""
 
 
 def _end_text(event: Event) -> str:

@@ -4,6 +4,7 @@ In: the directories below a workdir. Out: one `Status` each, and a table of them
 What a launcher on another machine writes there is enough; no launcher is asked.
 """
 
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -13,11 +14,13 @@ from typing import Any, NamedTuple
 import rich.box
 import rich.console
 import rich.live
-import rich.markup
 import rich.table
+import rich.text
 
 from experiments.run import presence, record
 from experiments.run.outcomes import divergence_of
+from experiments.run.plain_text import plain_text
+from t2t_jax.json_files import flat_dict
 from t2t_jax.training.metrics_file import read_metrics
 
 _REFRESH_SECONDS = 2.0
@@ -26,7 +29,7 @@ _NUM_ENTRIES = 10
 # Where no terminal says how wide it is.
 _WIDTH = 160
 
-_ENDED = ("done", "failed")
+_ENDED = ("done", "failed", "damaged")
 
 
 class Status(NamedTuple):
@@ -45,31 +48,43 @@ class Status(NamedTuple):
 def statuses(workdir: Path) -> list[Status]:
     """Of every run below `workdir`, in the order of their names.
 
+    One of which a file is damaged has the state "damaged", and a remark that names the file.
+
     Raises:
-      ValueError: there are none, or a run's file is damaged.
+      ValueError: there are none.
     """
     paths = workdir.rglob(record.RUN_FILE) if workdir.is_dir() else []
     directories = sorted(path.parent for path in paths)
     if not directories:
         raise ValueError(f"there are no runs below {workdir}; experiments.sweep makes them")
-    return [status(directory) for directory in directories]
+    return [_status_or_damage(directory) for directory in directories]
+
+
+def _status_or_damage(directory: Path) -> Status:
+    try:
+        return status(directory)
+    except (OSError, ValueError) as error:
+        return Status(" ".join(directory.parts[-3:]), "damaged", 0, 0, remark=str(error))
 
 
 def status(directory: Path) -> Status:
-    """Of the run in this directory."""
+    """Of the run in this directory.
+
+    Raises:
+      ValueError: a file there is damaged; says which.
+    """
     run = record.read_run(directory)
     name = f"{run.table} {run.row} seed-{run.seed}"
-    steps = run.config["training"]["steps"]
-    path = directory / record.RECORD_FILE
-    if path.exists():
-        values = record.read_json(path)
+    steps = flat_dict(run.config).get("training.steps")
+    steps = steps if type(steps) is int else 0
+    if (directory / record.RECORD_FILE).exists():
+        values = record.read_record(directory)
+        done = values.get("steps", 0)
         if divergence := divergence_of(values):
-            return Status(name, "failed", values["steps"], steps, remark=divergence)
-        return Status(name, "done", values["steps"], steps, remark=record.score_text(values))
+            return Status(name, "failed", done, steps, remark=divergence)
+        return Status(name, "done", done, steps, remark=record.score_text(values))
 
-    entries = [
-        entry for entry in read_metrics(directory / "metrics.jsonl") if entry["split"] == "train"
-    ]
+    entries = _train_entries(directory / "metrics.jsonl")
     last = entries[-1] if entries else {}
     so_far = Status(name, "waiting", last.get("step", 0), steps, loss=last.get("loss"))
     sign = presence.read(directory)
@@ -78,17 +93,28 @@ def status(directory: Path) -> Status:
         if sign.stage == "training" and entries:
             so_far = so_far._replace(**_speed(entries, steps))
         return so_far
-    failure = directory / record.FAILURE_FILE
-    if failure.exists():
-        return so_far._replace(state="failed", remark=str(record.read_json(failure).get("error")))
+    if (failure := record.read_failure(directory)) is not None:
+        return so_far._replace(state="failed", remark=failure)
     if sign is not None:
         silent = _time_text(time.time() - sign.beat)
         return so_far._replace(state="lost", remark=f"no sign from {sign.host} for {silent}")
     return so_far._replace(remark="stopped, will go on" if so_far.step else "")
 
 
+def _train_entries(path: Path) -> list[dict[str, Any]]:
+    entries = [entry for entry in read_metrics(path) if entry["split"] == "train"]
+    for entry in entries[-_NUM_ENTRIES:]:
+        for name in ("step", "loss", "seconds", "target_tokens_per_second"):
+            value = entry.get(name, 0)
+            if not record.is_number(value) or (name == "step" and type(value) is not int):
+                raise ValueError(f"{path}: {name}={entry[name]!r:.60} is no number")
+    return entries
+
+
 def _speed(entries: Sequence[dict[str, Any]], steps: int) -> dict[str, float | None]:
     first, last = entries[-_NUM_ENTRIES:][0], entries[-1]
+    if not all({"seconds", "target_tokens_per_second"} <= entry.keys() for entry in (first, last)):
+        return {}
     seconds_left = None
     if last["step"] > first["step"]:
         rate = (last["seconds"] - first["seconds"]) / (last["step"] - first["step"])
@@ -142,11 +168,13 @@ def table(found: Sequence[Status]) -> rich.table.Table:
         speed = "" if one.tokens_per_second is None else f"{one.tokens_per_second:,.0f}"
         left = "" if one.seconds_left is None else _time_text(one.seconds_left)
         cells = (one.name, one.state, step, loss, speed, left, one.remark)
-        shown.add_row(*map(rich.markup.escape, cells))
+        shown.add_row(*(rich.text.Text(plain_text(cell)) for cell in cells))
     return shown
 
 
 def _time_text(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return ""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}"

@@ -1,6 +1,7 @@
 """All that the command `python -m experiments.sweep` does with a table."""
 
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from ml_collections import ConfigDict
 from experiments.launchers import options
 from experiments.report import report, samples
 from experiments.sweep import dry_run, prepared_runs
-from experiments.tables.ablation import Table
+from experiments.tables.ablation import Table, as_dict
 
 # The second is how SLURM warns a job, where that is asked for.
 _STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
@@ -56,6 +57,8 @@ def run_table(
     from t2t_jax.runs.sections import read_sections
 
     _use_no_accelerator()
+    # For the runs on this machine: what they compile is not kept where a run's file says.
+    os.environ.setdefault("T2T_JAX_CACHE", as_dict(base)["data"]["cache"])
     rows = table.rows(base).select(patterns)
     for name, reason in rows.left_out:
         print(f"left out: {name}: {reason}")

@@ -6,6 +6,7 @@ base has no room for.
 
 import difflib
 import fnmatch
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,6 +17,9 @@ from t2t_jax.json_files import flat_dict
 # A ConfigDict that is read by attribute. ml_collections types each value as a union of all that a
 # config may hold, of which a type checker then knows no attribute.
 AnyConfig: TypeAlias = Any
+
+# Of tables and rows: safe as a directory, in a shell, and in every format of a report.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,99}")
 
 
 class Score(NamedTuple):
@@ -141,8 +145,10 @@ class Table(NamedTuple):
 
         Raises:
           KeyError, TypeError: see `Row.config`.
-          ValueError: two rows of different configs have one name, or none is called base.
+          ValueError: two rows of different configs have one name, none is called base, or a name
+            is none.
         """
+        check_name(self.name, "table")
         rows: list[Row] = []
         left_out: list[LeftOut] = []
         configs: dict[str, dict[str, Any]] = {}
@@ -151,6 +157,7 @@ class Table(NamedTuple):
             if isinstance(entry, LeftOut):
                 left_out.append(entry)
                 continue
+            check_name(entry.name, "row")
             config = flat(entry.config(base))
             twin = next((name for name, other in configs.items() if other == config), None)
             if twin is not None:
@@ -167,6 +174,15 @@ class Table(NamedTuple):
             why = dict(left_out).get("base", "all others are compared with it")
             raise ValueError(f"table {self.name} has no row that is called base: {why}")
         return Rows(rows, left_out)
+
+
+def check_name(name: Any, of: str) -> None:
+    """Raises ValueError unless `name` may be the name of a table or of a row; `of` says of what."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(
+            f"the {of} {name!r} must be a name of at most 100 letters (a-z, A-Z), digits and "
+            ". _ = + -, of which the first is a letter or a digit"
+        )
 
 
 def flat(config: ConfigDict) -> dict[str, Any]:

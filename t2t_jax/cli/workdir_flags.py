@@ -1,5 +1,6 @@
 """Flags of the verbs that use a model: where it is, and its config to be changed."""
 
+import sys
 from pathlib import Path
 
 from absl import flags
@@ -33,6 +34,27 @@ def define_config_of_run(arguments: list[str]) -> None:
         from t2t_jax.runs.workdir import read_config
 
         config_flags.DEFINE_config_dict("config", read_config(Path(workdir).expanduser()))
+
+
+def say_whose_cache(arguments: list[str]) -> None:
+    """Tells a verb's user that prepared data is looked for elsewhere than the run had it.
+
+    Raises:
+      ValueError: `arguments` name a directory that holds no run.
+    """
+    workdir = value_of(arguments, "workdir")
+    if workdir is None or value_of(arguments, "config.data.cache") is not None:
+        return
+    from t2t_jax.runs.keys import own_cache
+    from t2t_jax.runs.workdir import cache_of
+
+    before = cache_of(Path(workdir).expanduser())
+    if before != own_cache():
+        print(
+            f"prepared data is kept in {own_cache()}; the run says {before!r}, which is followed "
+            "only if --config.data.cache says so too",
+            file=sys.stderr,
+        )
 
 
 def define_model_flags(arguments: list[str], module_name: str) -> None:

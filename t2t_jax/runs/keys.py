@@ -1,5 +1,7 @@
 """Keys of a config by what they do not change; a key that is not named here matters."""
 
+import os
+
 # Where a run is done, on what and in how many pieces, not what is learned: other pieces draw other
 # dropout masks, as another seed does, and nothing more.
 WHERE = frozenset(
@@ -23,3 +25,11 @@ _MAY_CHANGE = WHERE | {
 def may_change(key: str) -> bool:
     """Whether a run goes on with another value of this key: what has been learned is the same."""
     return key in _MAY_CHANGE or key.startswith(("decoding.", "evaluation."))
+
+
+def own_cache() -> str:
+    """In the place of `data.cache` where nobody has said it: a run's own files are not asked.
+
+    They may be somebody else's. The environment can say T2T_JAX_CACHE, as a sweep does to its runs.
+    """
+    return os.environ.get("T2T_JAX_CACHE") or "~/.cache/t2t_jax"

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import PyTree
 from ml_collections import ConfigDict
@@ -24,7 +24,7 @@ from t2t_jax.json_files import flat_dict, read_json, write_bytes, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, IsTakenError, locked
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.model.interface import Model
-from t2t_jax.runs.keys import may_change
+from t2t_jax.runs.keys import may_change, own_cache
 from t2t_jax.runs.pretrained import PretrainedModel, load_vocabulary
 from t2t_jax.runs.sections import Sections, check_classes_fit, read_sections
 from t2t_jax.training.checkpoint import Checkpoints
@@ -140,15 +140,37 @@ def check_config(workdir: Path, sections: Sections) -> None:
 
 
 def read_config(workdir: Path) -> ConfigDict:
-    """The config of the run in `workdir`.
+    """The config of the run in `workdir`, which may be somebody else's.
+
+    Its `data.cache`, in which a verb would write, is not taken from there: it is `own_cache()`.
+    Where its corpus lies is: it is only read, as text.
 
     Raises:
-      ValueError: there is none.
+      ValueError: there is none, or it is damaged.
     """
+    values = _read_config(workdir)
+    if isinstance(values.get("data"), dict):
+        values["data"]["cache"] = own_cache()
+    try:
+        return ConfigDict(values).lock()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{workdir / 'config.json'} is no config: {error}") from error
+
+
+def cache_of(workdir: Path) -> str | None:
+    """The `data.cache` with which the run in `workdir` was made.
+
+    Raises:
+      ValueError: there is no run, or its config is damaged.
+    """
+    return flat_dict(_read_config(workdir)).get("data.cache")
+
+
+def _read_config(workdir: Path) -> dict[str, Any]:
     path = workdir / "config.json"
     if not path.exists():
         raise ValueError(f"{workdir} holds no run: t2t-jax train writes {path.name} there")
-    return ConfigDict(read_json(path)).lock()
+    return read_json(path)
 
 
 def load_trained(workdir: Path, sections: Sections | None = None) -> Trained:

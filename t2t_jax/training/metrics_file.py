@@ -83,8 +83,24 @@ def read_metrics(path: Path) -> list[dict]:
     """The entries of a metrics file, oldest first; none if there is no file.
 
     A last line that was cut when a run was killed is left out.
+
+    Raises:
+      ValueError: a line is no entry; says which.
     """
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1] if line]
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in UTF-8: {error}") from error
+    return [_entry(path, place, line) for place, line in enumerate(lines[:-1], 1) if line]
+
+
+def _entry(path: Path, place: int, line: str) -> dict:
+    try:
+        entry = json.loads(line)
+    except (RecursionError, ValueError) as error:
+        raise ValueError(f"{path}, line {place} is not JSON: {error}") from error
+    if not isinstance(entry, dict) or not {"split", "step"} <= entry.keys():
+        raise ValueError(f"{path}, line {place} is no entry with a split and a step")
+    return entry

@@ -15,7 +15,8 @@ COMMAND = (sys.executable, "-m", __name__)
 
 def main(directory: Path) -> None:
     """Fails, is killed, waits to be stopped, or leaves a record."""
-    row = json.loads((directory / "run.json").read_text())["row"]
+    run = json.loads((directory / "run.json").read_text())
+    row = run["row"]
     (directory / "environment").write_text(json.dumps(dict(os.environ)))
     with open(directory / "times_run", "a") as file:
         file.write("x")
@@ -30,7 +31,7 @@ def main(directory: Path) -> None:
         (directory / "pid").write_text(str(os.getpid()))
         time.sleep(60)
     scores = {"dev": {"perplexity": 1.234}, "test": {"bleu": 91.26}}
-    (directory / "record.json").write_text(json.dumps({"scores": scores}))
+    (directory / "record.json").write_text(json.dumps(run | {"scores": scores}))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from experiments.report.figures import forest_plot, learning_curves, lengths, style
 from experiments.report.summary import TableSummary
+from t2t_jax.json_files import write_bytes
 
 # Name, caption, what makes the panels and what draws them.
 _KINDS: tuple[tuple[str, str, Callable[[Sequence[TableSummary]], list], Any], ...] = (
@@ -59,8 +60,10 @@ def write_pngs(found: Sequence[TableSummary], directory: Path) -> list[Path]:
     paths = []
     for picture in pictures(found):
         path = directory / f"{picture.name}.png"
+        stream = io.BytesIO()
         with style.fonts():
-            picture.figure.savefig(path, dpi=160)
+            picture.figure.savefig(stream, dpi=160)
+        write_bytes(path, stream.getvalue())
         paths.append(path)
     return paths
 

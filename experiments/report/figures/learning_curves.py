@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from experiments.report.figures import style
+from experiments.report.run_files import dev_curve
 from experiments.report.summary import TableSummary
-from t2t_jax.training.metrics_file import read_metrics
 
 # More markers on a line than this hide its dashes.
 _MARKERS_PER_LINE = 7
@@ -72,15 +72,11 @@ def curve(label: str, runs: Iterable[dict[int, float]]) -> Curve:
 
 
 def _dev(directory: Path) -> dict[int, float]:
-    """Step -> dev perplexity of a run."""
-    entries = read_metrics(directory / "metrics.jsonl")
-    return {
-        entry["step"]: entry["perplexity"]
-        for entry in entries
-        if entry["split"] == "dev"
-        and entry["perplexity"] is not None
-        and math.isfinite(entry["perplexity"])
-    }
+    """Step -> dev perplexity of a run; of a damaged file, which a note names, nothing."""
+    try:
+        return dev_curve(directory)
+    except (OSError, ValueError):
+        return {}
 
 
 def draw(drawn: Sequence[Panel]) -> Figure:

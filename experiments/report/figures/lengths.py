@@ -3,6 +3,7 @@
 In: summaries. Out: a figure.
 """
 
+import math
 import statistics
 import textwrap
 from collections.abc import Sequence
@@ -80,7 +81,8 @@ def _sentences(rows: Sequence[RowSummary]) -> dict[Bin, tuple[int, str]]:
         for record in records_of(row.outcomes):
             for (words, split), (number, _) in _by_bin(record).items():
                 most[words] = max(most.get(words, (0, "")), (number, split))
-    return {words: of for words, of in sorted(most.items()) if of[0] >= _FEWEST_SENTENCES}
+    shortest_first = sorted(most, key=lambda words: (words[0], words[1] or math.inf))
+    return {words: most[words] for words in shortest_first if most[words][0] >= _FEWEST_SENTENCES}
 
 
 def _chosen(rows: Sequence[RowSummary]) -> list[RowSummary]:

@@ -41,6 +41,8 @@ def fonts() -> Any:
             "font.size": 10,
             "axes.titlesize": 11,
             "axes.titleweight": "bold",
+            # A dollar sign in a title is one, and begins no formula.
+            "text.parse_math": False,
             # The same text gives the same file.
             "svg.hashsalt": "t2t_jax",
         }

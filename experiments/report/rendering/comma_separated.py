@@ -18,6 +18,8 @@ _PAPER = ("paper_perplexity", "paper_bleu", "paper_test_bleu", "paper_params_mil
 def csv_text(found: Sequence[TableSummary]) -> str:
     """One line per row of every table; an empty cell was not measured.
 
+    Text that begins like a formula of a spreadsheet has a ' before it.
+
     A perplexity is compared by its logarithm: `dev_perplexity_log_low` and `_log_high` are in
     nats, the difference itself is not.
     """
@@ -28,8 +30,14 @@ def csv_text(found: Sequence[TableSummary]) -> str:
     writer.writerow([*_FACTS, *of_measures, *(cost.name for cost in COSTS), *_PAPER])
     for table in found:
         for row in table.rows:
-            writer.writerow(_line(table, row, measures))
+            writer.writerow(map(_cell, _line(table, row, measures)))
     return stream.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A number as it is; text that a spreadsheet would take for a formula with a ' before it."""
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@"))
+    return f"'{value}" if is_formula else value
 
 
 def _names(measure: Measure) -> list[str]:

@@ -1,5 +1,6 @@
 """Tables as LaTeX with booktabs, in the groups and with the columns of the paper's Table 3."""
 
+import re
 from collections.abc import Iterator, Sequence, Set
 from functools import partial
 from itertools import groupby
@@ -24,6 +25,8 @@ _SETTINGS = (
     (r"$\epsilon_{ls}$", ("training.label_smoothing",)),
     ("train steps", ("training.steps",)),
 )
+
+_NUMBER = re.compile(r"[+-]\d+(\.\d+)?")
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -127,7 +130,7 @@ def _title(column: Column) -> str:
 
 def _cell(cell: Cell, is_text: bool) -> str:
     text = latex_escaped(cell.text)
-    if not is_text and cell.text[:1] in ("+", "-"):
+    if not is_text and _NUMBER.fullmatch(cell.text):
         text = f"${cell.text}$"  # a minus, not a hyphen
     # Of no width, so that digits align.
     return text + (rf"\rlap{{$^{MARK}$}}" if cell.is_marked else "")

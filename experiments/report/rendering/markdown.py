@@ -1,9 +1,16 @@
 """Tables as Markdown that reads well both as it is and rendered."""
 
+import re
 from collections.abc import Sequence
 
 from experiments.report.rendering.columns import Cell, Column, columns
 from experiments.report.summary import TableSummary
+
+# What would not be read as itself. A mark after a space emphasises nothing, nor does an underline
+# inside a word, as nearly all are.
+_SPECIAL = re.compile(r"[\\`<>&\[\]~$]|(?<=\S)\*|(?<!\w)_|_(?!\w)")
+# What begins a list or a heading where it begins a line.
+_BEGINNING = re.compile(r"^([#+=*-]|\d+[.)])(?=\s|$)")
 
 
 def markdown(found: Sequence[TableSummary]) -> str:
@@ -28,14 +35,25 @@ def _table(table: TableSummary) -> str:
         for width, column in zip(widths, its_columns, strict=True)
     ]
     titles, *rows = zip(*texts, strict=True)
-    lines = [f"## {table.title}", "", line(titles), line(rule), *map(line, rows)]
+    title = markdown_escaped(table.title)
+    lines = [f"## {title}", "", line(titles), line(rule), *map(line, rows)]
     if table.notes:
-        lines += ["", *(f"- {note}" for note in table.notes)]
+        lines += ["", *(f"- {markdown_escaped(note)}" for note in table.notes)]
     if table.unfinished:
-        lines += ["", "Missing:", "", *(f"- {sentence}" for sentence in table.unfinished)]
+        missing = map(markdown_escaped, table.unfinished)
+        lines += ["", "Missing:", "", *(f"- {sentence}" for sentence in missing)]
     if table.command:
         lines += ["", "Made anew by:", "", f"    {table.command}"]
     return "\n".join(lines) + "\n"
+
+
+def markdown_escaped(words: str) -> str:
+    """A line of words as Markdown shows them literally, outside of a table."""
+    return _BEGINNING.sub(_with_backslash, _SPECIAL.sub(_with_backslash, words))
+
+
+def _with_backslash(found: re.Match[str]) -> str:
+    return f"{found[0][:-1]}\\{found[0][-1]}"
 
 
 def _texts(column: Column, table: TableSummary) -> list[str]:
@@ -45,6 +63,10 @@ def _texts(column: Column, table: TableSummary) -> list[str]:
 
     def text(cell: Cell) -> str:
         room = "  " if has_marks and not cell.is_marked else ""
-        return str(cell).replace("|", "\\|") + room
+        return str(cell._replace(text=_in_a_cell(cell.text))) + room
 
     return [column.title, *map(text, cells)]
+
+
+def _in_a_cell(words: str) -> str:
+    return _SPECIAL.sub(_with_backslash, words).replace("|", "\\|")

@@ -52,7 +52,7 @@ def main(directory: Path) -> None:
         if stop_requests:
             print("stopped after a checkpoint")
             sys.exit(130)
-    values = {"scores": _scores(state["sum"]), "steps": state["step"]}
+    values = run | {"scores": _scores(state["sum"]), "steps": state["step"]}
     (directory / "record.json").write_text(json.dumps(values))
 
 

@@ -29,8 +29,7 @@ def test_a_record_of_another_config_is_no_end_of_this_run(tmp_path):
     end = event.ended(tmp_path, 1.0, 0)
     assert end.kind == "failed"
     assert end.reason == (
-        "its record.json is of another config, remove it: "
-        "training.steps is 7 there, 100 in run.json"
+        "its record.json is of another run, remove it: training.steps is 7 there, 100 in run.json"
     )
 
 

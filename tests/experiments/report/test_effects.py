@@ -29,7 +29,7 @@ def _write(workdir, row, seeds, *, wrong_every=None):
 
 
 def _effects(workdir, measure=TEST_BLEU):
-    outcomes = read_outcomes(workdir)
+    outcomes = read_outcomes(workdir).runs
     rows = dict.fromkeys(outcome.run.row for outcome in outcomes)
     return effects(
         measure, {row: [outcome for outcome in outcomes if outcome.run.row == row] for row in rows}

@@ -75,9 +75,10 @@ def test_a_row_that_means_something_else_now_is_refused(tmp_path, kept):
     directory = fakes.write_record(
         tmp_path / "w", sweeps.TABLE, sweeps.CONFIG, "one_head", 0, perplexity=1.3, bleu=92.0
     )
-    values = record.read_json(directory / record.RUN_FILE)
-    values["config"]["model"]["d_k"] = 64
-    record.write_json(directory / record.RUN_FILE, values)
+    for name in (record.RUN_FILE, record.RECORD_FILE):
+        values = record.read_json(directory / name)
+        values["config"]["model"]["d_k"] = 64
+        record.write_json(directory / name, values)
     with pytest.raises(ValueError, match="row one_head has another config: model.d_k 128 there"):
         evidence.compare(tmp_path / "w", kept)
 
@@ -98,7 +99,7 @@ def test_other_data_are_refused(tmp_path, kept):
 
 
 def test_a_key_that_an_earlier_version_lacks_had_the_value_of_base(tmp_path, kept):
-    for path in kept.rglob("run.json"):
+    for path in (*kept.rglob("run.json"), *kept.rglob("record.json")):
         run = record.read_json(path)
         del run["config"]["model"]["norm"]
         record.write_json(path, run)

@@ -263,7 +263,7 @@ def test_a_row_has_the_changes_that_its_runs_were_made_with(workdir):
 
 
 def test_runs_of_an_older_version_are_reported_all_the_same(workdir):
-    for path in workdir.rglob("run.json"):
+    for path in (*workdir.rglob("run.json"), *workdir.rglob("record.json")):
         run = record.read_json(path)
         del run["base"]["model"]["num_heads"]
         record.write_json(path, run)
@@ -281,8 +281,9 @@ def test_a_row_made_with_other_changes_than_the_papers_has_none_of_its_numbers(t
         tmp_path, table3.TABLE, base.get_config(), "A.h=1", 0, perplexity=5.0, bleu=25.0
     )
     assert _rows(tmp_path)["A.h=1"].paper is not None
-    values = record.read_json(run_ / "run.json")
-    record.write_json(run_ / "run.json", values | {"changes": {"model.num_heads": 2}})
+    for name in ("run.json", "record.json"):
+        values = record.read_json(run_ / name)
+        record.write_json(run_ / name, values | {"changes": {"model.num_heads": 2}})
     assert _rows(tmp_path)["A.h=1"].paper is None
 
 

@@ -17,7 +17,7 @@ def _command(workdir, config=CONFIG, rows=("base",), seeds=(0,), known_rows=("ba
     for row in rows:
         for seed in seeds:
             fakes.write_record(workdir, TABLE, config, row, seed, perplexity=1.0, bleu=1.0)
-    return sweep_command(TABLE.name, read_outcomes(workdir), known_rows)
+    return sweep_command(TABLE.name, read_outcomes(workdir).runs, known_rows)
 
 
 def test_a_config_as_it_is_needs_no_override(tmp_path):
@@ -52,6 +52,6 @@ def test_where_the_data_lies_is_not_told(tmp_path):
 
 def test_a_base_with_other_keys_has_no_command(tmp_path):
     _command(tmp_path)
-    outcomes = read_outcomes(tmp_path)
+    outcomes = read_outcomes(tmp_path).runs
     del outcomes[0].run.base["model"]["d_ff"]
     assert sweep_command(TABLE.name, outcomes, ["base"]) is None

@@ -40,7 +40,7 @@ def verbs(monkeypatch):
         calls.append(("train", sections))
         record.write_json(workdir / "training.json", TRAINING)
 
-    def score_splits(workdir, splits):
+    def score_splits(workdir, splits, sections):
         calls.append(("score", splits))
         scores = {"perplexity": 1.5, "tokens": 10, "bleu": 90.0, "bleu_signature": "s"}
         return dict.fromkeys(splits, scores)
@@ -75,7 +75,7 @@ def test_a_run_that_another_process_does_has_an_exit_code_of_its_own(
         monkeypatch.setattr(command, "run", is_taken)
     else:
         verbs.train.train = is_taken
-    monkeypatch.setattr(command, "_keep_compiled", lambda cache: None)
+    monkeypatch.setattr(command, "_keep_compiled", lambda: None)
     with pytest.raises(SystemExit) as stop:
         command.main(["run", str(directory)])
     assert stop.value.code == presence.IS_TAKEN
@@ -197,15 +197,26 @@ def test_outside_a_git_checkout_the_commit_is_unknown(monkeypatch, tmp_path):
     assert run.commit() == "unknown"
 
 
-def test_what_is_compiled_is_kept_beside_the_data_unless_the_environment_says_where(monkeypatch):
+def test_what_is_compiled_is_kept_where_the_environment_says_and_never_where_a_run_does(
+    monkeypatch, verbs, directory, tmp_path
+):
     updates = {}
     monkeypatch.setattr(jax.config, "update", updates.__setitem__)
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
-    command._keep_compiled("cache")
+    command._keep_compiled()
     assert not updates
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
-    command._keep_compiled("cache")
-    assert updates["jax_compilation_cache_dir"].startswith("cache/compiled/")
+    monkeypatch.setenv("T2T_JAX_CACHE", "mine")
+    run_file = directory / record.RUN_FILE
+    text = run_file.read_text().replace("~/.cache/t2t_jax", str(tmp_path / "evil"))
+    run_file.write_text(text)
+    assert "evil" in text
+    command.main(["run", str(directory)])
+    assert updates["jax_compilation_cache_dir"].startswith("mine/compiled/")
+    monkeypatch.delenv("T2T_JAX_CACHE")
+    command._keep_compiled()
+    own = os.path.expanduser("~/.cache/t2t_jax/compiled/")
+    assert updates["jax_compilation_cache_dir"].startswith(own)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +251,6 @@ def test_a_run_is_present_while_it_is_done(verbs, directory, monkeypatch):
         record.write_json(workdir / "training.json", TRAINING)
 
     verbs.train.train = train
-    monkeypatch.setattr(command, "_keep_compiled", lambda cache: None)
+    monkeypatch.setattr(command, "_keep_compiled", lambda: None)
     command.main(["run", str(directory)])
     assert [sign and sign.pid for sign in seen] == [os.getpid()]

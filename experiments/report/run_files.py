@@ -1,0 +1,85 @@
+"""What a run has left beside its record, for curves and tests.
+
+In: the directory of a run, which may be anybody's. Out: its numbers, checked.
+"""
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from experiments.run.outcomes import Outcome
+from experiments.run.plain_text import plain_text
+from experiments.run.record import is_number
+from t2t_jax.json_files import read_json
+from t2t_jax.training.metrics_file import read_metrics
+
+
+class Sentences(NamedTuple):
+    """What BLEU counts of each sentence of a split."""
+
+    bleu_signature: str
+    source_words: list[int]
+    statistics: Int[np.ndarray, "sentences 10"]
+
+
+def dev_curve(directory: Path) -> dict[int, float]:
+    """Step -> dev perplexity while training, of all that is finite.
+
+    Raises:
+      ValueError: the file is damaged; says which.
+    """
+    path = directory / "metrics.jsonl"
+    found = {}
+    for entry in read_metrics(path):
+        if entry["split"] != "dev":
+            continue
+        step, perplexity = entry["step"], entry.get("perplexity")
+        if type(step) is not int or not is_number(perplexity) or perplexity <= 0:
+            raise ValueError(f"{path} has a dev entry without a step and a perplexity above 0")
+        if math.isfinite(perplexity):
+            found[step] = perplexity
+    return found
+
+
+def sentences(directory: Path, split: str) -> Sentences | None:
+    """What `t2t-jax score` left of each sentence of a split; None if it left nothing.
+
+    Raises:
+      ValueError: the file is damaged; says which.
+    """
+    path = directory / "scores" / f"{split}.sentences.json"
+    if not path.exists():
+        return None
+    values = read_json(path)
+    try:
+        found = Sentences(**{field: values[field] for field in Sentences._fields})
+        statistics = np.array(found.statistics, np.int64)
+        is_whole = statistics.shape == (len(found.source_words), 10) and (statistics >= 0).all()
+    except (KeyError, OverflowError, TypeError, ValueError):
+        raise ValueError(f"{path} lacks what BLEU counts of each sentence") from None
+    if not is_whole:
+        raise ValueError(f"{path} lacks what BLEU counts of each sentence")
+    return found._replace(statistics=statistics)
+
+
+def damage(outcomes: Iterable[Outcome]) -> list[str]:
+    """A sentence for each file of a finished run that is damaged, and what it is not used for."""
+    found = []
+    for outcome in outcomes:
+        if outcome.record is None:
+            continue
+        reads: list[tuple[str, Any, tuple]] = [("curve", dev_curve, (outcome.directory,))]
+        for split in ("dev", "test", "long"):
+            reads.append(("paired bootstrap", sentences, (outcome.directory, split)))
+        for use, read, arguments in reads:
+            try:
+                read(*arguments)
+            except (OSError, ValueError) as error:
+                run = outcome.run
+                sentence = f"{run.row} seed {run.seed} has no {use}: {error}"
+                found.append(plain_text(sentence))
+    return found
