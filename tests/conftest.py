@@ -1,9 +1,12 @@
 """Strict settings for every test: several devices, no silent broadcasting, warnings are errors."""
 
+import atexit
 import gc
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
 
@@ -38,6 +41,11 @@ if "XLA_FLAGS" not in os.environ:  # the workers of pytest-xdist have those of w
     os.environ["XLA_FLAGS"] = _known_to_xla(_FASTER_XLA)
 # A trace makes many small objects that live on: looking through all of them takes 5% of the time.
 gc.set_threshold(50_000, 20, 20)
+
+# Nothing that a test prepares stays on the machine; workers have the directory of who started them.
+if "T2T_JAX_CACHE" not in os.environ:
+    os.environ["T2T_JAX_CACHE"] = tempfile.mkdtemp(prefix="t2t_jax_tests_")
+    atexit.register(shutil.rmtree, os.environ["T2T_JAX_CACHE"], ignore_errors=True)
 
 # A machine that does other work beside is no reason to fail.
 hypothesis.settings.register_profile("patient", deadline=None)

@@ -128,7 +128,7 @@ def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
     train(sections_of(2), relay)
     train(sections_of(4, **{"devices.data": 4, "devices.fsdp": 2}), relay)
     config = config_of(24, **{"devices.data": 2, "devices.fsdp": 2}).to_dict()
-    record.write_run(relay, record.Run("a table", "a row", {}, config["seed"], config, config))
+    record.write_run(relay, record.Run("a_table", "a_row", {}, config["seed"], config, config))
     first, other = (
         (process, *process.communicate(timeout=300))
         for process in start_two_slurm_tasks("-m", "experiments.run", str(relay))

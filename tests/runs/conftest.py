@@ -16,7 +16,10 @@ def few_sentences_to_evaluate():
 
 @pytest.fixture(scope="package")
 def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+    directory = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("T2T_JAX_CACHE", str(directory))
+        yield directory
 
 
 @pytest.fixture(scope="package")

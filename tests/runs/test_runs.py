@@ -4,6 +4,7 @@ import errno
 import fcntl
 import functools
 import json
+import shutil
 
 import jax
 import numpy as np
@@ -19,6 +20,7 @@ from t2t_jax.runs.train import train
 from t2t_jax.runs.translate import translate
 from t2t_jax.runs.workdir import load_trained, read_config
 from t2t_jax.training.metrics_file import read_metrics
+from tests.cli.command import command
 from tests.runs.configs import smallest, smallest_config
 
 
@@ -159,6 +161,25 @@ def test_a_config_of_an_earlier_version_is_told_by_what_it_lacks(cache):
 
 def test_a_stored_config_reads_back_as_it_was(trained, cache):
     assert read_config(trained).to_dict() == smallest_config(cache).to_dict()
+
+
+def test_the_cache_of_a_run_that_may_be_somebody_elses_is_not_written(trained, cache, tmp_path):
+    theirs = tmp_path / "theirs"
+    shutil.copytree(trained, tmp_path / "w")
+    config_file = tmp_path / "w" / "config.json"
+    values = json.loads(config_file.read_text())
+    values["data"]["cache"] = str(theirs)
+    config_file.write_text(json.dumps(values))
+    assert read_config(tmp_path / "w").data.cache == str(cache)
+    assert score(tmp_path / "w", "dev", translates=False)["tokens"]
+    done = command("score", f"--workdir={tmp_path / 'w'}", "--split=dev")
+    assert done.returncode == 0 and f"the run says '{theirs}', which is followed" in done.stderr
+    assert not theirs.exists()
+    done = command(
+        "score", f"--workdir={tmp_path / 'w'}", "--split=dev", f"--config.data.cache={theirs}"
+    )
+    assert done.returncode == 0 and "followed" not in done.stderr
+    assert theirs.exists()
 
 
 @pytest.mark.parametrize(
