@@ -8,7 +8,7 @@ W/TABLE/ROW/seed-N/run.json      what is to be done, written before it starts
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from ml_collections import ConfigDict
 
@@ -150,9 +150,10 @@ def read_record(directory: Path) -> dict[str, Any]:
 def differences_text(of_record: dict[str, Any], of_run: dict[str, Any]) -> str:
     """What a record says of another run than `run.json`; empty if they agree.
 
-    What one of them lacks is no contradiction.
+    What one of them lacks is no contradiction, nor is another base: what was done is the config,
+    and two bases may come to the same.
     """
-    for field in Run._fields:
+    for field in ("table", "row", "seed", "changes", "config"):
         if field not in of_record or field not in of_run:
             continue
         there, here = (
@@ -180,7 +181,8 @@ def _check_facts(values: dict[str, Any]) -> None:
         _check_numbers(_object(of_split, "probes"), None, f"scores.{split}.probes.")
         if not isinstance(of_split.get("bleu_signature", ""), str):
             raise ValueError(f"scores.{split}.bleu_signature must be text")
-        if not all(map(_is_bin, of_split.get("bleu_by_length", ()))):
+        bins = of_split.get("bleu_by_length", [])
+        if not isinstance(bins, list) or not all(map(_is_bin, bins)):
             raise ValueError(f"scores.{split}.bleu_by_length must be words, sentences and BLEU")
 
 
@@ -197,7 +199,7 @@ def _check_numbers(values: dict[str, Any], names: Iterable[str] | None, before: 
             raise ValueError(f"{before}{name}={values[name]!r:.60} must be a number below 10^100")
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[int | float]:
     """Whether a JSON value is a number with which one can count, or NaN or infinite."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
@@ -207,10 +209,11 @@ def is_number(value: Any) -> bool:
 def _is_bin(entry: Any) -> bool:
     if not isinstance(entry, dict):
         return False
-    match entry.get("words"):
-        case [int(), int() | None]:
-            return type(entry.get("sentences")) is int and is_number(entry.get("bleu"))
-    return False
+    words = entry.get("words")
+    is_range = isinstance(words, list) and len(words) == 2 and type(words[0]) is int
+    if not is_range or type(words[1]) not in (int, type(None)):
+        return False
+    return type(entry.get("sentences")) is int and is_number(entry.get("bleu"))
 
 
 def read_failure(directory: Path) -> str | None:

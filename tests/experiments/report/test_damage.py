@@ -51,6 +51,13 @@ def test_a_record_copied_from_another_row_is_refused_by_name(workdir):
         assert f"one_head seed 0 refused: {sentence}" in shown
 
 
+def test_a_record_of_the_same_config_at_another_base_is_of_this_run(workdir):
+    before = _means(workdir)
+    path = workdir / "quickstart" / "one_head" / "seed-0" / "record.json"
+    _change(path, lambda values: values["base"]["model"].update(num_heads=1))
+    assert _means(workdir) == before and not summaries(workdir)[0].damaged
+
+
 def _raise_perplexity(values):
     values["scores"]["dev"]["perplexity"] = "<b>"
 
