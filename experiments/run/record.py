@@ -210,10 +210,10 @@ def _is_bin(entry: Any) -> bool:
     if not isinstance(entry, dict):
         return False
     words = entry.get("words")
-    is_range = isinstance(words, list) and len(words) == 2 and type(words[0]) is int
-    if not is_range or type(words[1]) not in (int, type(None)):
+    if not isinstance(words, list) or len(words) != 2:
         return False
-    return type(entry.get("sentences")) is int and is_number(entry.get("bleu"))
+    has_ends = type(words[0]) is int and type(words[1]) in (int, type(None))
+    return has_ends and type(entry.get("sentences")) is int and is_number(entry.get("bleu"))
 
 
 def read_failure(directory: Path) -> str | None:
