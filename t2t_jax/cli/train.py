@@ -16,7 +16,7 @@ from pathlib import Path
 from absl import flags
 from ml_collections import config_flags
 
-from t2t_jax.cli.workdir_flags import define_config_of_run, value_of
+from t2t_jax.cli.workdir_flags import define_config_of_run, say_whose_cache, value_of
 
 
 def define_flags(arguments: list[str]) -> None:
@@ -25,6 +25,7 @@ def define_flags(arguments: list[str]) -> None:
     if value_of(arguments, "config") is None and workdir is not None:
         try:
             define_config_of_run(arguments)
+            say_whose_cache(arguments)
         except ValueError as error:
             raise ValueError(f"--config is needed, such as configs/tiny.py: {error}") from error
     else:
