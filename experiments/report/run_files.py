@@ -37,7 +37,9 @@ def dev_curve(directory: Path) -> dict[int, float]:
     for entry in read_metrics(path):
         if entry["split"] != "dev":
             continue
-        step, perplexity = entry["step"], entry.get("perplexity")
+        step, perplexity = entry["step"], entry.get("perplexity", 0)
+        if perplexity is None:
+            continue  # it was no number
         if type(step) is not int or not is_number(perplexity) or perplexity <= 0:
             raise ValueError(f"{path} has a dev entry without a step and a perplexity above 0")
         if math.isfinite(perplexity):

@@ -195,7 +195,8 @@ def _object(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _check_numbers(values: dict[str, Any], names: Iterable[str] | None, before: str) -> None:
     for name in values if names is None else names:
-        if not is_number(values.get(name, 0)):
+        value = values.get(name)  # None where it was no number
+        if value is not None and not is_number(value):
             raise ValueError(f"{before}{name}={values[name]!r:.60} must be a number below 10^100")
 
 

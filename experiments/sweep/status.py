@@ -104,16 +104,18 @@ def status(directory: Path) -> Status:
 def _train_entries(path: Path) -> list[dict[str, Any]]:
     entries = [entry for entry in read_metrics(path) if entry["split"] == "train"]
     for entry in entries[-_NUM_ENTRIES:]:
-        for name in ("step", "loss", "seconds", "target_tokens_per_second"):
-            value = entry.get(name, 0)
-            if not record.is_number(value) or (name == "step" and type(value) is not int):
+        if type(entry["step"]) is not int:
+            raise ValueError(f"{path}: step={entry['step']!r:.60} is no whole number")
+        for name in ("loss", "seconds", "target_tokens_per_second"):
+            if entry.get(name) is not None and not record.is_number(entry[name]):
                 raise ValueError(f"{path}: {name}={entry[name]!r:.60} is no number")
     return entries
 
 
 def _speed(entries: Sequence[dict[str, Any]], steps: int) -> dict[str, float | None]:
     first, last = entries[-_NUM_ENTRIES:][0], entries[-1]
-    if not all({"seconds", "target_tokens_per_second"} <= entry.keys() for entry in (first, last)):
+    needed = ("seconds", "target_tokens_per_second")
+    if any(entry.get(name) is None for entry in (first, last) for name in needed):
         return {}
     seconds_left = None
     if last["step"] > first["step"]:
