@@ -131,7 +131,7 @@ def test_a_run_that_diverged_leaves_at_which_step(verbs, directory):
     verbs.train.train = diverges
     with pytest.raises(Diverged):
         run.run(directory)
-    [outcome] = read_outcomes(directory)
+    [outcome] = read_outcomes(directory).runs
     assert outcome.failure == "diverged at step 7: the loss is nan" and outcome.has_diverged
 
 
