@@ -1,11 +1,22 @@
 """Files that are there whole or not at all, JSON above all, in UTF-8 wherever they are read."""
 
+import contextlib
+import errno
 import json
 import math
 import os
+import shutil
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+# What more space, or a higher limit, would mend.
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class DiskFullError(OSError):
+    """A file cannot be written, for there is no space."""
 
 
 def write_json(path: Path, values: dict[str, Any], *, indent: int | None = 2) -> None:
@@ -41,10 +52,67 @@ def finite(values: Any) -> Any:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Writes the whole file or nothing: a killed process leaves no half of it."""
+    """Writes the whole file or nothing: neither a killed process nor a lost machine leaves half.
+
+    Raises:
+      DiskFullError: there is no space; in words.
+    """
     partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
-    partial.write_bytes(content)
-    os.replace(partial, path)
+    with full_disk_told(path):
+        try:
+            with partial.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        _sync_directory(path.parent)
+
+
+@contextlib.contextmanager
+def full_disk_told(path: Path) -> Iterator[None]:
+    """Says in one sentence that `path` cannot be written for want of space, and what to do.
+
+    Raises:
+      DiskFullError: an error within has to do with it; others are left as they are.
+    """
+    try:
+        yield
+    except DiskFullError:
+        raise
+    except Exception as error:
+        words = _no_space(error)
+        if words is None:
+            raise
+        there = next(each for each in (path, *path.parents) if each.exists())
+        free = shutil.disk_usage(there).free / 2**20
+        raise DiskFullError(
+            f"{path} cannot be written ({words}; its disk has {free:,.1f} MiB left): make room, "
+            "then the same command goes on from what is whole"
+        ) from error
+
+
+def _no_space(error: BaseException | None) -> str | None:
+    """What the system says of a full disk, if that is the cause of `error`."""
+    while error is not None:
+        for number in _NO_SPACE:
+            # Libraries in C++ put the system's words into their own.
+            if getattr(error, "errno", None) == number or os.strerror(number) in str(error):
+                return os.strerror(number)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _sync_directory(directory: Path) -> None:
+    """Brings the names in a directory to the disk, where the system can."""
+    with contextlib.suppress(OSError):  # some network disks refuse it
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -56,9 +124,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (RecursionError, ValueError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+        raise ValueError(f"{path} is damaged, it is not JSON: {error}") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{path} holds no JSON object")
+        raise ValueError(f"{path} is damaged, it holds no JSON object")
     return values
 
 

@@ -1,13 +1,15 @@
 """JSON files that are there whole or not at all."""
 
+import errno
 import json
 import math
-from pathlib import Path
+import os
+import stat
 
 import numpy as np
 import pytest
 
-from t2t_jax.json_files import json_text, read_json, write_json
+from t2t_jax.json_files import DiskFullError, full_disk_told, json_text, read_json, write_json
 
 
 def test_writing_json_replaces_the_whole_file_and_leaves_no_other(tmp_path):
@@ -18,19 +20,56 @@ def test_writing_json_replaces_the_whole_file_and_leaves_no_other(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_write_that_is_cut_short_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_file_as_it_was_and_no_other(tmp_path, monkeypatch, call):
     path = tmp_path / "record.json"
     write_json(path, {"a": 1})
 
-    def cut_short(self, content):
-        with open(self, "wb") as file:
-            file.write(content[:3])
-        raise OSError("no space left on device")
+    def no_space(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_bytes", cut_short)
-    with pytest.raises(OSError, match="no space"):
-        write_json(path, {"b": 2})
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, no_space)
+        with pytest.raises(DiskFullError, match=r"record.json cannot .*No space left.* MiB left"):
+            write_json(path, {"b": 2})
     assert read_json(path) == {"a": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_and_its_name_are_on_the_disk_when_it_is_written(tmp_path, monkeypatch):
+    done = []
+    replace, fsync = os.replace, os.fsync
+
+    def synced(descriptor):
+        done.append("directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", lambda *paths: done.append("name") or replace(*paths))
+    write_json(tmp_path / "record.json", {"a": 1})
+    assert done == ["file", "name", "directory"]
+
+
+def test_what_a_library_says_of_a_full_disk_is_told_in_our_words(tmp_path):
+    with pytest.raises(
+        DiskFullError, match=r"^[^\n]* cannot be written \(No space left on device;"
+    ):
+        with full_disk_told(tmp_path / "not" / "there"):
+            try:
+                raise ValueError("DATA_LOSS: [OS error 28: No space left on device]\nwritten")
+            except ValueError as error:
+                raise RuntimeError("handle is closed") from error
+    with pytest.raises(OSError, match="^something else$"):
+        with full_disk_told(tmp_path):
+            raise OSError("something else")
+
+
+@pytest.mark.parametrize("content", [b'{"a": 1', b"", b'{"a": "\xff"}', b"[1]"])
+def test_damaged_json_is_told_by_its_file(tmp_path, content):
+    path = tmp_path / "training.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"^[^\n]*training\.json is damaged, it [^\n]+$"):
+        read_json(path)
 
 
 def test_a_number_that_is_none_is_null(tmp_path):

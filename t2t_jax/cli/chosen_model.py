@@ -16,7 +16,8 @@ def trained_of_flags() -> Trained:
       ValueError: there is none, or it does not fit the config.
     """
     values = flags.FLAGS
-    return load_trained(Path(values.workdir).expanduser(), read_sections(values.config))
+    workdir = Path(values.workdir).expanduser()
+    return load_trained(workdir, read_sections(values.config), values.checkpoint)
 
 
 def model_of_flags() -> UsableModel:
@@ -28,4 +29,6 @@ def model_of_flags() -> UsableModel:
     values = flags.FLAGS
     if values.model is None:
         return trained_of_flags()
+    if values.checkpoint is not None:
+        raise ValueError("--checkpoint goes with --workdir: a model in --model has no steps")
     return pretrained.load(pretrained.directory_of(values.model, "model"), values.config)

@@ -37,6 +37,7 @@ def main() -> None:
 
     values = flags.FLAGS
     sections = read_sections(values.config)
-    scores = score(Path(values.workdir).expanduser(), values.split, sections)
+    workdir = Path(values.workdir).expanduser()
+    scores = score(workdir, values.split, sections, checkpoint=values.checkpoint)
     json.dump(scores, sys.stdout, indent=2)
     print()

@@ -10,13 +10,20 @@ from ml_collections import config_flags
 def define_workdir_flags(
     arguments: list[str], module_name: str, *, is_required: bool = True
 ) -> None:
-    """--workdir, and --config.section.key with the config of the run in it as default.
+    """--workdir, --checkpoint, and --config.section.key with that of the run as default.
 
     Raises:
       ValueError: `arguments` name a directory that holds no run.
     """
     flags.DEFINE_string(
         "workdir", None, "the directory of a trained model", module_name=module_name
+    )
+    flags.DEFINE_integer(
+        "checkpoint",
+        None,
+        "a step of the run: its checkpoint, and with decoding.average_checkpoints those before it; "
+        "by default the last",
+        module_name=module_name,
     )
     if is_required:
         flags.mark_flag_as_required("workdir")

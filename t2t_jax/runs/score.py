@@ -29,9 +29,16 @@ from t2t_jax.training.loss import perplexity
 
 
 def score(
-    workdir: Path, split: str, sections: Sections | None = None, *, translates: bool = True
+    workdir: Path,
+    split: str,
+    sections: Sections | None = None,
+    *,
+    translates: bool = True,
+    checkpoint: int | None = None,
 ) -> dict[str, Any]:
     """The scores of the model of `workdir` on `split`, which are also written.
+
+    With `checkpoint`, a step, of the model that it was then.
 
     Every task: perplexity (unsmoothed) and accuracy of what is to be predicted. Also, by task:
 
@@ -45,18 +52,21 @@ def score(
       ValueError: there is no trained model, no such split, or the corpus does not give the
         vocabulary or the classes that the model was trained with.
     """
-    return score_splits(workdir, {split: translates}, sections)[split]
+    return score_splits(workdir, {split: translates}, sections, checkpoint)[split]
 
 
 def score_splits(
-    workdir: Path, splits: Mapping[str, bool], sections: Sections | None = None
+    workdir: Path,
+    splits: Mapping[str, bool],
+    sections: Sections | None = None,
+    checkpoint: int | None = None,
 ) -> dict[str, dict[str, Any]]:
     """`score` for several splits, each with its `translates`, by a model that is loaded once.
 
     Raises:
       ValueError: as `score`.
     """
-    trained = load_trained(workdir, sections)
+    trained = load_trained(workdir, sections, checkpoint)
     prepared = corpus_of(workdir, trained, splits)
     return {
         split: _score(workdir, trained, prepared, split, translates)

@@ -12,7 +12,7 @@ from t2t_jax.compilation import compile_init, compile_train_step
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import make_devices
-from t2t_jax.json_files import write_json
+from t2t_jax.json_files import flat_dict, read_json, write_json
 from t2t_jax.model.families import make_model, num_parameters
 from t2t_jax.runs import nonfinite, pretrained
 from t2t_jax.runs import workdir as run_directory
@@ -82,9 +82,12 @@ def _train_alone(
     for line in (*devices.describe_layout(state.params, state), describe(batches)):
         hosts.log(line)
 
+    config = flat_dict(sections.values())
     checkpoints = Checkpoints(
         workdir / "checkpoints",
         identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
+        config=config,
+        check_config=partial(run_directory.check_same_run, workdir, now=config),
         # And one that a stopped run saves out of turn.
         keep=sections.training.keep_checkpoints + 1,
     )
@@ -98,7 +101,7 @@ def _train_alone(
         # Not before: what is refused changes nothing.
         run_directory.write_run(workdir, sections, prepared)
         record_file = workdir / "training.json"
-        if step == steps and not hosts.any_of(not record_file.exists()):
+        if step == steps and not hosts.any_of(not _is_recorded(record_file)):
             return
         summary = loop.train(
             state,
@@ -127,6 +130,18 @@ def _train_alone(
     hosts.wait("the run is recorded")
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
     hosts.log(f"trained {summary.steps:,} steps in {summary.seconds:,.0f} s{early}")
+
+
+def _is_recorded(record_file: Path) -> bool:
+    """Whether the record is there; one that is damaged is made anew."""
+    if not record_file.exists():
+        return False
+    try:
+        read_json(record_file)
+    except ValueError as error:
+        hosts.log(f"{error}: it is written anew, from the checkpoint")
+        return False
+    return True
 
 
 def _beginning(workdir: Path, sections: Sections, init: str | None) -> pretrained.Beginning | None:

@@ -1,7 +1,8 @@
 """What a run leaves in its directory, and how a verb takes it up again.
 
 config.json  vocabulary.model  classes.txt  checkpoints/  metrics.jsonl  tensorboard/  training.json
-translations/SPLIT.txt  scores/SPLIT.json  scores/SPLIT.sentences.json  nonfinite/STEP/
+checkpoints_damaged/  nonfinite/STEP/
+translations/SPLIT.txt  scores/SPLIT.json  scores/SPLIT.sentences.json
 
 vocabulary.model is a directory, a tokenizer's, where the run began with --init.
 classes.txt holds a name a line, in the order of the classes' numbers; only a classifier has it.
@@ -9,7 +10,9 @@ classes.txt holds a name a line, in the order of the classes' numbers; only a cl
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +45,7 @@ class Trained(NamedTuple):
     model: Model
     params: PyTree
     devices: Devices
-    step: int  # of the last checkpoint
+    step: int  # of the last checkpoint that is in it
     classes: tuple[str, ...] = ()  # names by number; none unless the task is classification
     opens_with_start: bool = True  # a language model reads START before a prompt; GPT-2 does not
 
@@ -121,11 +124,16 @@ def read_classes(workdir: Path) -> tuple[str, ...]:
 def check_config(workdir: Path, sections: Sections) -> None:
     """Raises ValueError if `workdir` holds a run with another config; says which keys differ."""
     path = workdir / "config.json"
-    if not path.exists():
-        return
-    before, now = flat_dict(read_json(path)), flat_dict(sections.values())
+    if path.exists():
+        check_same_run(workdir, flat_dict(read_json(path)), flat_dict(sections.values()))
+
+
+def check_same_run(workdir: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raises ValueError if two configs, dotted key -> value, are not of one run in `workdir`."""
+    # As JSON has them, which knows no tuples.
+    before, now = (json.loads(json.dumps(each)) for each in (before, now))
     keys = {key for key in before.keys() | now.keys() if not may_change(key)}
-    if sections.training.schedule not in SCHEDULES_WITH_AN_END:
+    if now.get("training.schedule") not in SCHEDULES_WITH_AN_END:
         keys.discard("training.steps")
     changed = [
         f"{key} was {before.get(key)!r}, now it is {now.get(key)!r}"
@@ -173,16 +181,19 @@ def _read_config(workdir: Path) -> dict[str, Any]:
     return read_json(path)
 
 
-def load_trained(workdir: Path, sections: Sections | None = None) -> Trained:
+def load_trained(
+    workdir: Path, sections: Sections | None = None, checkpoint: int | None = None
+) -> Trained:
     """The model of `workdir`, its last checkpoints averaged as `sections.decoding` say.
 
-    Without `sections`, those of the run.
+    Without `sections`, those of the run; with `checkpoint`, a step, the last up to this one.
 
     Raises:
-      ValueError: there is no run, no checkpoint, it does not fit the config or the vocabulary, or
-        its training has diverged.
+      ValueError: there is no run, no such checkpoint, one is damaged or of another run, it does not
+        fit the config or the vocabulary, or its training has diverged.
     """
-    sections = sections or read_sections(read_config(workdir))
+    config = read_config(workdir)
+    sections = sections or read_sections(config)
     vocabulary = load_vocabulary(workdir / "vocabulary.model")
     classes = read_classes(workdir) if sections.data.task == "classification" else ()
     check_classes_fit(sections.model, classes)
@@ -192,10 +203,19 @@ def load_trained(workdir: Path, sections: Sections | None = None) -> Trained:
     directory = workdir / "checkpoints"
     if not directory.exists():
         raise ValueError(f"{workdir} holds no checkpoint: train first")
-    with Checkpoints(directory, identity=identity(vocabulary)) as checkpoints:
-        average = sections.decoding.average_checkpoints
-        params = checkpoints.restore_params(devices.replicated_shapes(shapes), average=average)
-        step = checkpoints.steps[-1]
+    # With the config of the run: what is asked of its model may well be another.
+    now = flat_dict(config.to_dict())
+    with Checkpoints(
+        directory,
+        identity=identity(vocabulary),
+        check_config=partial(check_same_run, workdir, now=now),
+    ) as checkpoints:
+        params = checkpoints.restore_params(
+            devices.replicated_shapes(shapes),
+            average=sections.decoding.average_checkpoints,
+            last=checkpoint,
+        )
+        step = checkpoints.steps[-1] if checkpoint is None else checkpoint
     check_params(params, f"the model in {workdir}")
     params = devices.put(params)
     return Trained(sections, vocabulary, model, params, devices, step, classes)

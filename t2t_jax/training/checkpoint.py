@@ -1,8 +1,16 @@
-"""Checkpoints on disk, by Orbax: a train state and the fingerprint of what it was trained on."""
+"""Checkpoints on disk, by Orbax: a train state, and what it is of.
 
-from collections.abc import Mapping
+    STEP/params  STEP/progress     arrays
+    STEP/about                     JSON, see About
+
+What is read is compared with the checksums made when it was saved.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +19,14 @@ import orbax.checkpoint as ocp
 from jaxtyping import PyTree
 
 from t2t_jax import hosts
+from t2t_jax.json_files import full_disk_told
+from t2t_jax.training.about import About, DamagedError, facts_of_before, read_about
+from t2t_jax.training.checksums import checksums, path_name
 from t2t_jax.training.step import TrainState, count_like
+
+_DAMAGED = "checkpoints_damaged"
+_PATHS_TOLD = 3
+_MOST_LETTERS = 200  # of what a library says
 
 
 class Checkpoints:
@@ -24,24 +39,38 @@ class Checkpoints:
       keep: how many of the last checkpoints stay; None keeps all.
       identity: what a checkpoint must agree with to be used, above all the fingerprint of its
         vocabulary; stored with each.
+      config: of the run, dotted keys; stored with each.
+      check_config: raises ValueError for the config of a checkpoint of another run.
     """
 
     def __init__(
-        self, directory: Path, *, identity: Mapping[str, str], keep: int | None = None
+        self,
+        directory: Path,
+        *,
+        identity: Mapping[str, str],
+        config: Mapping[str, Any] | None = None,
+        check_config: Callable[[Mapping[str, Any]], None] = lambda config: None,
+        keep: int | None = None,
     ) -> None:
         self._directory = directory.resolve()
         self._identity = dict(identity)
-        self._manager = ocp.CheckpointManager(
-            self._directory,
-            options=ocp.CheckpointManagerOptions(
-                max_to_keep=keep, create=True, cleanup_tmp_directories=keep is not None
-            ),
-            item_handlers={
-                "params": ocp.StandardCheckpointHandler(),
-                "progress": ocp.StandardCheckpointHandler(),
-                "identity": ocp.JsonCheckpointHandler(),
-            },
-        )
+        self._config = dict(config or {})
+        self._check_config = check_config
+        self._out_of_turn: set[int] = set()
+        self._damaged: list[DamagedError] = []
+        self.restored: About | None = None  # what `restore_last` gave
+        with full_disk_told(self._directory):
+            self._manager = ocp.CheckpointManager(
+                self._directory,
+                options=ocp.CheckpointManagerOptions(
+                    max_to_keep=keep, create=True, cleanup_tmp_directories=keep is not None
+                ),
+                item_handlers={
+                    "params": ocp.StandardCheckpointHandler(),
+                    "progress": ocp.StandardCheckpointHandler(),
+                    "about": ocp.JsonCheckpointHandler(),
+                },
+            )
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -52,77 +81,157 @@ class Checkpoints:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._manager.close()  # waits for what is being written
+        try:
+            with full_disk_told(self._directory):
+                self._manager.close()  # waits for what is being written
+        except Exception:
+            if error is None:  # else it is told of what has failed first
+                raise
 
     @property
     def steps(self) -> list[int]:
         """The steps of which there is a checkpoint, in order."""
         return sorted(self._manager.all_steps())
 
-    def save(self, state: TrainState) -> None:
-        """Writes a checkpoint of `state` in the background, unless its step has one."""
+    def save(
+        self,
+        state: TrainState,
+        *,
+        target_tokens: int = 0,
+        seconds: float = 0.0,
+        out_of_turn: bool = False,
+    ) -> None:
+        """Writes a checkpoint of `state` in the background, unless its step has one.
+
+        Args:
+          target_tokens: seen so far.
+          seconds: in the loop so far.
+          out_of_turn: it is not to stay once there is a later one.
+
+        Raises:
+          FloatingPointError: a number of the state is none, or endless; says in which arrays.
+          DiskFullError: there is no space, perhaps for the one before; in words.
+        """
         step = int(state.step)
         if step in self._manager.all_steps():
             return
-        self._manager.save(
-            step,
-            args=ocp.args.Composite(
-                params=ocp.args.StandardSave(state.params),
-                progress=ocp.args.StandardSave(_progress(state)),
-                identity=ocp.args.JsonSave(self._identity),
-            ),
+        # Made at once, of a few numbers per array, so that what is broken is never written.
+        found = checksums(state)
+        if found.not_finite:
+            raise FloatingPointError(
+                f"after step {step} there are numbers that are none in {_some(found.not_finite)}: "
+                "this state is not saved, the last checkpoint is kept"
+            )
+        about = About(
+            facts=self._identity,
+            config=self._config,
+            step=step,
+            target_tokens=target_tokens,
+            seconds=seconds,
+            out_of_turn=out_of_turn,
+            shapes=_shapes(state),
+            checksums=found.sums,
         )
+        with full_disk_told(self._directory):
+            self._manager.save(
+                step,
+                args=ocp.args.Composite(
+                    params=ocp.args.StandardSave(state.params),
+                    progress=ocp.args.StandardSave(_progress(state)),
+                    about=ocp.args.JsonSave(about.values()),
+                ),
+            )
+        if out_of_turn:
+            self._out_of_turn.add(step)
 
     def wait(self) -> None:
-        """Waits for what is being written."""
-        self._manager.wait_until_finished()
+        """Waits for what is being written.
 
-    def delete(self, step: int) -> None:
-        """Removes the checkpoint of `step`, if there is one, after waiting for later ones."""
-        if step in self._manager.all_steps():
+        Raises:
+          DiskFullError: there is no space; in words.
+        """
+        with full_disk_told(self._directory):
+            self._manager.wait_until_finished()
+
+    def tidy(self) -> None:
+        """Moves away what `restore_last` found damaged, so that its steps can be saved again.
+
+        And removes what was saved out of turn before the last one, after waiting for that: what is
+        averaged at the end is then the same as if the run had never been stopped.
+        """
+        self._set_aside()
+        self._delete(self._out_of_turn.intersection(self.steps[:-1]))
+
+    def delete_out_of_turn(self) -> None:
+        """Removes all that were saved out of turn, after waiting for what is being written."""
+        self._delete(self._out_of_turn.intersection(self.steps))
+
+    def _delete(self, steps: set[int]) -> None:
+        for step in sorted(steps):
             self.wait()
             self._manager.delete(step)
+            self._out_of_turn.remove(step)
 
     def restore_last(self, template: TrainState) -> TrainState | None:
-        """The last checkpoint, laid out over devices as `template` is; None if there is none.
+        """The last whole checkpoint, laid out over devices as `template` is; None if there is none.
+
+        What it is about is in `restored`. Later ones that are damaged are told, and stay until
+        `tidy`.
 
         Raises:
-          ValueError: it is of another vocabulary, or of a model of another shape, or hosts see
+          ValueError: it is of another run, vocabulary or model, or all are damaged, or hosts see
             different ones.
         """
-        steps = self._steps_of_all_hosts()
-        if not steps:
-            return None
-        step = steps[-1]
-        self._check_identity(step)
-        progress = _progress(template)
-        # One from before these were counted lacks them: they are as at the start.
-        known = self._manager.item_metadata(step)["progress"] or progress
-        counted = {
-            name: count_like(progress.pop(name), 0) for name in _COUNTED if name not in known
-        }
-        restored = self._restore(
-            step, params=_abstract(template.params), progress=_abstract(progress)
-        )
-        return TrainState(params=restored["params"], **restored["progress"], **counted)
+        self._damaged, self.restored = [], None
+        for step in reversed(self._steps_of_all_hosts()):
+            progress = _progress(template)
+            try:
+                about = self._about(step)
+                counted = {name: count_like(progress.pop(name), 0) for name in self._lacks(about)}
+                restored = self._restore(about, params=template.params, progress=progress)
+            except DamagedError as error:
+                self._damaged.append(error)
+                continue
+            for error in self._damaged:
+                hosts.log(f"{error}: going on from that of step {step}")
+            self.restored = about
+            self._find_out_of_turn()
+            return TrainState(params=restored["params"], **restored["progress"], **counted)
+        if self._damaged:
+            raise ValueError(
+                f"{self._directory} has no whole checkpoint: {'; '.join(map(str, self._damaged))}; "
+                "move it away to begin anew"
+            )
+        return None
 
-    def restore_params(self, template: PyTree, average: int = 1) -> PyTree:
-        """The mean of the parameters of the last `average` checkpoints.
+    def restore_params(self, template: PyTree, average: int = 1, last: int | None = None) -> PyTree:
+        """The mean of the parameters of the last `average` checkpoints, up to that of step `last`.
 
         Raises:
-          ValueError: there are fewer, they are of another vocabulary or shape, or hosts see
-            different ones.
+          ValueError: there are fewer, one is damaged or of another run, vocabulary or shape, or
+            hosts see different ones.
         """
         steps = self._steps_of_all_hosts()
+        if last is not None:
+            if last not in steps:
+                there = ", ".join(map(str, steps)) or "none"
+                raise ValueError(
+                    f"--checkpoint={last} is not in {self._directory}, there are: {there}"
+                )
+            steps = steps[: steps.index(last) + 1]
         if len(steps) < average:
             raise ValueError(
-                f"{self._directory} holds {len(steps)} checkpoints, "
+                f"{self._directory} holds {len(steps)} checkpoints"
+                f"{'' if last is None else f' up to step {last}'}, "
                 f"decoding.average_checkpoints={average} needs {average}"
             )
         total = None
-        for step in steps[-average:]:
-            self._check_identity(step)
-            params = self._restore(step, params=_abstract(template))["params"]
+        for place in range(len(steps) - average, len(steps)):
+            try:
+                about = self._about(steps[place])
+                params = self._restore(about, params=template)["params"]
+            except DamagedError as error:
+                raise ValueError(f"{error}: {_way_out(steps, place, average)}") from error
             # Summed in float64, so that the mean does not depend on how many there are.
             addend = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
             total = addend if total is None else jax.tree.map(np.add, total, addend)
@@ -130,38 +239,147 @@ class Checkpoints:
 
     def _steps_of_all_hosts(self) -> list[int]:
         """The steps, once it is sure that all hosts will take the same one."""
+        self._manager.wait_until_finished()
         steps = self.steps
         what = f"the list of checkpoints in {self._directory}, a disk that all hosts must share,"
         hosts.check_same(what, repr(steps).encode())
         return steps
 
-    def _restore(self, step: int, **templates: PyTree) -> Mapping[str, PyTree]:
-        arguments = {name: ocp.args.StandardRestore(tree) for name, tree in templates.items()}
-        misfit = ValueError(
-            f"the checkpoint {self._directory / str(step)} does not fit this model: its config "
-            "has changed since, or it was written by another version"
-        )
-        try:
-            restored = self._manager.restore(step, args=ocp.args.Composite(**arguments))
-        except (ValueError, KeyError) as error:
-            raise misfit from error
-        # Orbax gives back arrays as they lie on disk, even where the template asks for others.
-        for name, template in templates.items():
-            if jax.tree.map(jnp.shape, restored[name]) != jax.tree.map(jnp.shape, template):
-                raise misfit
-        return restored
+    def _about(self, step: int) -> About:
+        """What the checkpoint of `step` is about, which must be this run.
 
-    def _check_identity(self, step: int) -> None:
-        restored = self._manager.restore(
-            step, args=ocp.args.Composite(identity=ocp.args.JsonRestore())
-        )["identity"]
+        Raises:
+          DamagedError: it cannot be read.
+          ValueError: it is of another run.
+        """
+        directory = self._directory / str(step)
+        about = read_about(directory)
+        if about is None:
+            hosts.log(f"{directory} was written before checksums: nothing tells if it is whole")
+            facts = facts_of_before(directory)
+            about = About(facts, {}, step, None, None, False, {}, {})
         for name, value in self._identity.items():
             # One that was written before this was stamped is not refused for it.
-            if restored.get(name, value) != value:
+            if about.facts.get(name, value) != value:
                 raise ValueError(
-                    f"the checkpoint {self._directory / str(step)} has {name} "
-                    f"{restored[name]}, here it is {value}: it cannot be used with this one"
+                    f"the checkpoint {directory} has {name} {about.facts[name]}, here it is "
+                    f"{value}: it cannot be used with this one"
                 )
+        if about.config:
+            try:
+                self._check_config(about.config)
+            except ValueError as error:
+                raise ValueError(f"the checkpoint {directory} is of another run: {error}") from None
+        if about.step != step:
+            raise ValueError(
+                f"the checkpoint {directory} is one of step {about.step}: somebody has copied or "
+                "renamed it; move it away"
+            )
+        return about
+
+    def _restore(self, about: About, **templates: PyTree) -> Mapping[str, PyTree]:
+        """The arrays of a checkpoint.
+
+        Raises:
+          DamagedError: they cannot be read, or are not those that were saved.
+          ValueError: they are of a model of another shape.
+        """
+        directory = self._directory / str(about.step)
+        self._check_shapes(about, directory, templates)
+        arguments = {
+            name: ocp.args.StandardRestore(_abstract(tree)) for name, tree in templates.items()
+        }
+        try:
+            restored = self._manager.restore(about.step, args=ocp.args.Composite(**arguments))
+        except (MemoryError, PermissionError, jax.errors.JaxRuntimeError):
+            raise  # the checkpoint may be whole
+        except Exception as error:
+            if not about.checksums and isinstance(error, (ValueError, KeyError)):
+                raise _misfit(directory) from error
+            raise self._damage(directory, f"it cannot be read ({_first_line(error)})") from error
+        # Orbax gives back arrays as they lie on disk, even where the template asks for others.
+        if not about.checksums:
+            for name, template in templates.items():
+                if jax.tree.map(jnp.shape, restored[name]) != jax.tree.map(jnp.shape, template):
+                    raise _misfit(directory)
+            return restored
+        found = checksums(_as_in_state(restored)).sums
+        if wrong := [path for path in found if about.checksums.get(path) != found[path]]:
+            raise DamagedError(directory, f"not what was saved: {_some(wrong)}")
+        return restored
+
+    @staticmethod
+    def _damage(directory: Path, what: str) -> ValueError:
+        """What to raise where one host may see a damage that the others do not."""
+        damaged = DamagedError(directory, what)
+        if not hosts.are_several():
+            return damaged
+        # Others may wait for this one inside of Orbax: it cannot ask them to take another.
+        return ValueError(f"{damaged}; move it away, and the same command takes the one before")
+
+    def _lacks(self, about: About) -> list[str]:
+        """What was not counted yet when it was written, and is as at the start."""
+        if about.checksums:
+            return []
+        directory = self._directory / str(about.step)
+        try:
+            known = self._manager.item_metadata(about.step)["progress"] or _COUNTED
+        except (ValueError, KeyError, OSError) as error:
+            raise DamagedError(directory, f"it cannot be read ({_first_line(error)})") from error
+        return [name for name in _COUNTED if name not in known]
+
+    def _check_shapes(self, about: About, directory: Path, templates: Mapping[str, PyTree]) -> None:
+        if not about.shapes:
+            return
+        expected = _shapes(_as_in_state(templates))
+        for path, shape in expected.items():
+            if about.shapes.get(path) != shape:
+                there = about.shapes.get(path, "not there")
+                raise ValueError(
+                    f"{_misfit(directory)}: {path} is {there}, where the model has {shape}"
+                )
+
+    def _find_out_of_turn(self) -> None:
+        """Remembers which of the checkpoints were saved out of turn."""
+        for step in self.steps:
+            try:
+                about = read_about(self._directory / str(step))
+            except DamagedError:
+                continue
+            if about is not None and about.out_of_turn:
+                self._out_of_turn.add(step)
+
+    def _set_aside(self) -> None:
+        """Moves what is damaged beside the directory of checkpoints, over nothing."""
+        if not self._damaged:
+            return
+        if hosts.is_first():
+            for error in self._damaged:
+                aside = self._directory.with_name(_DAMAGED)
+                aside.mkdir(exist_ok=True)
+                name = error.directory.name
+                names = itertools.chain([name], (f"{name}.{i}" for i in itertools.count(2)))
+                place = next(aside / each for each in names if not (aside / each).exists())
+                error.directory.rename(place)
+                hosts.log(f"{error.directory} lies in {place} now")
+        hosts.wait("what is damaged is moved")
+        self._damaged = []
+        self._manager.reload()
+
+
+def _way_out(steps: list[int], place: int, average: int) -> str:
+    """Which flag takes others, where the checkpoint at `place` of `steps` is damaged."""
+    later = len(steps) - 1 - place
+    if place >= average:
+        return f"--checkpoint={steps[place - 1]} takes those before it"
+    if later:
+        return f"--config.decoding.average_checkpoints={later} averages those after it alone"
+    if place:
+        return (
+            f"--checkpoint={steps[place - 1]} --config.decoding.average_checkpoints={place} takes "
+            "those before it"
+        )
+    return "there is none before it"
 
 
 _COUNTED = ("bad_steps", "skipped", "rewinds", "left_out")
@@ -169,9 +387,36 @@ _COUNTED = ("bad_steps", "skipped", "rewinds", "left_out")
 
 def _progress(state: TrainState) -> dict[str, PyTree]:
     """All but the parameters."""
-    values = state._asdict()
-    return {name: values[name] for name in ("seed", "step", "opt_state", *_COUNTED)}
+    return {name: tree for name, tree in state._asdict().items() if name != "params"}
+
+
+def _as_in_state(items: Mapping[str, PyTree]) -> dict[str, PyTree]:
+    """What lies in a checkpoint, or a part of it, by the names that it has in a state."""
+    return {"params": items["params"], **items.get("progress", {})}
 
 
 def _abstract(tree: PyTree) -> PyTree:
     return jax.tree.map(ocp.utils.to_shape_dtype_struct, tree)
+
+
+def _shapes(tree: PyTree) -> dict[str, list[int]]:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {path_name(path): list(jnp.shape(leaf)) for path, leaf in leaves}
+
+
+def _misfit(directory: Path) -> ValueError:
+    return ValueError(
+        f"the checkpoint {directory} does not fit this model: its config has changed since, or it "
+        "was written by another version"
+    )
+
+
+def _some(paths: Sequence[str]) -> str:
+    """The first of the paths, and how many there are."""
+    others = len(paths) - _PATHS_TOLD
+    return ", ".join(paths[:_PATHS_TOLD]) + (f" and {others} more" if others > 0 else "")
+
+
+def _first_line(error: Exception) -> str:
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return line if len(line) <= _MOST_LETTERS else line[:_MOST_LETTERS] + "..."

@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 
 from t2t_jax import hosts
 from t2t_jax.data.batches.batches import Batch
+from t2t_jax.training.about import About
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.loss import Metrics, perplexity, sum_of
@@ -68,14 +69,17 @@ def train(
     Raises:
       Stopped: on SIGTERM, SIGINT or SIGUSR1, after a checkpoint was written.
       Diverged: numbers are not finite, of a step more often than `config` allows, or of dev.
+      DiskFullError: there is no space for a checkpoint or the metrics; in words.
     """
     step = first = int(state.step)
+    checkpoints.tidy()
     with (
         _stop_requests() as stop_requested,
         Progress("train", config.steps, step) as progress,
         MetricsFile(workdir, step) as file,
     ):
-        clock = _Clock(file.entries)
+        _tell_what_is_lost(file.entries, checkpoints.restored)
+        clock = _Clock(file.entries, checkpoints.restored)
         window = _Window()
         batches = _batches(state, feed, config)
         while step < config.steps and not _out_of_patience(file.entries, config.patience):
@@ -97,12 +101,12 @@ def train(
                     if config.nonfinite != "rewind" or bad.rewinds >= config.max_nonfinite:
                         [batch] = feed(bad.batch, bad.batch + 1)
                         raise Diverged(_diverged_text(bad, config) + dump(state, batch))
-                    state = past(bad, _restored(state, config, checkpoints, begin))
+                    state = past(bad, _restored(state, checkpoints, begin))
                     step = int(state.step)
                     file.forget_after(step)
                     file.write(_rewind_entry(bad, state, clock))
                     progress.log(_rewind_text(bad, step))
-                    clock.go_back(file.entries)
+                    clock.go_back(file.entries, checkpoints.restored)
                     window, batches = _Window(), _batches(state, feed, config)
                     continue
                 skipped = int(state.skipped)
@@ -117,15 +121,11 @@ def train(
                 progress.log(f"step {step}: dev perplexity {entry['perplexity']:.3f}")
                 window.restart()
             if saves:
-                _save(checkpoints, state, file)
+                _save(checkpoints, state, file, clock, config.checkpoint_every_steps)
                 window.restart()
-                if first % config.checkpoint_every_steps != 0:
-                    # It was saved out of turn, when the run was stopped, and is no longer needed:
-                    # what is averaged at the end is then the same as if it had not been.
-                    checkpoints.delete(first)
             if stops:
                 break
-        _save(checkpoints, state, file)
+        _save(checkpoints, state, file, clock, config.checkpoint_every_steps)
         checkpoints.wait()  # while a request to stop still finds its handler
         if hosts.any_of(stop_requested.is_set()):
             raise Stopped(f"stopped after step {step}; the same command goes on from there")
@@ -140,43 +140,65 @@ def _batches(state: TrainState, feed: Feed, config: TrainingConfig) -> Iterator[
 
 
 def _restored(
-    state: TrainState,
-    config: TrainingConfig,
-    checkpoints: Checkpoints,
-    begin: Callable[[], TrainState],
+    state: TrainState, checkpoints: Checkpoints, begin: Callable[[], TrainState]
 ) -> TrainState:
     """The last checkpoint, or else the very first state, in the place of `state`."""
     shapes = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), state
     )
     jax.tree.map(lambda leaf: leaf.delete(), state)  # a device may have no room for two
-    checkpoints.wait()
-    for step in checkpoints.steps:
-        # One that was saved out of turn would have a run that was stopped go back to another place.
-        if step % config.checkpoint_every_steps != 0:
-            checkpoints.delete(step)
-    return checkpoints.restore_last(shapes) or begin()
+    # One of them would have a run that was stopped go back to another place.
+    checkpoints.delete_out_of_turn()
+    restored = checkpoints.restore_last(shapes)
+    checkpoints.tidy()
+    return begin() if restored is None else restored
 
 
-def _save(checkpoints: Checkpoints, state: TrainState, file: MetricsFile) -> None:
+def _save(
+    checkpoints: Checkpoints, state: TrainState, file: MetricsFile, clock: "_Clock", every: int
+) -> None:
     """Saves a checkpoint, and first what was measured, which is never behind it on the disk."""
     check_saved(state)
     file.flush()
-    checkpoints.save(state)
+    checkpoints.save(
+        state,
+        target_tokens=clock.target_tokens,
+        seconds=clock.seconds,
+        out_of_turn=int(state.step) % every != 0,
+    )
+    checkpoints.tidy()
+
+
+def _tell_what_is_lost(entries: list[dict], restored: About | None) -> None:
+    """Says so where the metrics file ends before the checkpoint from which the run goes on."""
+    last = max((entry["step"] for entry in entries), default=0)
+    if restored is not None and last < restored.step:
+        counts = "" if restored.target_tokens is None else ", tokens and seconds are counted on"
+        hosts.log(
+            f"metrics.jsonl ends at step {last}, before the checkpoint of step {restored.step}: "
+            f"what was measured between is lost{counts}"
+        )
 
 
 class _Clock:
-    """Seconds and target tokens of a run, counted on from what its metrics file says."""
+    """Seconds and target tokens of a run, counted on from what its checkpoint says.
 
-    def __init__(self, entries: list[dict]) -> None:
-        self.go_back(entries)
+    One that was written before it said so is believed what stands in the metrics file.
+    """
+
+    def __init__(self, entries: list[dict], restored: About | None) -> None:
+        self.go_back(entries, restored)
         self._seconds_before = float(entries[-1]["seconds"]) if entries else 0.0
+        if restored is not None and restored.seconds is not None:
+            self._seconds_before = restored.seconds
         self._started = time.monotonic()
 
-    def go_back(self, entries: list[dict]) -> None:
-        """Counts tokens on from the last of `entries` that says how many there were."""
+    def go_back(self, entries: list[dict], restored: About | None) -> None:
+        """Counts tokens on from those of the checkpoint, or of the last of `entries` with some."""
         last = next((entry for entry in reversed(entries) if "target_tokens" in entry), {})
         self.target_tokens = int(last.get("target_tokens", 0))
+        if restored is not None and restored.target_tokens is not None:
+            self.target_tokens = restored.target_tokens
 
     @property
     def seconds_since_start(self) -> float:

@@ -1,14 +1,18 @@
 """What a run measures as it goes: JSON lines for tables and figures, and TensorBoard files."""
 
+import contextlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import tensorboardX
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.summary import scalar
 
 from t2t_jax import hosts
-from t2t_jax.json_files import finite, json_text, write_bytes
+from t2t_jax.json_files import finite, full_disk_told, json_text, write_bytes
 
 Entry = Mapping[str, float | str]
 
@@ -36,9 +40,8 @@ class MetricsFile:
         lines = "".join(json_text(entry) + "\n" for entry in self.entries)
         write_bytes(self._path, lines.encode())
         self._file = self._path.open("a", encoding="utf-8")
-        self._tensorboard = tensorboardX.SummaryWriter(
-            str(self._path.with_name("tensorboard")), purge_step=step + 1, flush_secs=10
-        )
+        with full_disk_told(self._path):
+            self._tensorboard = _TensorBoard(self._path.with_name("tensorboard"), step + 1)
 
     def forget_after(self, step: int) -> None:
         """Forgets entries of later steps, which are made anew, but not that it was done before."""
@@ -52,31 +55,73 @@ class MetricsFile:
             self._open(step)
 
     def write(self, entry: Entry) -> None:
-        """Adds an entry, to both."""
+        """Adds an entry, to both.
+
+        Raises:
+          DiskFullError: there is no space; in words.
+        """
         kept = finite(dict(entry))
         self.entries.append(kept)
         if not self._writes:
             return
-        print(json_text(kept), file=self._file, flush=True)
-        for name, value in kept.items():
-            if name not in ("split", "step") and value is not None:
-                self._tensorboard.add_scalar(f"{entry['split']}/{name}", value, int(entry["step"]))
+        with full_disk_told(self._path):
+            print(json_text(kept), file=self._file, flush=True)
+            self._tensorboard.write(kept)
 
     def flush(self) -> None:
         """Brings all entries to the disk, where a machine that is lost leaves them."""
         if self._writes:
-            os.fsync(self._file.fileno())
+            with full_disk_told(self._path):
+                os.fsync(self._file.fileno())
 
     def __enter__(self) -> "MetricsFile":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._writes:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not self._writes:
+            return
+        # Where something has failed already, closing fails of the same.
+        with contextlib.nullcontext() if kind is None else contextlib.suppress(OSError):
             self._close()
 
     def _close(self) -> None:
-        self._file.close()
-        self._tensorboard.close()
+        with full_disk_told(self._path), contextlib.closing(self._tensorboard):
+            self._file.close()
+
+
+class _TensorBoard:
+    """The same numbers as TensorBoard reads them.
+
+    Written by this thread: the one that tensorboardX would start dies of a full disk, and who feeds
+    it then waits for ever.
+    """
+
+    _SECONDS_BETWEEN_FLUSHES = 10.0
+
+    def __init__(self, directory: Path, first_step: int) -> None:
+        """What was written of `first_step` and later ones, when the run stopped, is forgotten."""
+        directory.mkdir(exist_ok=True)
+        self._writer = EventsWriter(str(directory / "events"))
+        start = SessionLog(status=SessionLog.START)
+        self._writer.write_event(
+            Event(step=first_step, wall_time=time.time(), file_version="brain.Event:2")
+        )
+        self._writer.write_event(Event(step=first_step, wall_time=time.time(), session_log=start))
+        self._flushed = -float("inf")
+
+    def write(self, entry: Entry) -> None:
+        """Adds the numbers of an entry."""
+        for name, value in entry.items():
+            if name not in ("split", "step") and value is not None:
+                summary = scalar(f"{entry['split']}/{name}", value)
+                step = int(entry["step"])
+                self._writer.write_event(Event(step=step, wall_time=time.time(), summary=summary))
+        if time.monotonic() - self._flushed >= self._SECONDS_BETWEEN_FLUSHES:
+            self._flushed = time.monotonic()
+            self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 def read_metrics(path: Path) -> list[dict]:
@@ -85,22 +130,23 @@ def read_metrics(path: Path) -> list[dict]:
     A last line that was cut when a run was killed is left out.
 
     Raises:
-      ValueError: a line is no entry; says which.
+      ValueError: another line is damaged; says which.
     """
     if not path.exists():
         return []
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in UTF-8: {error}") from error
-    return [_entry(path, place, line) for place, line in enumerate(lines[:-1], 1) if line]
+    lines = path.read_bytes().split(b"\n")
+    return [_entry(path, number, line) for number, line in enumerate(lines[:-1], 1) if line]
 
 
-def _entry(path: Path, place: int, line: str) -> dict:
+def _entry(path: Path, number: int, line: bytes) -> dict:
     try:
         entry = json.loads(line)
-    except (RecursionError, ValueError) as error:
-        raise ValueError(f"{path}, line {place} is not JSON: {error}") from error
-    if not isinstance(entry, dict) or not {"split", "step"} <= entry.keys():
-        raise ValueError(f"{path}, line {place} is no entry with a split and a step")
+        is_entry = isinstance(entry["split"], str) and type(entry["step"]) is int
+    except (ValueError, LookupError, RecursionError, TypeError):
+        is_entry = False
+    if not is_entry:
+        raise ValueError(
+            f"line {number} of {path} is damaged, it is no entry of a metrics file: take it out, "
+            "or move the file away; what a run has seen stands in its checkpoints too"
+        )
     return entry

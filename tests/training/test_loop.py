@@ -68,7 +68,9 @@ def test_metrics_are_on_the_disk_before_a_checkpoint_is(run, tmp_path, monkeypat
     done = []
     flush, save = MetricsFile.flush, Checkpoints.save
     monkeypatch.setattr(MetricsFile, "flush", lambda file: done.append("flush") or flush(file))
-    monkeypatch.setattr(Checkpoints, "save", lambda *both: done.append("save") or save(*both))
+    monkeypatch.setattr(
+        Checkpoints, "save", lambda *all, **how: done.append("save") or save(*all, **how)
+    )
     monkeypatch.setattr(os, "fsync", lambda _: done.append("fsync"))
     run.train(tmp_path)
     first = done.index("save")
@@ -219,10 +221,10 @@ def test_neither_evaluation_nor_checkpoint_counts_as_time_of_training(run, tmp_p
     monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: now))
 
     def takes(seconds, function):
-        def call(*arguments):
+        def call(*arguments, **options):
             nonlocal now
             now += seconds
-            return function(*arguments)
+            return function(*arguments, **options)
 
         return call
 

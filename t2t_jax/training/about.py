@@ -1,0 +1,71 @@
+"""What a checkpoint is of, as it lies beside its arrays."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from t2t_jax.json_files import read_json
+
+
+class DamagedError(ValueError):
+    """A checkpoint that is not what was saved."""
+
+    def __init__(self, directory: Path, what: str) -> None:
+        super().__init__(f"the checkpoint {directory} is damaged: {what}")
+        self.directory = directory
+
+
+class About(NamedTuple):
+    """What a checkpoint says of itself; of one that was written before checksums, little."""
+
+    facts: dict[str, str]  # fingerprints of the vocabulary and the data
+    config: dict[str, Any]  # of the run, dotted keys
+    step: int
+    target_tokens: int | None  # seen so far
+    seconds: float | None  # in the loop so far
+    out_of_turn: bool  # saved when the run was stopped, or at an end that has been put off since
+    shapes: dict[str, list[int]]  # of each array, by its path in the state
+    checksums: dict[str, str]  # likewise
+
+    def values(self) -> dict[str, Any]:
+        """As JSON, with a checksum of the whole."""
+        values = self._asdict()
+        return values | {"sha256": _digest(values)}
+
+
+def read_about(directory: Path) -> About | None:
+    """What the checkpoint in `directory` is about; None where it was written before checksums.
+
+    Raises:
+      DamagedError: the file is not there, or not as it was written.
+    """
+    path = directory / "about" / "metadata"
+    if not path.parent.exists() and (directory / "identity").exists():
+        return None
+    try:
+        values = read_json(path)
+    except (ValueError, FileNotFoundError, NotADirectoryError) as error:
+        raise DamagedError(directory, str(error)) from error
+    if values.pop("sha256", None) != _digest(values):
+        raise DamagedError(directory, f"{path} is not what was written")
+    try:
+        return About(**values)
+    except TypeError as error:
+        raise ValueError(f"{path} was written by another version") from error
+
+
+def facts_of_before(directory: Path) -> dict[str, str]:
+    """The fingerprints in a checkpoint that was written before checksums.
+
+    Raises:
+      DamagedError: they cannot be read.
+    """
+    try:
+        return read_json(directory / "identity" / "metadata")
+    except (ValueError, OSError) as error:
+        raise DamagedError(directory, str(error)) from error
+
+
+def _digest(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
