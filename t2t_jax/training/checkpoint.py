@@ -6,7 +6,10 @@
 What is read is compared with the checksums made when it was saved.
 """
 
+import functools
 import itertools
+import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +55,7 @@ class Checkpoints:
         check_config: Callable[[Mapping[str, Any]], None] = lambda config: None,
         keep: int | None = None,
     ) -> None:
+        _keep_threads_quiet()
         self._directory = directory.resolve()
         self._identity = dict(identity)
         self._config = dict(config or {})
@@ -365,6 +369,25 @@ class Checkpoints:
         hosts.wait("what is damaged is moved")
         self._damaged = []
         self._manager.reload()
+
+
+@functools.cache
+def _keep_threads_quiet() -> None:
+    """Leaves it to those who called to tell of an error; of Orbax every thread does, with stacks.
+
+    When an array cannot be read or written, others answer an event loop that is closed already.
+    """
+    logging.getLogger("absl").addFilter(
+        lambda entry: entry.levelno != logging.ERROR or "/orbax/" not in entry.pathname
+    )
+    before = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        error = unraisable.exc_value
+        if not isinstance(error, RuntimeError) or str(error) != "Event loop is closed":
+            before(unraisable)
+
+    sys.unraisablehook = hook
 
 
 def _way_out(steps: list[int], place: int, average: int) -> str:
