@@ -3,12 +3,14 @@
 import contextlib
 import json
 import os
+import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.record_writer import RecordWriter
 from tensorboardX.summary import scalar
 
 from t2t_jax import hosts
@@ -101,12 +103,10 @@ class _TensorBoard:
     def __init__(self, directory: Path, first_step: int) -> None:
         """What was written of `first_step` and later ones, when the run stopped, is forgotten."""
         directory.mkdir(exist_ok=True)
-        self._writer = EventsWriter(str(directory / "events"))
-        start = SessionLog(status=SessionLog.START)
-        self._writer.write_event(
-            Event(step=first_step, wall_time=time.time(), file_version="brain.Event:2")
-        )
-        self._writer.write_event(Event(step=first_step, wall_time=time.time(), session_log=start))
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"
+        self._writer = RecordWriter(str(directory / name))
+        self._add(first_step, file_version="brain.Event:2")
+        self._add(first_step, session_log=SessionLog(status=SessionLog.START))
         self._flushed = -float("inf")
 
     def write(self, entry: Entry) -> None:
@@ -114,14 +114,17 @@ class _TensorBoard:
         for name, value in entry.items():
             if name not in ("split", "step") and value is not None:
                 summary = scalar(f"{entry['split']}/{name}", value)
-                step = int(entry["step"])
-                self._writer.write_event(Event(step=step, wall_time=time.time(), summary=summary))
+                self._add(int(entry["step"]), summary=summary)
         if time.monotonic() - self._flushed >= self._SECONDS_BETWEEN_FLUSHES:
             self._flushed = time.monotonic()
             self._writer.flush()
 
     def close(self) -> None:
         self._writer.close()
+
+    def _add(self, step: int, **what: Any) -> None:
+        event = Event(step=step, wall_time=time.time(), **what)
+        self._writer.write(event.SerializeToString())
 
 
 def read_metrics(path: Path) -> list[dict]:

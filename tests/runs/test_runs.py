@@ -242,3 +242,54 @@ def test_a_checkpoint_out_of_turn_takes_the_place_of_no_other(cache, tmp_path):
 def test_what_would_have_been_learned_otherwise_is_refused(trained, cache, key, value):
     with pytest.raises(ValueError, match=f"{key} was .* now it is {value}"):
         train(smallest(cache, **{key: value}), trained)
+
+
+def test_a_run_whose_config_is_lost_is_continued_with_its_own_alone(trained, cache, tmp_path):
+    workdir = shutil.copytree(trained, tmp_path / "w")
+    before = (workdir / "config.json").read_text()
+    (workdir / "config.json").unlink()
+    with pytest.raises(ValueError, match=r"8 is of another run: .*peak_learning_rate was 0.003"):
+        train(smallest(cache, **{"training.peak_learning_rate": 0.5}), workdir)
+    assert not (workdir / "config.json").exists()
+    train(smallest(cache), workdir)
+    assert (workdir / "config.json").read_text() == before
+
+
+@pytest.mark.parametrize("changes", [{"seed": 3}, {"training.warmup_steps": 1}])
+def test_the_checkpoint_of_another_run_is_not_taken_for_one_of_this(cache, tmp_path, changes):
+    steps = {"training.steps": 4, "training.schedule": "peak"}
+    for own, name in (({}, "w1"), (changes, "w2")):
+        train(smallest(cache, **steps, **own), tmp_path / name)
+    workdir = tmp_path / "w1"
+    shutil.rmtree(workdir / "checkpoints" / "4")
+    shutil.copytree(tmp_path / "w2" / "checkpoints" / "4", workdir / "checkpoints" / "4")
+    (key,) = changes
+    with pytest.raises(ValueError, match=rf"4 is of another run: .*{key} was {changes[key]}, now"):
+        train(smallest(cache, **steps), workdir)
+    with pytest.raises(ValueError, match=rf"4 is of another run: .*{key} was {changes[key]}, now"):
+        load_trained(workdir)
+
+
+@pytest.mark.parametrize("left", [None, '{"steps": 8, "target_tok'])
+def test_the_record_of_a_training_is_made_anew_from_its_checkpoint(trained, cache, tmp_path, left):
+    workdir = shutil.copytree(trained, tmp_path / "w")
+    before = json.loads((workdir / "training.json").read_text())
+    (workdir / "metrics.jsonl").unlink()
+    if left is None:
+        (workdir / "training.json").unlink()
+    else:
+        (workdir / "training.json").write_text(left)
+    train(smallest(cache), workdir)
+    after = json.loads((workdir / "training.json").read_text())
+    assert after["target_tokens"] == before["target_tokens"] > 0
+    assert after | {"seconds": 0} == before | {"seconds": 0}
+    assert after["seconds"] == pytest.approx(before["seconds"], abs=2)
+
+
+def test_a_model_is_loaded_as_it_was_at_a_step(trained):
+    expected = ocp.StandardCheckpointer().restore((trained / "checkpoints/4/params").resolve())
+    early = load_trained(trained, checkpoint=4)
+    assert early.step == 4
+    jax.tree.map(np.testing.assert_array_equal, early.params, expected)
+    with pytest.raises(ValueError, match=r"--checkpoint=5 is not in .*, there are: 4, 8$"):
+        load_trained(trained, checkpoint=5)

@@ -1,6 +1,9 @@
 """Checkpoints: which are kept, their mean, and whose they are."""
 
+import json
+import shutil
 import time
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +11,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.training.checkpoint import Checkpoints
+from tests.faults.damage import files_of, flipped
 from tests.training.runs import IDENTITY, batch
 
 
@@ -64,3 +68,138 @@ def test_who_reads_leaves_what_another_writes(run, tmp_path):
         assert reader.steps == []
         time.sleep(0.5)  # Orbax cleans up in the background
     assert being_written.exists()
+
+
+def save_steps(run, directory, *steps, **options):
+    """Checkpoints of these steps, all of the same parameters."""
+    with Checkpoints(directory, identity=IDENTITY, **options) as checkpoints:
+        for step in steps:
+            checkpoints.save(run.initial._replace(step=np.int32(step)))
+
+
+def damage(directory, item="params"):
+    """Flips a bit in the middle of what holds most of an item's numbers."""
+    path = max(files_of(directory / item / "d"), key=lambda path: path.stat().st_size)
+    content = path.read_bytes()
+    path.write_bytes(flipped(content, 4 * len(content)))
+
+
+@pytest.mark.parametrize("item", ["params", "progress"])
+def test_a_run_goes_on_from_the_newest_whole_checkpoint_and_loses_none(run, tmp_path, capsys, item):
+    save_steps(run, tmp_path / "c", 2, 4, 6)
+    damage(tmp_path / "c" / "6", item)
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        state = checkpoints.restore_last(run.initial)
+        assert state is not None and int(state.step) == 4
+        told = capsys.readouterr().err
+        assert "c/6 is damaged: " in told and "going on from that of step 4" in told
+        assert checkpoints.steps == [2, 4, 6]  # what is refused later has changed nothing
+        checkpoints.tidy()
+        assert checkpoints.steps == [2, 4]
+        assert (tmp_path / "checkpoints_damaged" / "6" / "params").is_dir()
+        assert "checkpoints_damaged/6 now" in capsys.readouterr().err
+        checkpoints.save(run.initial._replace(step=np.int32(6)))
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        state = checkpoints.restore_last(run.initial)
+        assert state is not None and int(state.step) == 6
+
+
+def test_what_is_moved_away_lands_on_nothing(run, tmp_path):
+    there = tmp_path / "checkpoints_damaged" / "4"
+    there.mkdir(parents=True)
+    save_steps(run, tmp_path / "c", 2, 4)
+    damage(tmp_path / "c" / "4")
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        checkpoints.restore_last(run.initial)
+        checkpoints.tidy()
+    assert list(there.iterdir()) == []
+    assert (tmp_path / "checkpoints_damaged" / "4.2" / "params").is_dir()
+
+
+def test_where_all_are_damaged_nothing_is_begun_anew(run, tmp_path):
+    save_steps(run, tmp_path / "c", 2, 4)
+    damage(tmp_path / "c" / "2")
+    (tmp_path / "c" / "4" / "about" / "metadata").unlink()
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        with pytest.raises(ValueError, match=r"^[^\n]*c has no whole checkpoint: [^\n]+ anew$"):
+            checkpoints.restore_last(run.initial)
+        assert checkpoints.steps == [2, 4]
+
+
+def test_who_uses_a_damaged_checkpoint_is_told_the_flag_for_another(run, tmp_path):
+    save_steps(run, tmp_path / "c", 2, 4, 6)
+    damage(tmp_path / "c" / "4")
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+
+        def refusal(**options):
+            with pytest.raises(ValueError, match=r"c/4 is damaged: [^\n]+$") as refused:
+                checkpoints.restore_params(run.initial.params, **options)
+            return str(refused.value).rpartition(": ")[2]
+
+        checkpoints.restore_params(run.initial.params)
+        checkpoints.restore_params(run.initial.params, last=2)
+        assert refusal(last=4) == "--checkpoint=2 takes those before it"
+        only_last = "--config.decoding.average_checkpoints=1 averages those after it alone"
+        assert refusal(average=2) == only_last
+        assert refusal(average=2, last=4) == (
+            "--checkpoint=2 --config.decoding.average_checkpoints=1 takes those before it"
+        )
+
+
+def test_the_checkpoint_of_a_step_is_taken_with_those_before_it(run, tmp_path):
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        for step in (2, 4, 6):
+            params = jax.tree.map(partial(np.full_like, fill_value=step), run.initial.params)
+            checkpoints.save(run.initial._replace(step=np.int32(step), params=params))
+        for options, expected in (({}, 6), ({"last": 2}, 2), ({"last": 4, "average": 2}, 3)):
+            mean = checkpoints.restore_params(run.initial.params, **options)
+            assert {float(leaf.ravel()[0]) for leaf in jax.tree.leaves(mean)} == {expected}
+        with pytest.raises(ValueError, match=r"--checkpoint=3 is not in .*, there are: 2, 4, 6$"):
+            checkpoints.restore_params(run.initial.params, last=3)
+        with pytest.raises(
+            ValueError, match=r"1 checkpoints up to step 2, .*average_checkpoints=2"
+        ):
+            checkpoints.restore_params(run.initial.params, last=2, average=2)
+
+
+def test_a_checkpoint_under_another_step_is_refused(run, tmp_path):
+    save_steps(run, tmp_path / "c", 2)
+    shutil.copytree(tmp_path / "c" / "2", tmp_path / "c" / "100")
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        with pytest.raises(ValueError, match="c/100 is one of step 2: somebody has copied"):
+            checkpoints.restore_last(run.initial)
+        with pytest.raises(ValueError, match="c/100 is one of step 2: somebody has copied"):
+            checkpoints.restore_params(run.initial.params)
+
+
+def test_a_checkpoint_of_another_config_is_refused(run, tmp_path):
+    def check(config):
+        raise ValueError(f"warmup_steps was {config['warmup_steps']}")
+
+    save_steps(run, tmp_path / "c", 2, config={"warmup_steps": 7})
+    with Checkpoints(tmp_path / "c", identity=IDENTITY, check_config=check) as checkpoints:
+        with pytest.raises(ValueError, match="c/2 is of another run: warmup_steps was 7"):
+            checkpoints.restore_last(run.initial)
+
+
+def test_a_state_with_a_number_that_is_none_is_not_saved(run, tmp_path):
+    broken = jax.tree.map(np.array, run.initial)
+    broken.params["embedding"]["table"][3, 4] = np.nan
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        with pytest.raises(FloatingPointError, match=r"after step 0 .* in params/embedding/table:"):
+            checkpoints.save(broken)
+        assert checkpoints.steps == []
+
+
+def test_a_checkpoint_of_before_checksums_is_read_and_told(run, tmp_path, capsys):
+    save_steps(run, tmp_path / "c", 2)
+    about = tmp_path / "c" / "2" / "about"
+    (about / "metadata").write_text(json.dumps(IDENTITY))
+    about.rename(about.with_name("identity"))
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        assert checkpoints.restore_last(run.initial) is not None
+        assert "c/2 was written before checksums: " in capsys.readouterr().err
+        checkpoints.restore_params(run.initial.params)
+    with Checkpoints(tmp_path / "c", identity={"vocabulary_fingerprint": "1"}) as checkpoints:
+        with pytest.raises(ValueError, match="vocabulary_fingerprint 0123, here it is 1:"):
+            checkpoints.restore_last(run.initial)

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import types
 
 import jax
@@ -11,6 +13,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
+from t2t_jax.json_files import DiskFullError
 from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.loop import Stopped
@@ -327,3 +330,107 @@ def test_the_rate_told_of_a_step_is_that_of_the_step(run, tmp_path):
     entries = read_metrics(tmp_path / "metrics.jsonl")
     rates = {e["step"]: e["learning_rate"] for e in entries if e["split"] == "train"}
     assert rates == {step: 0.001 * step for step in (2, 3, 4, 6)}
+
+
+class _Killed(BaseException):
+    """In the place of a signal that no process survives."""
+
+
+def test_a_kill_before_one_out_of_turn_goes_leaves_none_of_it_in_the_average(
+    run, tmp_path, monkeypatch
+):
+    def killed(*_):
+        raise _Killed
+
+    def steps(name):
+        with Checkpoints(tmp_path / name / "checkpoints", identity=IDENTITY) as checkpoints:
+            return checkpoints.steps
+
+    run.train(tmp_path / "never")
+    with pytest.raises(Stopped, match="stopped after step 3"):
+        run.train(tmp_path / "stopped", feed=interrupting(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(ocp.CheckpointManager, "delete", killed)
+        with pytest.raises(_Killed):
+            run.train(tmp_path / "stopped")
+    assert steps("stopped") == [2, 3, 4]
+    run.train(tmp_path / "stopped")
+    assert steps("stopped") == steps("never") == [2, 4, 6]
+
+
+def test_one_out_of_turn_stays_until_there_is_a_later_one(run, tmp_path):
+    for after, left in ((2, [2, 3]), (4, [2, 4, 5])):
+        with pytest.raises(Stopped):
+            run.train(tmp_path, feed=interrupting(after))
+        with Checkpoints(tmp_path / "checkpoints", identity=IDENTITY) as checkpoints:
+            assert checkpoints.steps == left
+
+
+@pytest.mark.parametrize("lines", [0, 2])
+def test_what_a_run_has_seen_is_counted_on_where_its_metrics_are_lost(run, tmp_path, capsys, lines):
+    with pytest.raises(Stopped, match="stopped after step 4"):
+        run.train(tmp_path, feed=interrupting(3))
+    path = tmp_path / "metrics.jsonl"
+    before = read_metrics(path)
+    if lines:
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
+    else:
+        path.unlink()
+    last = before[lines - 1]["step"] if lines else 0
+    summary, _ = run.train(tmp_path)
+    assert summary.target_tokens == 6 * 20
+    assert summary.seconds > before[-1]["seconds"]
+    told = f"metrics.jsonl ends at step {last}, before the checkpoint of step 4: what was measured"
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "damaged", ['{"split": "tr', "7", '{"step": 3}', '{"split": 1, "step": 2}']
+)
+def test_a_damaged_line_of_the_metrics_is_told(tmp_path, damaged):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(f'{{"split": "train", "step": 1}}\n{damaged}\n{{"split": "dev", "step": 2}}\n')
+    with pytest.raises(ValueError, match=r"^line 2 of [^\n]*metrics\.jsonl is damaged, [^\n]+$"):
+        read_metrics(path)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Makes a disk of so many KiB."""
+    disks = []
+
+    def make(size):
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(disk)]
+        if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("only root can make a small disk here")
+        disks.append(disk)
+        return disk
+
+    yield make
+    for disk in disks:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_is_told_in_a_sentence_and_the_run_goes_on_when_there_is_room(
+    run, small_disk, tmp_path, capsys
+):
+    workdir = small_disk(400) / "w"
+    with pytest.raises(DiskFullError, match=r"^[^\n]*disk/w[^\n]* \(No space left [^\n]+ whole$"):
+        run.train(workdir, keep_checkpoints=100, steps=200)
+    assert "Traceback" not in capsys.readouterr().err
+    shutil.copytree(workdir, tmp_path / "roomy")
+    run.train(tmp_path / "never", steps=20, keep_checkpoints=100)
+    _, expected = run.train(tmp_path / "never", steps=20, keep_checkpoints=100)
+    _, state = run.train(tmp_path / "roomy", steps=20, keep_checkpoints=100)
+    jax.tree.map(np.testing.assert_array_equal, state, expected)
+
+
+def test_a_disk_that_is_full_of_metrics_is_told_at_once(small_disk):
+    disk = small_disk(64)
+    with pytest.raises(DiskFullError, match=r"disk/metrics.jsonl cannot be written \(No space"):
+        with MetricsFile(disk, step=0) as file:
+            for step in range(10_000):
+                file.write({"split": "train", "step": step, "loss": 1.0})
+    assert step < 2_000
