@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.proto import event_pb2
 from tensorboardX.record_writer import RecordWriter
 from tensorboardX.summary import scalar
 
@@ -17,6 +17,7 @@ from t2t_jax import hosts
 from t2t_jax.json_files import finite, full_disk_told, json_text, write_bytes
 
 Entry = Mapping[str, float | str]
+_PROTOCOL: Any = event_pb2  # its names are made when it is imported
 
 
 class MetricsFile:
@@ -106,7 +107,8 @@ class _TensorBoard:
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"
         self._writer = RecordWriter(str(directory / name))
         self._add(first_step, file_version="brain.Event:2")
-        self._add(first_step, session_log=SessionLog(status=SessionLog.START))
+        start = _PROTOCOL.SessionLog(status=_PROTOCOL.SessionLog.START)
+        self._add(first_step, session_log=start)
         self._flushed = -float("inf")
 
     def write(self, entry: Entry) -> None:
@@ -123,7 +125,7 @@ class _TensorBoard:
         self._writer.close()
 
     def _add(self, step: int, **what: Any) -> None:
-        event = Event(step=step, wall_time=time.time(), **what)
+        event = _PROTOCOL.Event(step=step, wall_time=time.time(), **what)
         self._writer.write(event.SerializeToString())
 
 
@@ -142,12 +144,14 @@ def read_metrics(path: Path) -> list[dict]:
 
 
 def _entry(path: Path, number: int, line: bytes) -> dict:
-    try:
+    entry: Any = None
+    with contextlib.suppress(RecursionError, ValueError):
         entry = json.loads(line)
-        is_entry = isinstance(entry["split"], str) and type(entry["step"]) is int
-    except (ValueError, LookupError, RecursionError, TypeError):
-        is_entry = False
-    if not is_entry:
+    if (
+        not isinstance(entry, dict)
+        or not isinstance(entry.get("split"), str)
+        or type(entry.get("step")) is not int
+    ):
         raise ValueError(
             f"line {number} of {path} is damaged, it is no entry of a metrics file: take it out, "
             "or move the file away; what a run has seen stands in its checkpoints too"
