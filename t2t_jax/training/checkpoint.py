@@ -120,7 +120,8 @@ class Checkpoints:
         if step in self._manager.all_steps():
             return
         # Made at once, of a few numbers per array, so that what is broken is never written.
-        found = checksums(state)
+        items = {"params": state.params, "progress": _progress(state)}
+        found = checksums(_as_in_state(items))
         if found.not_finite:
             raise FloatingPointError(
                 f"after step {step} there are numbers that are none in {_some(found.not_finite)}: "
@@ -133,15 +134,14 @@ class Checkpoints:
             target_tokens=target_tokens,
             seconds=seconds,
             out_of_turn=out_of_turn,
-            shapes=_shapes(state),
+            shapes=_shapes(_as_in_state(items)),
             checksums=found.sums,
         )
         with full_disk_told(self._directory):
             self._manager.save(
                 step,
                 args=ocp.args.Composite(
-                    params=ocp.args.StandardSave(state.params),
-                    progress=ocp.args.StandardSave(_progress(state)),
+                    **{name: ocp.args.StandardSave(tree) for name, tree in items.items()},
                     about=ocp.args.JsonSave(about.values()),
                 ),
             )
@@ -323,11 +323,9 @@ class Checkpoints:
 
     def _lacks(self, about: About) -> list[str]:
         """What was not counted yet when it was written, and is as at the start."""
-        if about.checksums:
-            return []
         directory = self._directory / str(about.step)
         try:
-            known = self._manager.item_metadata(about.step)["progress"] or _COUNTED
+            known = about.shapes or self._manager.item_metadata(about.step)["progress"] or _COUNTED
         except (ValueError, KeyError, OSError) as error:
             raise DamagedError(directory, f"it cannot be read ({_first_line(error)})") from error
         return [name for name in _COUNTED if name not in known]

@@ -104,7 +104,8 @@ class _TensorBoard:
     def __init__(self, directory: Path, first_step: int) -> None:
         """What was written of `first_step` and later ones, when the run stopped, is forgotten."""
         directory.mkdir(exist_ok=True)
-        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"
+        # To the microsecond: a run that goes back to a checkpoint may begin two in a second.
+        name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}"
         self._writer = RecordWriter(str(directory / name))
         self._add(first_step, file_version="brain.Event:2")
         start = _PROTOCOL.SessionLog(status=_PROTOCOL.SessionLog.START)

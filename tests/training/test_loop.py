@@ -410,7 +410,7 @@ def small_disk(tmp_path):
 
     yield make
     for disk in disks:
-        subprocess.run(["umount", str(disk)], check=True)
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)  # files may be open
 
 
 def test_a_full_disk_is_told_in_a_sentence_and_the_run_goes_on_when_there_is_room(
