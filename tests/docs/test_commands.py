@@ -177,9 +177,13 @@ def _read_flags(words):
     with contextlib.ExitStack() as stack:
         for name in verbs._VERBS:
             stack.enter_context(mock.patch(f"t2t_jax.cli.{name}.main", read))
-        for function in ("workdir.read_config", "pretrained.default_config"):
-            empty = mock.Mock(return_value=tiny.get_config())
-            stack.enter_context(mock.patch(f"t2t_jax.runs.{function}", empty))
+        config = tiny.get_config()
+        for function, value in (
+            ("workdir._read_config", config.to_dict()),
+            ("pretrained.default_config", config),
+        ):
+            found = mock.Mock(return_value=value)
+            stack.enter_context(mock.patch(f"t2t_jax.runs.{function}", found))
         done = command(verb, *arguments)
     assert done.returncode == 0, done.stderr
 
