@@ -154,7 +154,7 @@ def _entry(path: Path, number: int, line: bytes) -> dict:
         or type(entry.get("step")) is not int
     ):
         raise ValueError(
-            f"line {number} of {path} is damaged, it is no entry of a metrics file: take it out, "
+            f"{path} is damaged, line {number} is no entry of a metrics file: take it out, "
             "or move the file away; what a run has seen stands in its checkpoints too"
         )
     return entry
