@@ -8,6 +8,7 @@ import contextlib
 import difflib
 import hashlib
 import importlib
+import itertools
 import os
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -73,17 +74,25 @@ def read(
 def hashes(dataset: Dataset, split: str) -> dict[str, str]:
     """sha256 of each file of a split, by dataset, version, file and the examples taken of it.
 
+    Where a sum reads them in another order than that of the files, or some of them twice, each
+    name says its place too.
+
     Raises:
       ValueError: as `read`, before it reads.
     """
     builder, _ = _open(dataset, split)
     parts = builder.info.splits[split].file_instructions
+    order = [(part.basename(), part.skip) for part in parts]
+    is_told_by_names = all(before < after for before, after in itertools.pairwise(order))
     names = [
         f"{builder.info.full_name}/{part.basename()}[{part.skip}:{part.skip + part.take}]"
-        for part in parts
+        + ("" if is_told_by_names else f" as part {number}")
+        for number, part in enumerate(parts, start=1)
     ]
+    files = {part.filename for part in parts}
     with ThreadPoolExecutor() as pool:
-        return dict(zip(names, pool.map(_sha256, [part.filename for part in parts]), strict=True))
+        sha256 = dict(zip(files, pool.map(_sha256, files), strict=True))
+    return {name: sha256[part.filename] for name, part in zip(names, parts, strict=True)}
 
 
 @contextlib.contextmanager

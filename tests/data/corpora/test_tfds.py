@@ -243,6 +243,39 @@ def test_hashes_tell_what_a_split_is_made_of(small):
     ]
 
 
+@pytest.mark.parametrize(
+    "split",
+    [
+        "train[:50%]+train[:50%]",
+        "train[50%:]+train[:50%]",
+        "train[1:2]+train[0:1]",
+        "train+train",
+        "train[0:1]+train[1:2]+train[0:1]",
+    ],
+)
+def test_hashes_tell_how_often_and_in_which_order_slices_are_read(small, split):
+    pairs = list(read(small, split))
+    other_splits = [
+        "train",
+        "train[:50%]",
+        "train[:50%]+train[50%:]",
+        "train[0:1]",
+        "train[:2]",
+        "train[0:1]+train[1:2]",
+        "train[0:1]+train[0:1]+train[1:2]",
+    ]
+    for other in other_splits:
+        same = list(read(small, other)) == pairs
+        assert same or hashes(small, other) != hashes(small, split), other
+    assert set(hashes(small, split).values()) <= set(hashes(small, "train").values())
+
+
+def test_sums_in_the_order_of_the_files_have_the_names_that_they_have_alone(wmt14):
+    alone = hashes(wmt14, "train") | hashes(wmt14, "validation")
+    assert hashes(wmt14, "train+validation") == alone
+    assert hashes(wmt14, "validation+train") != alone
+
+
 def archive(files: dict[str, str]) -> bytes:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as tar:

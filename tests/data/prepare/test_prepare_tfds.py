@@ -28,3 +28,12 @@ def test_a_tfds_dataset_is_prepared_like_text_files(tmp_path, monkeypatch, num_p
     assert prepared.manifest["place"]["name"] == WMT14
     assert prepare(config, lines.append).directory == prepared.directory
     assert lines[-1].startswith("nothing has changed")
+
+
+def test_a_slice_read_twice_is_another_corpus(tmp_path):
+    pairs = sentence_pairs(120)
+    write_tfds(tmp_path, {"train": pairs[:80], "validation": pairs[80:], "test": pairs[80:]})
+    of_tfds = {"source": "tfds", "name": WMT14, "dev": "validation"}
+    for train, num_pairs in {"train[:50%]": 40, "train[:50%]+train[:50%]": 80}.items():
+        prepared = prepare(text_config(tmp_path, train=train, **of_tfds), lambda line: None)
+        assert prepared.splits["train"].num_pairs == num_pairs
