@@ -7,6 +7,7 @@ which row of theirs each of our ids is: first the reserved ones, then all others
 
 import dataclasses
 import hashlib
+import importlib.metadata
 import itertools
 import json
 import os
@@ -49,6 +50,7 @@ _FILES = (
     "source.spm",
     "target.spm",
 )
+_LIBRARIES = ("transformers", "tokenizers", "sentencepiece")  # Marian's has the last
 _ROWS_FILE = "rows.json"
 
 
@@ -153,6 +155,11 @@ class PretrainedVocabulary(Vocabulary):
         for file in _tokenizer_files(self._directory):
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
         return digest.hexdigest()[:16]
+
+    @property
+    def libraries(self) -> dict[str, str]:
+        """Versions of what cuts text into tokens, by name."""
+        return {name: importlib.metadata.version(name) for name in _LIBRARIES}
 
     def encode(self, sentences: list[str]) -> list[list[int]]:
         """Token ids of each sentence, without start or end; none for a blank sentence."""

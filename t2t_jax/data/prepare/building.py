@@ -82,6 +82,7 @@ def build(
     classes = class_names(config)
     identity = {
         "vocabulary": vocabulary.fingerprint,
+        manifests.MADE_WITH: vocabulary.libraries,
         "ids_dtype": dtype.name,
         "examples_per_chunk": per_chunk,
     }
@@ -107,6 +108,7 @@ def build(
         "fingerprint": _fingerprint(files, classes, splits["train"]),
         "vocabulary_fingerprint": vocabulary.fingerprint,
         "vocabulary_size": vocabulary.size,
+        manifests.MADE_WITH: vocabulary.libraries,
         "ids_dtype": dtype.name,
         "splits": splits,
         "files": files,

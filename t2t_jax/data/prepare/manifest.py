@@ -4,7 +4,9 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ _GRAMMAR = ("corpus_seed", "train_pairs")
 NOT_READ = {"embedded": PLACE, "text": _GRAMMAR, "tfds": _GRAMMAR}  # by source
 VOCABULARY = ("vocabulary_kind", "vocabulary_size", "character_coverage", "vocabulary_sentences")
 _MANIFEST = "manifest.json"
+_SHA256 = "sha256"  # of all else in the manifest
+MADE_WITH = "made_with"  # versions of the libraries that make tokens
 _STAMP = "checked.json"
 _CLOCK_TICK_NS = 100_000_000  # longer than that of any file system's clock that is in use
 
@@ -69,8 +73,8 @@ def described_files(files: list[Path]) -> dict[str, dict[str, Any]]:
 
 
 def write_manifest(directory: Path, manifest: dict[str, Any]) -> None:
-    """Writes the manifest of files that are as it says."""
-    write_json(directory / _MANIFEST, manifest)
+    """Writes the manifest of files that are as it says, with its own sha256."""
+    write_json(directory / _MANIFEST, manifest | {_SHA256: sha256_of(manifest)})
     _write_stamp(directory, _stamp(directory, manifest["files"]))
 
 
@@ -82,14 +86,19 @@ def checked_manifest(directory: Path) -> dict[str, Any]:
     does copying.
 
     Raises:
-      ValueError: a file is missing or is not what was written.
+      ValueError: a file, or the manifest itself, is missing or is not what was written.
     """
     advice = f"delete {directory} and prepare again"
     try:
         manifest = read_json(directory / _MANIFEST)
+        is_as_written = _is_as_written(manifest)
         files = manifest["files"]
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"{directory / _MANIFEST} cannot be read: {advice}") from error
+    if not is_as_written:
+        raise ValueError(
+            f"{directory / _MANIFEST} is not what was written (other sha256): {advice}"
+        )
     known, now = _read_stamp(directory), _stamp(directory, files)
     for name, expected in files.items():
         if name in known and known[name] == now.get(name):
@@ -106,6 +115,34 @@ def checked_manifest(directory: Path) -> dict[str, Any]:
     return manifest
 
 
+def other_versions(manifest: dict[str, Any], vocabulary: Vocabulary) -> str | None:
+    """What to say where other versions have made the token ids than are here; None of the same.
+
+    Of directories that were prepared before versions were kept nothing is known.
+    """
+    here = vocabulary.libraries
+    differing = {
+        name: version
+        for name, version in manifest.get(MADE_WITH, {}).items()
+        if here.get(name, version) != version
+    }
+    if not differing:
+        return None
+    were = ", ".join(f"{name} {version}" for name, version in differing.items())
+    are = ", ".join(str(here[name]) for name in differing)
+    return (
+        f"prepared with {were}, here is {are}: the token ids stay as they are; only text that is "
+        f"read from now on, such as lines to translate, is cut into tokens by {are}"
+    )
+
+
+def _is_as_written(manifest: dict[str, Any]) -> bool:
+    if _SHA256 not in manifest:
+        return MADE_WITH not in manifest  # which came with it
+    rest = {key: value for key, value in manifest.items() if key != _SHA256}
+    return manifest[_SHA256] == sha256_of(rest)
+
+
 def changes(cache: Path, made_from: dict[str, Any]) -> str | None:
     """How a corpus differs from the prepared one in `cache` that is most like it, in words.
 
@@ -115,7 +152,8 @@ def changes(cache: Path, made_from: dict[str, Any]) -> str | None:
       made_from: its `settings` as "config", its `place`, and its "inputs": sha256 by name.
     """
     inputs = set(made_from["inputs"].values())
-    wanted = _facts({"format": FORMAT} | made_from)
+    wanted = {"format": FORMAT} | made_from
+    wanted_facts = _facts(wanted)
     found = []
     for file in cache.glob(f"*/{_MANIFEST}"):
         try:
@@ -123,18 +161,42 @@ def changes(cache: Path, made_from: dict[str, Any]) -> str | None:
             facts = _facts(other)
             shares_input = not inputs.isdisjoint(other["inputs"].values())
             if shares_input or other.get("place") == made_from["place"]:
-                num_alike = len(wanted.items() & facts.items())
-                found.append((num_alike, file.stat().st_mtime_ns, file.parent.name, facts))
+                num_alike = len(wanted_facts.items() & facts.items())
+                found.append((num_alike, file.stat().st_mtime_ns, file.parent.name, other))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # damaged, or none of ours
     if not found:
         return None
-    *_, facts = max(found, key=lambda each: each[:3])
-    return "; ".join(
-        _difference(kind, name, facts.get((kind, name)), wanted.get((kind, name)))
-        for kind, name in sorted(wanted.keys() | facts.keys())
-        if facts.get((kind, name)) != wanted.get((kind, name))
-    )
+    *_, other = max(found, key=lambda each: each[:3])
+    return "; ".join(_differences(other, wanted))
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
+    old_facts, new_facts = _facts(old), _facts(new)
+    old_place, new_place = old.get("place", {}), new["place"]
+    moved = {key for key in old_place.keys() & new_place if old_place[key] != new_place[key]}
+    told = set()
+    for kind, name in sorted(old_facts.keys() | new_facts.keys()):
+        before, now = old_facts.get((kind, name)), new_facts.get((kind, name))
+        if before == now:
+            continue
+        keys = moved & _place_keys(name) if kind == "file" else set()
+        told |= keys
+        if before is None:
+            yield f"{name} is new" if kind == "file" else f"{name} is {now}"
+        elif now is None:
+            yield f"{name} is gone" if kind == "file" else f"{name} was {before}"
+        elif kind == "file":
+            yield f"{name} is another file" if keys else f"{name} has changed"
+        else:
+            yield f"{name} was {before}, is {now}"
+    yield from (f"{key} was {old_place[key]}, is {new_place[key]}" for key in sorted(told))
+
+
+def _place_keys(file: str) -> set[str]:
+    """Which keys of `place` say where this file of the inputs is; none of our own code's."""
+    split = re.match(r"(?:corpus \d+/)?(train|dev|test)[.:]", file)
+    return {"name", "directory", "corpora", split[1]} if split else set()
 
 
 def _facts(manifest: dict[str, Any]) -> dict[tuple[str, str], Any]:
@@ -142,14 +204,6 @@ def _facts(manifest: dict[str, Any]) -> dict[tuple[str, str], Any]:
     return {("config", key): value for key, value in settings.items()} | {
         ("file", name): sha256 for name, sha256 in manifest["inputs"].items()
     }
-
-
-def _difference(kind: str, name: str, old: Any, new: Any) -> str:
-    if old is None:
-        return f"{name} is new" if kind == "file" else f"{name} is {new}"
-    if new is None:
-        return f"{name} is gone" if kind == "file" else f"{name} was {old}"
-    return f"{name} has changed" if kind == "file" else f"{name} was {old}, is {new}"
 
 
 def _stamp(directory: Path, files: dict[str, dict[str, Any]]) -> dict[str, Any]:

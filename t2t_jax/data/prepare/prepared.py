@@ -128,6 +128,8 @@ def prepare(
     for split, entry in prepared.manifest["splits"].items():
         for line, _ in split_lines(config, split, entry):
             log(line)
+    if versions := manifests.other_versions(prepared.manifest, prepared.vocabulary):
+        log(versions)
     log(f"nothing has changed: prepared data loaded from {directory}")
     return prepared
 

@@ -88,6 +88,11 @@ class Vocabulary:
         """First 16 hexadecimal digits of the model's sha256."""
         return hashlib.sha256(self.model).hexdigest()[:16]
 
+    @property
+    def libraries(self) -> dict[str, str]:
+        """Versions of what cuts text into tokens, by name."""
+        return {"sentencepiece": sentencepiece.__version__}
+
     @functools.cached_property
     def is_word_by_word(self) -> bool:
         """Whether `encode` is `encode_word` of each word, unless one holds U+2581 itself."""

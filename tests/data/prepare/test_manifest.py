@@ -96,6 +96,29 @@ def test_what_has_changed_is_told(directory):
     assert told(max_length=100).startswith("train: 80 pairs kept")
 
 
+def test_a_file_that_another_name_is_of_has_not_changed(directory):
+    def told(place=directory, **changes):
+        lines = []
+        prepare(text_config(place, cache=str(directory / "cache"), **changes), lines.append)
+        return lines[0]
+
+    told()
+    write_pairs(directory, "t16", sentence_pairs(120)[90:])
+    assert told(test="t16") == (
+        "prepared anew: test.de is another file; test.en is another file; test was test, is t16"
+    )
+    write_pairs(directory, "dev", sentence_pairs(120)[81:101])
+    assert told(test="t16") == "prepared anew: dev.de has changed; dev.en has changed"
+    elsewhere = directory / "elsewhere"
+    elsewhere.mkdir()
+    write_corpus(elsewhere)
+    write_pairs(elsewhere, "train", sentence_pairs(79))
+    assert told(elsewhere) == (
+        "prepared anew: train.de is another file; train.en is another file; "
+        f"directory was {directory}, is {elsewhere}"
+    )
+
+
 def test_what_has_changed_is_told_of_the_same_corpus_only(directory):
     cache = str(directory / "cache")
     for name in ("a", "b", "c"):

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+import sentencepiece
 
 from t2t_jax.data.prepare.prepared import prepare
 from t2t_jax.data.vocabulary.vocabulary import END_ID, START_ID, learn_vocabulary
@@ -136,6 +137,46 @@ def test_a_directory_without_manifest_is_refused(directory):
     (prepare(text_config(directory), silent).directory / "manifest.json").unlink()
     with pytest.raises(ValueError, match="manifest.json cannot be read: delete"):
         prepare(text_config(directory), silent)
+
+
+def test_no_flipped_bit_of_a_manifest_is_believed(directory):
+    prepared = prepare(text_config(directory), silent)
+    file = prepared.directory / "manifest.json"
+    content = file.read_bytes()
+    for place in range(0, len(content), 7):
+        flipped = bytes([content[place] ^ 1 << place % 8])
+        file.write_bytes(content[:place] + flipped + content[place + 1 :])
+        with pytest.raises(ValueError, match=r"manifest.json .*: delete .* and prepare again"):
+            prepare(text_config(directory), silent)
+    file.write_bytes(content)
+    assert prepare(text_config(directory), silent).manifest == prepared.manifest
+
+
+def test_a_manifest_of_before_without_checksum_and_versions_is_read(directory):
+    prepared = prepare(text_config(directory), silent)
+    file = prepared.directory / "manifest.json"
+    old = dict(prepared.manifest)
+    del old["sha256"], old["made_with"]
+    file.write_text(json.dumps(old))
+    lines = []
+    again = prepare(text_config(directory), lines.append)
+    assert again.fingerprint == prepared.fingerprint
+    assert len(lines) == 4  # three splits, and that nothing has changed
+
+
+def test_another_version_of_what_makes_tokens_is_told_and_the_tokens_stay(directory, monkeypatch):
+    prepared = prepare(text_config(directory), silent)
+    here = sentencepiece.__version__
+    assert prepared.manifest["made_with"] == {"sentencepiece": here}
+    monkeypatch.setattr(sentencepiece, "__version__", "9.9")
+    lines = []
+    again = prepare(text_config(directory), lines.append)
+    assert again.directory == prepared.directory
+    assert lines[-2] == (
+        f"prepared with sentencepiece {here}, here is 9.9: the token ids stay as they are; only "
+        "text that is read from now on, such as lines to translate, is cut into tokens by 9.9"
+    )
+    assert lines[-1].startswith("nothing has changed")
 
 
 def test_nothing_stays_behind_when_preparing_fails(directory):
