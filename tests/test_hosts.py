@@ -22,7 +22,7 @@ from ml_collections import ConfigDict
 
 from experiments.run import record
 from t2t_jax import hosts
-from t2t_jax.cli.lines import read_lines
+from t2t_jax.cli import lines
 from t2t_jax.devices import make_devices
 from t2t_jax.runs.score import score
 from t2t_jax.runs.sections import read_sections
@@ -398,9 +398,11 @@ def test_what_hosts_must_agree_on_is_compared(sections_of, tmp_path, monkeypatch
 def test_standard_input_is_compared_between_hosts(monkeypatch):
     compared = []
     monkeypatch.setattr(hosts, "check_same", lambda *what: compared.append(what))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo")))
-    assert read_lines() == ["one", "two"]
-    assert compared == [("standard input", b"one\ntwo")]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
+    monkeypatch.setattr(lines, "BYTES_AT_ONCE", 5)
+    assert list(lines.read_windows()) == [["one", "two"]]
+    # The end too: another host may have more.
+    assert compared == [("standard input", b"one\ntwo\n"), ("standard input", b"")]
 
 
 def test_one_host_alone_is_the_first_and_waits_for_nobody(monkeypatch):

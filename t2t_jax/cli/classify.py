@@ -18,9 +18,10 @@ def define_flags(arguments: list[str]) -> None:
 def main() -> None:
     """Runs the verb."""
     from t2t_jax.cli.chosen_model import model_of_flags
-    from t2t_jax.cli.lines import read_lines, text_output
-    from t2t_jax.runs.classify import classify
+    from t2t_jax.cli.lines import read_windows, text_output
+    from t2t_jax.runs.classify import classify_lines
 
-    output = text_output()
-    for found in classify(model_of_flags(), read_lines()):
-        print(f"{found.name}\t{found.probability:.4f}" if found else "", file=output)
+    with text_output() as output:
+        windows = read_windows()
+        for found in classify_lines(model_of_flags(), windows):
+            print(f"{found.name}\t{found.probability:.4f}" if found else "", file=output)

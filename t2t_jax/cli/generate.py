@@ -40,10 +40,10 @@ def define_flags(arguments: list[str]) -> None:
 def main() -> None:
     """Runs the verb."""
     from t2t_jax.cli.chosen_model import model_of_flags
-    from t2t_jax.cli.lines import read_lines, text_output
+    from t2t_jax.cli.lines import read_windows, text_output
     from t2t_jax.cli.token_table import print_texts
     from t2t_jax.decoding.sampling import Sampling
-    from t2t_jax.runs.generate import generate
+    from t2t_jax.runs.generate import generate, generate_lines
 
     values = flags.FLAGS
     for name in ("top_k", "top_p"):
@@ -53,14 +53,18 @@ def main() -> None:
                 "chooses the likeliest token: set a temperature above 0, such as 1"
             )
     sampling = Sampling(temperature=values.temperature, top_k=values.top_k, top_p=values.top_p)
-    prompts = read_lines() if values.prompt is None else values.prompt
-    found = generate(
-        model_of_flags(),
-        prompts,
+    options = dict(
         max_new_tokens=values.max_new_tokens,
         sampling=sampling,
         seed=values.seed,
         num_samples=values.num_samples,
         top_n=values.top_n,
     )
-    print_texts(text_output(), prompts, found, as_json=values.json)
+    with text_output() as output:
+        if values.prompt is None:
+            windows = read_windows()
+            found = generate_lines(model_of_flags(), windows, **options)
+        else:
+            texts = generate(model_of_flags(), values.prompt, **options)
+            found = zip(values.prompt, texts, strict=True)
+        print_texts(output, found, as_json=values.json)

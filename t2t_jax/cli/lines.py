@@ -1,28 +1,72 @@
 """Standard input as lines and standard output, both UTF-8 wherever they are."""
 
+import contextlib
 import io
+import os
+import signal
 import sys
+from collections.abc import Callable, Iterator
 
 from t2t_jax import hosts
 
+# Read at once, put in order of length and written together. Enough for full batches of every
+# length; few enough that memory stays flat and that what is done is soon written.
+BYTES_AT_ONCE = 1 << 19
 
-def read_lines() -> list[str]:
-    """The lines of standard input, without their ends; a last one needs none.
+
+def read_windows() -> Iterator[list[str]]:
+    """The lines of standard input without their ends, some thousands at a time.
+
+    The last line needs no end.
 
     Raises:
-      ValueError: a line is not UTF-8, says which; or other hosts were given other lines.
+      ValueError: standard input is closed; when it comes to it: a line is not UTF-8, which is
+        named once those before it have been given, or other hosts were given other lines.
     """
-    data = sys.stdin.buffer.read()
-    hosts.check_same("standard input", data)
+    if sys.stdin is None:
+        raise ValueError("standard input is closed: give it lines, such as < sentences")
+    return _windows(sys.stdin.buffer.readlines)
+
+
+def _windows(readlines: Callable[[int], list[bytes]]) -> Iterator[list[str]]:
+    num_before = 0
+    num_bytes = BYTES_AT_ONCE
+    while num_bytes >= BYTES_AT_ONCE:  # fewer are the last ones
+        raw = readlines(BYTES_AT_ONCE)
+        num_bytes = sum(map(len, raw))
+        hosts.check_same("standard input", b"".join(raw))
+        lines = []
+        for line in raw:
+            try:
+                lines.append(line.decode("utf-8").removesuffix("\n").removesuffix("\r"))
+            except UnicodeDecodeError as error:
+                if lines:
+                    yield lines
+                number = num_before + len(lines) + 1
+                raise ValueError(f"line {number} of the input is not UTF-8") from error
+        if lines:
+            yield lines
+        num_before += len(lines)
+
+
+@contextlib.contextmanager
+def text_output() -> Iterator[io.TextIOWrapper]:
+    """Standard output, which every line reaches at once.
+
+    Who reads it may have enough before the end, as `head` has: then the program ends without a
+    word, with the exit code that a shell gives to one that SIGPIPE has ended.
+
+    Raises:
+      ValueError: it is closed.
+    """
+    if sys.stdout is None:
+        raise ValueError("standard output is closed: send it somewhere, such as > file")
+    output = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True)
     try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        number = data[: error.start].count(b"\n") + 1
-        raise ValueError(f"line {number} of the input is not UTF-8") from error
-    lines = text.split("\n")
-    return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
-
-
-def text_output() -> io.TextIOWrapper:
-    """Standard output, which every line reaches at once."""
-    return io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True)
+        yield output
+        output.flush()
+    except BrokenPipeError as error:
+        # What has not been written would be tried once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        hosts.leave("t2t-jax: nobody reads standard output any more", error)
+        sys.exit(128 + signal.SIGPIPE)

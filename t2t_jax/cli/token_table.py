@@ -1,7 +1,7 @@
 """What a language model wrote, as a person reads it: the likeliest next tokens, then the text."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import TextIOWrapper
 from typing import Any
 
@@ -19,15 +19,14 @@ _FILE_WIDTH = 10_000
 
 def print_texts(
     output: TextIOWrapper,
-    prompts: Sequence[str],
-    generations: Sequence[Sequence[Generation]],
+    generations: Iterable[tuple[str, Sequence[Generation]]],
     *,
     as_json: bool = False,
 ) -> None:
-    """Prints every continuation: its tokens and text, or the text alone where no best are known."""
+    """Prints a prompt's continuations: tokens and text, or the text alone if no best are known."""
     console = make_console(output)
     is_first = True
-    for prompt, samples in zip(prompts, generations, strict=True):
+    for prompt, samples in generations:
         for number, generation in enumerate(samples, start=1):
             if as_json:
                 values = _json_values(prompt, number, generation)

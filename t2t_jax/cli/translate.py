@@ -6,27 +6,44 @@
 
 Lines stay in their order; an empty line gives an empty line. With --config.decoding.n_best above
 1, each translation is a line of its own: number of the sentence, score, translation, tabs between.
+
+Lines are translated and written some thousands at a time. One that is longer than the model has
+learned from, --config.data.max_length tokens, is translated sentence by sentence, which is told.
 """
 
+from typing import get_args
+
+from absl import flags
+
 from t2t_jax.cli.workdir_flags import define_model_flags
+from t2t_jax.decoding.long_lines import LongLines
 
 
 def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     define_model_flags(arguments, __name__)
+    flags.DEFINE_enum(
+        "long_lines",
+        "split",
+        get_args(LongLines),
+        "a line longer than data.max_length tokens: split it into sentences, or refuse it",
+        module_name=__name__,
+    )
 
 
 def main() -> None:
     """Runs the verb."""
     from t2t_jax.cli.chosen_model import model_of_flags
-    from t2t_jax.cli.lines import read_lines, text_output
-    from t2t_jax.runs.translate import translate
+    from t2t_jax.cli.lines import read_windows, text_output
+    from t2t_jax.runs.translate import translate_lines
 
-    output = text_output()
-    trained = model_of_flags()
-    for number, translations in enumerate(translate(trained, read_lines()), 1):
-        if trained.sections.decoding.n_best == 1:
-            print(translations[0].text, file=output)
-            continue
-        for translation in translations:
-            print(number, f"{translation.score:.4f}", translation.text, sep="\t", file=output)
+    with text_output() as output:
+        windows = read_windows()
+        trained = model_of_flags()
+        found = translate_lines(trained, windows, flags.FLAGS.long_lines)
+        for number, translations in enumerate(found, 1):
+            if trained.sections.decoding.n_best == 1:
+                print(translations[0].text, file=output)
+                continue
+            for translation in translations:
+                print(number, f"{translation.score:.4f}", translation.text, sep="\t", file=output)

@@ -72,6 +72,7 @@ class SentenceClassifier:
         self._class_names = tuple(class_names)
         self._tokens_per_batch = tokens_per_batch
         self._row_multiple = row_multiple
+        self._shapes: set[tuple[int, int]] = set()  # of batches, which have been compiled
         self._max_positions = config.longest_sequence
 
         def classify(params: PyTree, ids: Int[Array, "B T"]) -> Float[Array, "B num_classes"]:
@@ -102,6 +103,7 @@ class SentenceClassifier:
             tokens_per_batch=self._tokens_per_batch,
             row_multiple=self._row_multiple,
             max_length=self._max_positions,
+            shapes=self._shapes,
         )
 
         def start(batch: LengthBatch) -> Float[Array, "B num_classes"]:

@@ -102,6 +102,7 @@ class Generator:
         self._sampling = sampling
         self._tokens_per_batch = tokens_per_batch
         self._row_multiple = row_multiple
+        self._shapes: set[tuple[int, int]] = set()  # of batches, which have been compiled
         self._first_ids = [START_ID] if opens_with_start else []
         self._max_positions = model.config.longest_sequence
         self._generate = compile(
@@ -120,6 +121,7 @@ class Generator:
         *,
         num_samples: int = 1,
         seed: int = 0,
+        first: int = 0,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[list[Generation]]:
         """The `num_samples` continuations of each prompt, in the order of the input.
@@ -131,6 +133,7 @@ class Generator:
           prompts: one string each.
           num_samples: continuations of each prompt.
           seed: of all choices.
+          first: the first prompt's place in the input, where this is a part of one.
           progress: called with (continuations done, continuations) now and then.
 
         Raises:
@@ -152,7 +155,7 @@ class Generator:
         rows = [ids for ids in prompt_ids for _ in range(num_samples)]
         generations: list[Generation | None] = [None] * len(rows)
         num_done = 0
-        for batch, found in self._continued(rows, num_samples, seed):
+        for batch, found in self._continued(rows, num_samples, seed, first):
             found = jax.tree.map(np.asarray, found)
             for row, place in enumerate(batch.places):
                 found_of_row = jax.tree.map(lambda leaf, row=row: leaf[row], found)
@@ -164,7 +167,7 @@ class Generator:
         return [[next(done) for _ in range(num_samples)] for _ in prompts]
 
     def _continued(
-        self, rows: Sequence[Sequence[int]], num_samples: int, seed: int
+        self, rows: Sequence[Sequence[int]], num_samples: int, seed: int, first: int
     ) -> Iterator[tuple[LengthBatch, Continuations]]:
         """Every batch with its continuations, while the batches after it are already in work."""
 
@@ -174,7 +177,7 @@ class Generator:
             num_tokens[:num_texts] = [lengths[place] for place in batch.places]
             places[:num_texts] = batch.places
             prompt, sample = map(jnp.asarray, np.divmod(places, np.int32(num_samples)))
-            keys = row_keys(seed, prompt, sample)
+            keys = row_keys(seed, first + prompt, sample)
             ids = jnp.asarray(padded_ids(batch, rows))
             return self._generate(self._params, Prompts(ids, jnp.asarray(num_tokens), keys))
 
@@ -185,6 +188,7 @@ class Generator:
             extra_length=self._max_new_tokens,
             row_multiple=self._row_multiple,
             max_length=self._max_positions,
+            shapes=self._shapes,
         )
         return worked_ahead(batches, start)
 

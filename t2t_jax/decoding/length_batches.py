@@ -40,6 +40,7 @@ def batches_by_length(
     extra_length: int = 0,
     row_multiple: int = 1,
     max_length: int | None = None,
+    shapes: set[tuple[int, int]] | None = None,
 ) -> Iterator[LengthBatch]:
     """Every text with tokens in one batch, those of one shape together, longest first.
 
@@ -51,7 +52,10 @@ def batches_by_length(
       extra_length: what is counted beyond the length, such as tokens to be generated.
       row_multiple: every batch has a multiple of so many rows.
       max_length: what no length is padded beyond; the texts themselves must not be longer.
+      shapes: rows and length of what has been compiled; the fitting ones are used again, and new
+        ones are added.
     """
+    shapes = set() if shapes is None else shapes
     places_by_length: dict[int, list[int]] = {}
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
         if lengths[place] > 0:
@@ -63,6 +67,9 @@ def batches_by_length(
             max(1, tokens_per_batch // (length + extra_length)), _power_of_two(len(places))
         )
         num_rows = -(-num_rows // row_multiple) * row_multiple
+        roomy = [rows for rows, known in shapes if known == length and rows >= num_rows]
+        num_rows = min(roomy, default=num_rows)
+        shapes.add((num_rows, length))
         for start in range(0, len(places), num_rows):
             yield LengthBatch(places[start : start + num_rows], num_rows, length)
 

@@ -61,6 +61,7 @@ class Translator:
         self._vocabulary = vocabulary
         self._config = config
         self._row_multiple = row_multiple
+        self._shapes: set[tuple[int, int]] = set()  # of batches, which have been compiled
         self._max_positions = model.config.longest_sequence
         self._decode = compile(make_decode(model, config, vocabulary.size))
 
@@ -92,6 +93,7 @@ class Translator:
             tokens_per_batch=self._config.tokens_per_batch // self._config.beam_size,
             row_multiple=self._row_multiple,
             max_length=self._max_positions,
+            shapes=self._shapes,
         )
 
         def start(batch: LengthBatch) -> Hypotheses:

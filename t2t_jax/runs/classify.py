@@ -1,12 +1,14 @@
 """Sentences into classes, by a model that is loaded."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from t2t_jax.compilation import compile_by_row
 from t2t_jax.decoding.classify import Classification, SentenceClassifier
+from t2t_jax.decoding.long_lines import refusing_long_lines
 from t2t_jax.model.classifier import Classifier
 from t2t_jax.runs.families import wrong_verb
+from t2t_jax.runs.limits import LONG_LINE_ADVICE, line_limit, token_counter
 from t2t_jax.runs.workdir import UsableModel
 from t2t_jax.training.progress import Progress
 
@@ -17,9 +19,35 @@ def classify(trained: UsableModel, sentences: Sequence[str]) -> list[Classificat
     Raises:
       ValueError: the model is no classifier, or a sentence is too long for it.
     """
+    classifier = _classifier(trained)
+    with Progress("classify", len(sentences)) as progress:
+        return classifier(sentences, lambda done, _: progress.update(done, "sentences"))
+
+
+def classify_lines(
+    trained: UsableModel, windows: Iterable[Sequence[str]]
+) -> Iterator[Classification | None]:
+    """The same of each line, in order, those of a window before the next is read.
+
+    Raises:
+      ValueError: the model is no classifier; when it comes to it, a line is longer than all that
+        the model has learned from.
+    """
+    classifier = _classifier(trained)
+    count_tokens = token_counter(trained, num_added=2)  # start and end token
+    windows = refusing_long_lines(windows, count_tokens, line_limit(trained), LONG_LINE_ADVICE)
+    with Progress("classify", None) as progress:
+        num_done = 0
+        for lines in windows:
+            yield from classifier(lines)
+            num_done += len(lines)
+            progress.update(num_done, "sentences")
+
+
+def _classifier(trained: UsableModel) -> SentenceClassifier:
     if not isinstance(trained.model, Classifier):
         raise wrong_verb(trained.model, "classify")
-    classifier = SentenceClassifier(
+    return SentenceClassifier(
         trained.model,
         trained.params,
         trained.vocabulary,
@@ -28,5 +56,3 @@ def classify(trained: UsableModel, sentences: Sequence[str]) -> list[Classificat
         tokens_per_batch=trained.sections.decoding.tokens_per_batch,
         row_multiple=trained.devices.num_data,
     )
-    with Progress("classify", len(sentences)) as progress:
-        return classifier(sentences, lambda done, _: progress.update(done, "sentences"))

@@ -1,13 +1,15 @@
 """Prompts into texts, by a language model that is loaded."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from t2t_jax.compilation import compile_by_row
 from t2t_jax.decoding.generate import Generation, Generator
+from t2t_jax.decoding.long_lines import refusing_long_lines
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.runs.families import wrong_verb
+from t2t_jax.runs.limits import LONG_LINE_ADVICE, line_limit, token_counter
 from t2t_jax.runs.workdir import UsableModel
 from t2t_jax.training.progress import Progress
 
@@ -27,9 +29,52 @@ def generate(
     Raises:
       ValueError: the model is no language model, a number is not allowed, or a prompt is too long.
     """
+    generator = _generator(trained, max_new_tokens, sampling, top_n)
+    if len(prompts) == 1:
+        return generator(prompts, num_samples=num_samples, seed=seed)
+    with Progress("generate", len(prompts) * num_samples) as progress:
+        return generator(
+            prompts,
+            num_samples=num_samples,
+            seed=seed,
+            progress=lambda done, _: progress.update(done, "texts"),
+        )
+
+
+def generate_lines(
+    trained: UsableModel,
+    windows: Iterable[Sequence[str]],
+    *,
+    max_new_tokens: int,
+    sampling: Sampling,
+    seed: int = 0,
+    num_samples: int = 1,
+    top_n: int = 0,
+) -> Iterator[tuple[str, list[Generation]]]:
+    """Each line with its continuations, in order, those of a window before the next is read.
+
+    Raises:
+      ValueError: as `generate`; when it comes to it, a line is longer than all that the model has
+        learned from.
+    """
+    generator = _generator(trained, max_new_tokens, sampling, top_n)
+    count_tokens = token_counter(trained, num_added=int(trained.opens_with_start))
+    windows = refusing_long_lines(windows, count_tokens, line_limit(trained), LONG_LINE_ADVICE)
+    with Progress("generate", None) as progress:
+        first = 0
+        for prompts in windows:
+            found = generator(prompts, num_samples=num_samples, seed=seed, first=first)
+            yield from zip(prompts, found, strict=True)
+            first += len(prompts)
+            progress.update(first * num_samples, "texts")
+
+
+def _generator(
+    trained: UsableModel, max_new_tokens: int, sampling: Sampling, top_n: int
+) -> Generator:
     if not isinstance(trained.model, LanguageModel):
         raise wrong_verb(trained.model, "generate")
-    generator = Generator(
+    return Generator(
         trained.model,
         trained.params,
         trained.vocabulary,
@@ -41,12 +86,3 @@ def generate(
         row_multiple=trained.devices.num_data,
         opens_with_start=trained.opens_with_start,
     )
-    if len(prompts) == 1:
-        return generator(prompts, num_samples=num_samples, seed=seed)
-    with Progress("generate", len(prompts) * num_samples) as progress:
-        return generator(
-            prompts,
-            num_samples=num_samples,
-            seed=seed,
-            progress=lambda done, _: progress.update(done, "texts"),
-        )

@@ -26,11 +26,21 @@ from t2t_jax.runs.sections import DevicesConfig, Sections, check_fit
 from t2t_jax.training.config import TrainingConfig
 
 _SCHEME = "hf:"
+# Where a model's files say how long its sequences may be; by default that of most.
+_LENGTH_KEYS = ("max_position_embeddings", "n_positions")
+_MAX_LENGTH = 512
+
+
+class PretrainedData(NamedTuple):
+    """What a config says of the text that goes into a model that was not trained here."""
+
+    max_length: int  # tokens, those that the model adds included
 
 
 class PretrainedSections(NamedTuple):
     """What a config says of a model that was not trained here."""
 
+    data: PretrainedData
     model: TransformerConfig
     decoding: DecodingConfig
     devices: DevicesConfig
@@ -89,7 +99,9 @@ def default_config(directory: Path) -> ConfigDict:
         average_checkpoints=1,
     )
     devices = dict(data=-1, fsdp=1, tensor=1, compile="jit")
-    values = dict(model=dict(dtype="float32"), decoding=decoding, devices=devices)
+    lengths = [generation[key] for key in _LENGTH_KEYS if type(generation.get(key)) is int]
+    data = dict(max_length=min(lengths, default=_MAX_LENGTH))
+    values = dict(data=data, model=dict(dtype="float32"), decoding=decoding, devices=devices)
     return ConfigDict(values).lock()
 
 
@@ -102,6 +114,7 @@ def load(directory: Path, config: ConfigDict) -> PretrainedModel:
     values: dict[str, Any] = config.to_dict()
     pretrained = load_pretrained(directory)
     sections = PretrainedSections(
+        data=PretrainedData(**values["data"]),
         model=dataclasses.replace(pretrained.config, **values["model"]),
         decoding=DecodingConfig(**values["decoding"]),
         devices=DevicesConfig(**values["devices"]),

@@ -1,12 +1,15 @@
 """Sentences into translations, by a model that is loaded."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from t2t_jax.compilation import compile_by_row
+from t2t_jax.decoding.long_lines import LongLines, parts_of, refusing_long_lines
 from t2t_jax.decoding.translate import Translation, Translator
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.runs.families import wrong_verb
+from t2t_jax.runs.limits import LONG_LINE_ADVICE, line_limit, token_counter
 from t2t_jax.runs.workdir import UsableModel
 from t2t_jax.training.progress import Progress
 
@@ -17,9 +20,81 @@ def translate(trained: UsableModel, sentences: Sequence[str]) -> list[list[Trans
     Raises:
       ValueError: the model does not translate, or a sentence is too long for it.
     """
+    translator = _translator(trained)
+    with Progress("translate", len(sentences)) as progress:
+        return translator(sentences, lambda done, _: progress.update(done, "sentences"))
+
+
+def translate_lines(
+    trained: UsableModel, windows: Iterable[Sequence[str]], long_lines: LongLines = "split"
+) -> Iterator[list[Translation]]:
+    """The n best translations of each line, in order, those of a window before the next is read.
+
+    A line with more tokens than the model has learned from is translated sentence by sentence, and
+    a sentence that is too long itself in halves, which is told. The n-th best of the line is then
+    made of the n-th best of each part, and its score is the sum of theirs.
+
+    Args:
+      windows: lines that go through the model together.
+      long_lines: "refuse" raises ValueError for such a line, after those before it.
+
+    Raises:
+      ValueError: the model does not translate.
+    """
+    translator = _translator(trained)
+    limit = line_limit(trained)
+    count_tokens = token_counter(trained, num_added=1)  # the end token
+    if long_lines == "refuse":
+        windows = refusing_long_lines(windows, count_tokens, limit, LONG_LINE_ADVICE)
+
+    with Progress("translate", None) as progress:
+        num_lines = num_done = 0
+        for lines in windows:
+            parts = [[line] for line in lines]
+            too_long = {
+                place: num_tokens
+                for place, num_tokens in enumerate(count_tokens(list(lines)))
+                if num_tokens > limit.most
+            }
+            for place in too_long:
+                parts[place] = parts_of(lines[place], count_tokens, limit.most)
+            if too_long:
+                first, num_tokens = next(iter(too_long.items()))
+                progress.log(
+                    f"{len(too_long):,} of lines {num_lines + 1:,} to {num_lines + len(lines):,} "
+                    f"have more than {limit.key}={limit.most} tokens and are translated in parts; "
+                    f"the first is line {num_lines + first + 1:,}: {num_tokens:,} tokens in "
+                    f"{len(parts[first]):,} parts"
+                )
+            all_parts = list(itertools.chain.from_iterable(parts))
+            update = partial(_update, progress, num_done)
+            found = iter(translator(all_parts, update))
+            for of_line in parts:
+                yield _joined(list(itertools.islice(found, len(of_line))))
+            num_lines += len(lines)
+            num_done += len(all_parts)
+
+
+def _update(progress: Progress, num_before: int, done: int, _: int) -> None:
+    progress.update(num_before + done, "sentences")
+
+
+def _joined(parts: list[list[Translation]]) -> list[Translation]:
+    """The n best of a line whose parts have these; where a part has fewer, its last stands in."""
+    if len(parts) == 1:
+        return parts[0]
+    joined = []
+    for rank in range(max(map(len, parts))):
+        of_rank = [best[min(rank, len(best) - 1)] for best in parts]
+        text = " ".join(translation.text for translation in of_rank if translation.text)
+        joined.append(Translation(text, sum(translation.score for translation in of_rank)))
+    return joined
+
+
+def _translator(trained: UsableModel) -> Translator:
     if not isinstance(trained.model, TranslationModel):
         raise wrong_verb(trained.model, "translate")
-    translator = Translator(
+    return Translator(
         trained.model,
         trained.params,
         trained.vocabulary,
@@ -27,5 +102,3 @@ def translate(trained: UsableModel, sentences: Sequence[str]) -> list[list[Trans
         compile=partial(compile_by_row, trained.devices),
         row_multiple=trained.devices.num_data,
     )
-    with Progress("translate", len(sentences)) as progress:
-        return translator(sentences, lambda done, _: progress.update(done, "sentences"))

@@ -15,13 +15,14 @@ Log = Callable[[str], None]
 class Progress:
     """Progress of `total` steps, written to standard error, of several hosts by the first.
 
-    Used with `with`; `update` draws the bar or, now and then, prints a line.
+    `total` is None where nobody knows it. Used with `with`; `update` draws the bar or, now and
+    then, prints a line.
     """
 
     # Lines in a log file: often enough to see life, seldom enough to read.
     _SECONDS_BETWEEN_LINES = 10.0
 
-    def __init__(self, name: str, total: int, start: int = 0) -> None:
+    def __init__(self, name: str, total: int | None, start: int = 0) -> None:
         self._name = name
         self._total = total
         self._done = start
@@ -60,7 +61,10 @@ class Progress:
         now = time.monotonic()
         if now - self._last_line >= self._SECONDS_BETWEEN_LINES or done == self._total:
             self._last_line = now
-            self.log(f"{self._name} {done}/{self._total} {text} {self._time_left()}")
+            if self._total is None:
+                self.log(f"{self._name} {done} {text}")
+            else:
+                self.log(f"{self._name} {done}/{self._total} {text} {self._time_left(self._total)}")
 
     def log(self, message: str) -> None:
         """A line that stays, above the bar if there is one."""
@@ -69,11 +73,11 @@ class Progress:
         elif not self._is_silent:
             print(message, file=sys.stderr, flush=True)
 
-    def _time_left(self) -> str:
+    def _time_left(self, total: int) -> str:
         seconds = time.monotonic() - self._started
         rate = (self._done - self._start) / seconds if seconds > 0 else 0
         if rate == 0:
             return "time left unknown"
-        minutes, seconds = divmod(round((self._total - self._done) / rate), 60)
+        minutes, seconds = divmod(round((total - self._done) / rate), 60)
         hours, minutes = divmod(minutes, 60)
         return f"time left {hours}:{minutes:02}:{seconds:02}"

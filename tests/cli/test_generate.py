@@ -3,13 +3,12 @@
 import functools
 import io
 import json
-import sys
 
 import jax
 import pytest
 
 from configs import classifier, language_model
-from t2t_jax.cli import chosen_model, lines
+from t2t_jax.cli import chosen_model
 from t2t_jax.cli.token_table import print_texts
 from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from t2t_jax.decoding.sampling import Sampling
@@ -70,7 +69,7 @@ class _Output(io.TextIOWrapper):
 
 def _printed(generations, as_json=False, is_terminal=False):
     output = _Output(is_terminal)
-    print_texts(output, ["tea"], generations, as_json=as_json)
+    print_texts(output, [("tea", *generations)], as_json=as_json)
     output.flush()
     return output.buffer.getvalue().decode("utf-8")
 
@@ -185,18 +184,6 @@ def test_each_model_has_one_verb(changes, verb):
     for other in users.keys() - {verb}:
         with pytest.raises(ValueError, match=f"not one to {other} with: .*t2t-jax {verb}"):
             raise wrong_verb(model, other)
-
-
-def test_lines_may_end_in_any_way_and_must_be_utf8(monkeypatch):
-    def read(data):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        return lines.read_lines()
-
-    assert read(b"a\r\n\nb\x0cc") == ["a", "", "b\x0cc"]
-    assert read(b"a\n") == ["a"]
-    assert read(b"") == []
-    with pytest.raises(ValueError, match="line 2 of the input is not UTF-8"):
-        read(b"a\n\xff\n")
 
 
 @pytest.mark.parametrize("verb", ["generate", "classify"])

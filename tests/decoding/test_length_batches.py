@@ -39,6 +39,16 @@ def test_the_shape_of_a_batch(options, shape):
     assert (batch.num_rows, batch.length) == shape
 
 
+def test_shapes_that_are_compiled_are_used_again_where_texts_fit_in():
+    shapes = set()
+    for lengths in ([3] * 20, [3] * 7, [3] * 9, [17], [3] * 100):
+        found = list(batches_by_length(lengths, tokens_per_batch=800, shapes=shapes))
+        assert sum(len(batch.places) for batch in found) == len(lengths)
+        assert all(len(batch.places) <= batch.num_rows for batch in found)
+        assert {(batch.num_rows, batch.length) for batch in found} <= shapes
+    assert shapes == {(32, 16), (1, 32), (50, 16)}
+
+
 def test_one_batch_is_in_work_while_another_is_looked_at():
     batches = [LengthBatch([place], 1, 16) for place in range(3)]
     events = []

@@ -1,0 +1,26 @@
+"""How long a line may be for a model that is loaded."""
+
+from t2t_jax.decoding.long_lines import CountTokens, LineLimit
+from t2t_jax.runs.workdir import UsableModel
+
+LONG_LINE_ADVICE = "shorten or cut it, or allow more with --config.data.max_length"
+
+
+def line_limit(trained: UsableModel) -> LineLimit:
+    """The longest that the model has learned from: beyond it little that it says makes sense.
+
+    Memory grows with the square of the length.
+    """
+    limits = [LineLimit(trained.sections.data.max_length, "data.max_length")]
+    if (longest := trained.model.config.longest_sequence) is not None:
+        limits.append(LineLimit(longest, "model.max_positions"))
+    return min(limits)
+
+
+def token_counter(trained: UsableModel, num_added: int) -> CountTokens:
+    """`count(lines)`, the tokens of each, with so many that the model adds."""
+
+    def count(lines: list[str]) -> list[int]:
+        return [len(ids) + num_added for ids in trained.vocabulary.encode(lines)]
+
+    return count
