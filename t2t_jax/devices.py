@@ -180,16 +180,17 @@ def make_devices(
       devices: to be used in the place of those that are here, such as those of a topology.
 
     Raises:
-      ValueError: a number is too small, or the devices at hand cannot be shared out like this.
+      ValueError: there are no devices, a number is too small, or the devices at hand cannot be
+        shared out like this.
     """
     for name, value in (("fsdp", fsdp), ("tensor", tensor)):
         if value < 1:
             raise ValueError(f"devices.{name}={value} must be at least 1")
     if devices is None:
-        hosts.check_joined()
+        devices = _devices_here()
     # Hosts one after another, so that each feeds rows that lie together; slices outermost.
     devices = sorted(
-        devices or jax.devices(),
+        devices,
         key=lambda device: (_slice(device), device.process_index, device.id),
     )
     wanted = f"devices.data={data}, fsdp={fsdp}, tensor={tensor}: {len(devices)} devices are here"
@@ -225,6 +226,24 @@ def make_devices(
         )
     shape = (replicas, data // replicas, fsdp, tensor)
     return Devices(Mesh(np.array(devices).reshape(shape), _AXES), compile)
+
+
+def _devices_here() -> Sequence[jax.Device]:
+    """Those of all hosts.
+
+    Raises:
+      ValueError: there are none, or they belong to several processes that have not joined.
+    """
+    try:
+        hosts.check_joined()
+        return jax.devices()
+    except (AssertionError, RuntimeError) as error:  # the first of a platform without devices
+        why = f" ({str(error).splitlines()[0]})" if str(error) else ""
+        platforms = getattr(jax.config, "jax_platforms", None) or ""
+        raise ValueError(
+            f"JAX finds no device where JAX_PLATFORMS={platforms}{why}: name a platform that is "
+            "here, such as cpu, or none at all"
+        ) from error
 
 
 def _slice(device: jax.Device) -> int:

@@ -30,6 +30,25 @@ def test_what_devices_cannot_do_is_told(wanted, message):
     assert str(error.value).startswith(message) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (AssertionError(), ""),  # as JAX says it of a platform of which it finds no device
+        (RuntimeError("Unable to initialize backend 'cuda': none.\n(set X)"), "Unable to init"),
+    ],
+)
+def test_no_device_is_told_in_a_sentence(monkeypatch, error, why):
+    def refuse():
+        raise error
+
+    monkeypatch.setattr(jax, "devices", refuse)
+    with pytest.raises(
+        ValueError, match="JAX finds no device where JAX_PLATFORMS=cpu.*" + why
+    ) as e:
+        make_devices()
+    assert "\n" not in str(e.value)
+
+
 def test_all_devices_are_taken_where_data_is_left_open():
     for fsdp, tensor, num_data in ((1, 1, 8), (2, 1, 8), (2, 2, 4), (1, 8, 1)):
         devices = make_devices(fsdp=fsdp, tensor=tensor)
