@@ -8,23 +8,15 @@ from typing import Any, NamedTuple, TypeVar
 from ml_collections import ConfigDict
 
 from t2t_jax.config_checks import check_types, config_section
-from t2t_jax.data.config import DataConfig
+from t2t_jax.data.config import DataConfig, Task
 from t2t_jax.data.corpora.corpus import split_names
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.devices import Compile
 from t2t_jax.evaluation.config import EvaluationConfig
-from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.config import Family, TransformerConfig
 from t2t_jax.training.config import TrainingConfig
 
 Section = TypeVar("Section")
-
-# The families that can learn each task.
-_FAMILIES = {
-    "translation": ("encoder_decoder", "recurrent"),
-    "language_modelling": ("decoder_only",),
-    "masked_language_modelling": ("encoder_only",),
-    "classification": ("encoder_only",),
-}
 
 
 @config_section
@@ -91,6 +83,13 @@ def read_sections(config: ConfigDict) -> Sections:
 def check_fit(sections: Sections) -> None:
     """Raises ValueError if two sections do not fit together."""
     _check_task(sections)
+    data, rows = sections.data, sections.model.vocabulary_rows
+    if data.vocabulary_kind in ("bpe", "unigram") and rows < data.vocabulary_size:
+        raise ValueError(
+            f"model.vocabulary_rows={rows} is less than data.vocabulary_size="
+            f"{data.vocabulary_size}, and a vocabulary of data.vocabulary_kind="
+            f"{data.vocabulary_kind!r} has all its pieces: it must be at least as many"
+        )
     training = sections.training
     num_checkpoints = -(-training.steps // training.checkpoint_every_steps)
     if num_checkpoints < sections.decoding.average_checkpoints:
@@ -108,8 +107,9 @@ def check_fit(sections: Sections) -> None:
 
 def _check_task(sections: Sections) -> None:
     task, model = sections.data.task, sections.model
-    if model.family not in _FAMILIES[task]:
-        allowed = " or ".join(repr(family) for family in _FAMILIES[task])
+    families = _families(task)
+    if model.family not in families:
+        allowed = " or ".join(map(repr, families))
         raise ValueError(
             f"data.task={task!r} cannot be learned by model.family={model.family!r}: it needs "
             f"{allowed}"
@@ -135,6 +135,17 @@ def _check_task(sections: Sections) -> None:
             f"training.label_smoothing={sections.training.label_smoothing} must be 0 where "
             "data.task='classification': padding has a row beside the classes"
         )
+
+
+def _families(task: Task) -> tuple[Family, ...]:
+    """The families that can learn a task."""
+    match task:
+        case "translation":
+            return "encoder_decoder", "recurrent"
+        case "language_modelling":
+            return ("decoder_only",)
+        case "masked_language_modelling" | "classification":
+            return ("encoder_only",)
 
 
 def check_vocabulary_fits(model: TransformerConfig, vocabulary_size: int) -> None:

@@ -30,11 +30,14 @@ from tests.runs.configs import OVERRIDES
 WORDS = ["the dog sees a cat", "a bed in the sea", "tea"]
 
 
+SIZES = {"model.vocabulary_rows": 24, "data.vocabulary_size": 24}
+
+
 @functools.cache
 def _trained(module=language_model):
     """A model that has learned nothing, as if it were loaded from a directory."""
     config = module.get_config()
-    config.update_from_flattened_dict(OVERRIDES | {"model.vocabulary_rows": 24})
+    config.update_from_flattened_dict(OVERRIDES | SIZES)
     sections = read_sections(config)
     model = make_model(sections.model)
     vocabulary = learn_vocabulary(WORDS, "char", 24, 1.0)

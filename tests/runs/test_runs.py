@@ -133,9 +133,14 @@ def test_translations_come_in_order_and_empty_lines_stay_empty(trained):
 
 
 def test_a_vocabulary_that_does_not_fit_is_told_before_training(cache, tmp_path):
-    sections = smallest(cache, **{"model.vocabulary_rows": 199})
-    with pytest.raises(ValueError, match=r"vocabulary_rows=199 is less than the 200 pieces"):
-        train(sections, tmp_path)
+    few = {"model.vocabulary_rows": 199, "data.cache": str(tmp_path / "cache")}
+    with pytest.raises(ValueError, match=r"vocabulary_rows=199 is less than data.vocabulary_size="):
+        smallest(cache, **few)
+    # How many pieces words or characters give is known when they are learned.
+    few["model.vocabulary_rows"] = 20
+    sections = smallest(cache, **few, **{"data.vocabulary_kind": "char"})
+    with pytest.raises(ValueError, match=r"vocabulary_rows=20 is less than the \d+ pieces"):
+        train(sections, tmp_path / "w")
 
 
 def test_averaging_more_checkpoints_than_are_kept_is_told(cache):
