@@ -111,8 +111,6 @@ def _on_each(devices: Devices, function: Callable, out: PartitionSpec) -> Callab
 
     Everything but the batch is whole on each; what comes out is so too, or has its rows again.
     """
-    if devices.compile_with == "pmap":
-        return partial(_by_pmap, devices, function, out)
 
     def by_shard_map(params, batch, *others):
         return jax.shard_map(
@@ -125,7 +123,11 @@ def _on_each(devices: Devices, function: Callable, out: PartitionSpec) -> Callab
             check_vma=False,
         )(params, batch, *others)
 
-    return by_shard_map
+    match devices.compile_with:
+        case "jit":
+            return by_shard_map
+        case "pmap":
+            return partial(_by_pmap, devices, function, out)
 
 
 def _by_pmap(devices: Devices, function: Callable, out: PartitionSpec, params, batch, *others):

@@ -87,20 +87,22 @@ class Tokenise:
         start, end = (_as_bytes([token_id], self.dtype) for token_id in (START_ID, END_ID))
         texts, *others = map(list, zip(*examples, strict=True))
         encoded = self._encode(texts)
-        if self.task == "translation":
-            pairs = zip(encoded, self._encode_target(others[0]), strict=True)
-            return [(s + end, t + end) if s and t else None for s, t in pairs]
-        if self.task == "language_modelling":
-            return [(b"", ids + end) if ids else None for ids in encoded]
-        sentences = [start + ids + end if ids else None for ids in encoded]
-        if self.task == "masked_language_modelling":
-            return [(ids, ids) if ids else None for ids in sentences]
-        targets = {
-            name: _as_bytes([number], self.dtype)
-            for number, name in enumerate(self.classes, start=1)
-        }
-        pairs = zip(sentences, others[0], strict=True)
-        return [(ids, targets[name]) if ids else None for ids, name in pairs]
+        match self.task:
+            case "translation":
+                pairs = zip(encoded, self._encode_target(others[0]), strict=True)
+                return [(s + end, t + end) if s and t else None for s, t in pairs]
+            case "language_modelling":
+                return [(b"", ids + end) if ids else None for ids in encoded]
+            case "masked_language_modelling":
+                sentences = [start + ids + end if ids else None for ids in encoded]
+                return [(ids, ids) if ids else None for ids in sentences]
+            case "classification":
+                targets = {
+                    name: _as_bytes([number], self.dtype)
+                    for number, name in enumerate(self.classes, start=1)
+                }
+                pairs = zip(encoded, others[0], strict=True)
+                return [(start + ids + end, targets[name]) if ids else None for ids, name in pairs]
 
     def _encode_target(self, texts: list[str]) -> list[bytes]:
         if type(self.vocabulary) is Vocabulary:  # which knows no side
