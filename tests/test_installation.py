@@ -76,14 +76,44 @@ def test_too_old_a_python_is_told_so_and_nothing_is_left(target, tmp_path):
     code = "import sys; sys.version_info = (3, 10, 13); sys.argv.pop(0); exec(sys.argv[1])"
     python.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c '{code}' \"$@\"\n")
     python.chmod(0o755)
-    environment = {"PATH": f"{python.parent}:{os.environ['PATH']}"}  # without a make around us
-    done = subprocess.run(
-        ["make", target], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    done = _make(python.parent, target)
     assert done.returncode != 0
     sentence = "needs Python 3.11 or newer, and python3 is 3.10"
     assert f"{sentence}: make {target} PYTHON=python3.11" in done.stderr, done.stderr
     assert not list(tmp_path.glob(".venv*"))
+
+
+@pytest.mark.parametrize("left", ["nothing", "an environment"])
+def test_after_too_old_a_python_another_one_does(left, tmp_path):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(REPOSITORY / name, tmp_path)
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    # They make environments in which pip has nothing to do.
+    for name, version in {"python3": (3, 10, 13), "python3.11": (3, 11, 9)}.items():
+        code = f"import sys; sys.version_info = {version}; sys.argv.pop(0); exec(sys.argv[1])"
+        venv = 'mkdir -p "$4/bin"; echo "#!/bin/sh" > "$4/bin/python"; chmod +x "$4/bin/python"'
+        python = bin / name
+        run = f"exec '{sys.executable}' -c '{code}' \"$@\""
+        python.write_text(f'#!/bin/sh\nif [ "$2" = venv ]; then {venv}; else {run}; fi\n')
+        python.chmod(0o755)
+    if left == "an environment":
+        venv_of_old = tmp_path / ".venv" / "bin"
+        venv_of_old.mkdir(parents=True)
+        shutil.copy(bin / "python3", venv_of_old / "python")
+    target = ".venv-3.11/installed"
+    assert _make(bin, "quickstart").returncode != 0
+    done = _make(bin, target, "PYTHON=python3.11")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / target).is_file()
+
+
+def _make(bin: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """Of the Makefile beside `bin`, whose programs come first."""
+    environment = {"PATH": f"{bin}:{os.environ['PATH']}"}  # without a make around us
+    return subprocess.run(
+        ["make", *arguments], cwd=bin.parent, env=environment, capture_output=True, text=True
+    )
 
 
 def _pip(*arguments: str) -> None:
