@@ -4,7 +4,8 @@
     t2t-jax classify --model=hf:DIR < sentences    a BERT or DistilBERT in Hugging Face format
 
 A line each, in their order: class, tab, probability; an empty line gives an empty line. The
-names of the classes are those of W/classes.txt, or of DIR/config.json.
+names of the classes are those of W/classes.txt, or of DIR/config.json. A line of more than
+--config.data.max_length tokens ends it, once those before it are written.
 """
 
 from t2t_jax.cli.workdir_flags import define_model_flags
