@@ -25,6 +25,7 @@ from t2t_jax import hosts
 from t2t_jax.json_files import full_disk_told
 from t2t_jax.training.about import About, DamagedError, facts_of_before, read_about
 from t2t_jax.training.checksums import checksums, path_name
+from t2t_jax.training.nonfinite import Diverged
 from t2t_jax.training.step import TrainState, count_like
 
 _DAMAGED = "checkpoints_damaged"
@@ -113,7 +114,7 @@ class Checkpoints:
           out_of_turn: it is not to stay once there is a later one.
 
         Raises:
-          FloatingPointError: a number of the state is none, or endless; says in which arrays.
+          Diverged: a number of the state is not finite; says in which arrays.
           DiskFullError: there is no space, perhaps for the one before; in words.
         """
         step = int(state.step)
@@ -123,9 +124,11 @@ class Checkpoints:
         items = {"params": state.params, "progress": _progress(state)}
         found = checksums(_as_in_state(items))
         if found.not_finite:
-            raise FloatingPointError(
-                f"after step {step} there are numbers that are none in {_some(found.not_finite)}: "
-                "this state is not saved, the last checkpoint is kept"
+            # No update has made it so: gradients of a finite norm were checked. A learning rate
+            # near the largest number there is can.
+            raise Diverged(
+                f"diverged at step {step}: the state holds numbers that are not finite "
+                f"({_some(found.not_finite)}) and is not saved; a lower learning rate helps"
             )
         about = About(
             facts=self._identity,

@@ -18,7 +18,7 @@ from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.loss import Metrics, perplexity, sum_of
 from t2t_jax.training.metrics_file import MetricsFile
-from t2t_jax.training.nonfinite import BadStep, Diverged, check_saved, past
+from t2t_jax.training.nonfinite import BadStep, Diverged, past
 from t2t_jax.training.progress import Progress
 from t2t_jax.training.step import TrainState, TrainStep
 
@@ -158,7 +158,6 @@ def _save(
     checkpoints: Checkpoints, state: TrainState, file: MetricsFile, clock: "_Clock", every: int
 ) -> None:
     """Saves a checkpoint, and first what was measured, which is never behind it on the disk."""
-    check_saved(state)
     file.flush()
     checkpoints.save(
         state,

@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from t2t_jax.training.step import TrainState, count_like
 
@@ -14,20 +13,6 @@ _NAMES_TOLD = 3
 
 class Diverged(FloatingPointError):
     """Numbers of a training are not finite, and its config does not let it go on."""
-
-
-def check_saved(state: TrainState) -> None:
-    """Raises Diverged if a number of `state` is not finite, which no checkpoint is to hold.
-
-    No update has made it so: gradients of a finite norm were checked. A learning rate near the
-    largest number there is can.
-    """
-    if not _all_finite((state.params, state.opt_state)):
-        names = names_of(jax.tree.map(_has_nonfinite, state.params)) or "the optimizer's state"
-        raise Diverged(
-            f"diverged at step {int(state.step)}: the state holds numbers that are not finite "
-            f"({names}) and is not saved; a lower learning rate helps"
-        )
 
 
 class BadStep(NamedTuple):
@@ -74,13 +59,3 @@ def check_params(params: PyTree[np.ndarray], whose: str) -> None:
             f"the parameters of {whose} are not all finite numbers ({names}): its training has "
             "diverged, and nothing can be computed with it"
         )
-
-
-@jax.jit
-def _all_finite(tree: PyTree[Array]) -> Array:
-    return jnp.all(jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]))
-
-
-@jax.jit
-def _has_nonfinite(leaf: Array) -> Array:
-    return ~jnp.isfinite(leaf).all()
