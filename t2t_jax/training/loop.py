@@ -1,8 +1,6 @@
 """The training loop: steps, and between them what must be logged, measured and saved."""
 
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +19,7 @@ from t2t_jax.training.metrics_file import MetricsFile
 from t2t_jax.training.nonfinite import BadStep, Diverged, past
 from t2t_jax.training.progress import Progress
 from t2t_jax.training.step import TrainState, TrainStep
+from t2t_jax.training.stop_requests import StopRequests
 
 # A question takes as long as a small step; a machine that is to be taken away has seconds.
 _STEPS_BETWEEN_QUESTIONS = 10
@@ -72,15 +71,15 @@ def train(
       DiskFullError: there is no space for a checkpoint or the metrics; in words.
     """
     step = first = int(state.step)
+    window = _Window()
     checkpoints.tidy()
     with (
-        _stop_requests() as stop_requested,
+        StopRequests(lambda: _stop_text(window, state)) as stop_requested,
         Progress("train", config.steps, step) as progress,
         MetricsFile(workdir, step) as file,
     ):
         _tell_what_is_lost(file.entries, checkpoints.restored)
         clock = _Clock(file.entries, checkpoints.restored)
-        window = _Window()
         batches = _batches(state, feed, config)
         while step < config.steps and not _out_of_patience(file.entries, config.patience):
             state, metrics = train_step(state, next(batches))
@@ -215,6 +214,7 @@ class _Window:
 
     def __init__(self) -> None:
         self._metrics: list[Metrics] = []
+        self.seconds_a_step: float | None = None  # of the last window that was closed
         self.restart()
 
     def restart(self) -> None:
@@ -230,6 +230,7 @@ class _Window:
         total = sum_of(self._metrics)
         tokens = float(total.tokens)
         clock.target_tokens += int(tokens)
+        self.seconds_a_step = seconds / len(self._metrics)
         self._metrics = []
         self.restart()
         has_tokens = tokens > 0  # unless all steps were skipped
@@ -327,38 +328,19 @@ def _out_of_patience(entries: list[dict], patience: int) -> bool:
     return min(perplexities[-patience:]) >= min(perplexities[:-patience])
 
 
-def _stops(requested: threading.Event, step: int) -> bool:
+def _stop_text(window: _Window, state: TrainState) -> str:
+    """What is told to who asks a run to stop: what comes first, and how long it may take."""
+    seconds = window.seconds_a_step
+    takes = "the first may be compiled for a minute" if seconds is None else f"{seconds:.1f} s each"
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(state)) / 1e6
+    return (
+        f"stopping: the steps that have begun end first ({takes}), then a checkpoint of "
+        f"{size:,.1f} MB is written; Ctrl-C again leaves at once, without it"
+    )
+
+
+def _stops(requested: StopRequests, step: int) -> bool:
     """Whether to stop after this step. Several hosts ask each other, but not at every step."""
     if hosts.are_several() and step % _STEPS_BETWEEN_QUESTIONS != 0:
         return False
     return hosts.any_of(requested.is_set())
-
-
-class _stop_requests:
-    """Turns SIGTERM, SIGINT and SIGUSR1 into an event while the loop runs."""
-
-    _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)  # the last is usual in SLURM
-
-    def __enter__(self) -> threading.Event:
-        event = threading.Event()
-        self._handlers = {}
-        if threading.current_thread() is threading.main_thread():
-            for number in self._SIGNALS:
-                if number == signal.SIGUSR1 and signal.getsignal(number) == signal.SIG_IGN:
-                    continue  # whoever started this has it sent, and deals with it
-                self._handlers[number] = signal.signal(
-                    number, lambda number, _: self._request(event, number)
-                )
-        return event
-
-    @staticmethod
-    def _request(event: threading.Event, number: int) -> None:
-        # A person who asks twice is in haste: a step may take long, or never come. A machine that
-        # is to be taken away may tell the run as well as whoever started it.
-        if event.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        event.set()
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)

@@ -1,0 +1,58 @@
+"""What a run that is asked to stop says, and when it leaves."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from t2t_jax.training.loop import Stopped
+from tests.training.runs import batch
+
+# The main thread is in compiled code, for a minute and more: no handler is called meanwhile.
+BUSY = """
+import hashlib, os, signal, sys, threading
+from t2t_jax.training.stop_requests import StopRequests
+with StopRequests(lambda: "an answer"):
+    for seconds in map(float, sys.argv[1:]):
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+"""
+
+
+def _busy(*seconds):
+    return subprocess.Popen(
+        [sys.executable, "-c", BUSY, *map(str, seconds)], stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_who_asks_is_answered_at_once_whatever_the_main_thread_does():
+    with _busy(0.1) as process:
+        assert process.stderr.readline() == "an answer\n"
+        assert process.poll() is None
+        process.kill()
+
+
+def test_who_asks_twice_need_not_wait():
+    _, told = (process := _busy(0.1, 0.5)).communicate(timeout=60)
+    assert process.returncode == 130
+    sentence = "stopped without saving; the same command goes on from the last checkpoint"
+    assert told == f"an answer\n{sentence}\n"
+
+
+@pytest.mark.parametrize(
+    ("asks_at", "takes"), [(0, "the first may be compiled for a minute"), (3, " s each")]
+)
+def test_the_answer_says_what_comes_first_and_what_is_saved(run, tmp_path, capsys, asks_at, takes):
+    def feed(start, stop):
+        for i in range(start, stop):
+            if i == asks_at:
+                os.kill(os.getpid(), signal.SIGINT)
+            yield batch(i)
+
+    with pytest.raises(Stopped):
+        run.train(tmp_path, feed=feed, log_every_steps=1)
+    told = capsys.readouterr().err
+    assert "stopping: the steps that have begun end first (" in told and takes in told
+    assert "then a checkpoint of 0.0 MB is written; Ctrl-C again leaves at once" in told
