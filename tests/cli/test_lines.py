@@ -124,7 +124,7 @@ def test_an_interrupted_run_leaves_the_lines_that_are_done(trained, tmp_path):
             time.sleep(0.1)
         time.sleep(1)
         running.send_signal(signal.SIGINT)
-        assert running.wait(60) == 130
+        assert running.wait(120) == 130
         assert b"translate: stopped" in running.stderr.read()
     assert output.read_bytes().count(b"\n") == lines.BYTES_AT_ONCE // 256 + 1
 
