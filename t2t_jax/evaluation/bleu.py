@@ -30,7 +30,7 @@ def bleu(
     Raises:
       ValueError: there are no lines, or not as many hypotheses as references.
     """
-    _check_lines(hypotheses, references)
+    check_lines(hypotheses, references)
     # force: no warning that the text looks tokenised; captions of a toy grammar may well.
     metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
     score = metric.corpus_score(hypotheses, [references]).score
@@ -51,7 +51,7 @@ def sentence_statistics(
     Raises:
       ValueError: as `bleu`.
     """
-    _check_lines(hypotheses, references)
+    check_lines(hypotheses, references)
     # effective_order: or sacreBLEU warns of a score that is not looked at here.
     metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True, effective_order=True)
     statistics = np.zeros((len(hypotheses), 2 + 2 * _ORDERS), np.int64)
@@ -71,7 +71,22 @@ def bleu_of(statistics: Integer[np.ndarray, " 10"]) -> float:
     return found.score
 
 
-def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def sentence_bleu_of(statistics: Integer[np.ndarray, " 10"]) -> float:
+    """BLEU in percent of one sentence, of the orders it is long enough for, smoothed."""
+    hypothesis_words, reference_words, *counts = statistics.tolist()
+    matches, totals = counts[:_ORDERS], counts[_ORDERS:]
+    return BLEU.compute_bleu(
+        matches,
+        totals,
+        hypothesis_words,
+        reference_words,
+        smooth_method="exp",
+        effective_order=True,
+    ).score
+
+
+def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Raises ValueError unless there are lines, and as many of the one as of the other."""
     if len(hypotheses) != len(references):
         raise ValueError(
             f"BLEU needs a reference for each hypothesis, but there are {len(hypotheses)} "
