@@ -1,30 +1,43 @@
-"""How good a trained model is on a split of its corpus; the scores are kept beside it."""
+"""How good a trained model is on a split of its corpus, or on files that are given.
+
+The scores are kept beside it.
+"""
 
 import dataclasses
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t_jax import hosts
 from t2t_jax.compilation import compile_by_row
-from t2t_jax.data.corpora.corpus import read_examples, read_pairs
+from t2t_jax.data.corpora.corpus import read_examples
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.evaluation.bleu import bleu, sentence_statistics
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length, num_words
 from t2t_jax.evaluation.likelihood import log_likelihoods
+from t2t_jax.evaluation.metrics import counted
 from t2t_jax.evaluation.ngram import Sentences, most_frequent_accuracy, ngram_perplexities
 from t2t_jax.evaluation.probes import probe_scores
-from t2t_jax.json_files import write_json
+from t2t_jax.json_files import finite, json_text, write_bytes, write_json
 from t2t_jax.model.interface import TranslationModel
+from t2t_jax.runs.batches import check_lengths
 from t2t_jax.runs.classify import classify
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.pretrained import given_vocabulary
+from t2t_jax.runs.scored_text import (
+    GivenFiles,
+    ScoredText,
+    check_kept,
+    check_split,
+    given_text,
+    split_of,
+)
 from t2t_jax.runs.sections import Sections
 from t2t_jax.runs.steps import make_evaluate
 from t2t_jax.runs.translate import translate
-from t2t_jax.runs.workdir import Trained, load_trained
+from t2t_jax.runs.workdir import Trained, checkpoint_steps, load_trained, read_config
 from t2t_jax.training.loss import perplexity
 
 
@@ -40,17 +53,19 @@ def score(
 
     With `checkpoint`, a step, of the model that it was then.
 
-    Every task: perplexity (unsmoothed) and accuracy of what is to be predicted. Also, by task:
+    Every task: perplexity (unsmoothed) and accuracy of what is to be predicted; the files that
+    were read and the number of sentences. Also, by task:
 
-    translation                BLEU (percent), which is most of the work, if `translates`; and
-                               with `test` of the embedded corpus the share of probes it gets right
+    translation                BLEU and other metrics (percent) of one decode, which is most of the
+                               work, if `translates`; and with `test` of the embedded corpus the
+                               share of probes it gets right
     language_modelling         perplexity of a unigram and of a bigram model of the same text
     masked_language_modelling  accuracy of guessing the most frequent token
     classification             accuracy of each class
 
     Raises:
-      ValueError: there is no trained model, no such split, or the corpus does not give the
-        vocabulary or the classes that the model was trained with.
+      ValueError: there is no trained model, no such split, it is another than in training, or the
+        corpus does not give the vocabulary or the classes that the model was trained with.
     """
     return score_splits(workdir, {split: translates}, sections, checkpoint)[split]
 
@@ -66,12 +81,83 @@ def score_splits(
     Raises:
       ValueError: as `score`.
     """
+    _check_splits(workdir, sections, splits)
     trained = load_trained(workdir, sections, checkpoint)
     prepared = corpus_of(workdir, trained, splits)
     return {
-        split: _score(workdir, trained, prepared, split, translates)
+        split: _kept(workdir, trained, split_of(trained.sections, prepared, split), translates)
         for split, translates in splits.items()
     }
+
+
+def score_files(
+    workdir: Path,
+    given: GivenFiles,
+    sections: Sections | None = None,
+    checkpoint: int | None = None,
+) -> dict[str, Any]:
+    """`score` of two files that are given; the corpus of the run is not needed.
+
+    Raises:
+      ValueError: there is no trained model, it does not translate, a line is too long for it, or
+        scores of other files are kept by this name.
+    """
+    check_kept(workdir, given)
+    trained = load_trained(workdir, sections, checkpoint)
+    return _kept(workdir, trained, _given_text(trained, given))
+
+
+def score_checkpoints(
+    workdir: Path,
+    text: str | GivenFiles,
+    sections: Sections | None = None,
+    show: Callable[[dict[str, Any]], None] = lambda scores: None,
+) -> list[dict[str, Any]]:
+    """The scores of every checkpoint on a split or on given files, in order.
+
+    They are written as JSON lines of their own. With `decoding.average_checkpoints` above 1 the
+    first checkpoints, before which there are not as many, are left out.
+
+    Args:
+      show: called with each as it comes.
+
+    Raises:
+      ValueError: as `score` and `score_files`; or there are no checkpoints.
+    """
+    if isinstance(text, str):
+        _check_splits(workdir, sections, [text])
+    else:
+        check_kept(workdir, text)
+    last = load_trained(workdir, sections)
+    if isinstance(text, str):
+        scored = split_of(last.sections, corpus_of(workdir, last, [text]), text)
+    else:
+        scored = _given_text(last, text)
+    curve: list[dict[str, Any]] = []
+    average = last.sections.decoding.average_checkpoints
+    for step in checkpoint_steps(workdir)[average - 1 :]:
+        curve.append(_found(load_trained(workdir, sections, step), scored, True).scores)
+        if hosts.is_first():
+            lines = "".join(json_text(finite(scores)) + "\n" for scores in curve)
+            path = workdir / "scores" / f"{scored.name}.checkpoints.jsonl"
+            path.parent.mkdir(exist_ok=True)
+            write_bytes(path, lines.encode())
+        show(curve[-1])
+    return curve
+
+
+def _check_splits(workdir: Path, sections: Sections | None, splits: Iterable[str]) -> None:
+    """Raises ValueError if one of the splits is another than the run has."""
+    if sections is not None:
+        before = read_config(workdir).to_dict()
+        for split in splits:
+            check_split(workdir, before, sections, split)
+
+
+def _given_text(trained: Trained, given: GivenFiles) -> ScoredText:
+    scored = given_text(trained.sections, trained.vocabulary, given)
+    check_lengths(scored.prepared, trained.sections, trained.devices)
+    return scored
 
 
 def corpus_of(workdir: Path, trained: Trained, splits: Iterable[str]) -> Prepared:
@@ -97,19 +183,38 @@ def corpus_of(workdir: Path, trained: Trained, splits: Iterable[str]) -> Prepare
     return prepared
 
 
-def _score(
-    workdir: Path,
-    trained: Trained,
-    prepared: Prepared,
-    split: str,
-    translates: bool,
+class _Found(NamedTuple):
+    """Scores, and of a translation what they were made of."""
+
+    scores: dict[str, Any]
+    translations: list[str]
+    beside: dict[str, dict[str, Any]]  # what is counted of each sentence, by the ending of a file
+
+
+def _kept(
+    workdir: Path, trained: Trained, scored: ScoredText, translates: bool = True
 ) -> dict[str, Any]:
+    """The scores, which are written with what they were made of."""
+    found = _found(trained, scored, translates)
+    if hosts.is_first():
+        if found.translations:
+            path = workdir / "translations" / f"{scored.name}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lines = "".join(line + "\n" for line in found.translations)
+            path.write_text(lines, encoding="utf-8")
+        for ending, values in found.beside.items():
+            write_json(workdir / "scores" / f"{scored.name}.{ending}.json", values, indent=None)
+        write_json(workdir / "scores" / f"{scored.name}.json", found.scores)
+    return found.scores
+
+
+def _found(trained: Trained, scored: ScoredText, translates: bool) -> _Found:
     started = time.monotonic()
-    sections = trained.sections
-    evaluate = make_evaluate(sections, trained.devices, trained.model, prepared, split)
+    sections, prepared, name = trained.sections, scored.prepared, scored.name
+    evaluate = make_evaluate(sections, trained.devices, trained.model, prepared, name)
     total = evaluate(trained.params)
     scores = {
-        "split": split,
+        **scored.facts,
         "task": sections.data.task,
         "direction": sections.data.direction,
         "step": trained.step,
@@ -119,28 +224,28 @@ def _score(
         "vocabulary_fingerprint": trained.vocabulary.fingerprint,
         "data_fingerprint": prepared.fingerprint,
     }
+    found = _Found(scores, [], {})
     match sections.data.task:
         case "translation" if translates:
-            scores |= _bleu_scores(trained, split, workdir)
-            if split == "test" and (probes := _probe_scores(trained)):
-                scores["probes"] = probes
+            found = _of_translations(trained, scored.pairs())
+            found = found._replace(scores=scores | found.scores)
+            if name == "test" and (probes := _probe_scores(trained)):
+                found.scores["probes"] = probes
         case "language_modelling":
-            scores |= _ngram_scores(prepared, split)
+            scores |= _ngram_scores(prepared, name)
         case "masked_language_modelling":
-            scores |= _most_frequent_scores(prepared, split)
+            scores |= _most_frequent_scores(prepared, name)
         case "classification":
-            scores |= _class_scores(trained, split)
+            scores |= _class_scores(trained, name)
         case "translation":
             pass
-    scores["seconds"] = time.monotonic() - started
-    if hosts.is_first():
-        write_json(workdir / "scores" / f"{split}.json", scores)
-    return scores
+    found.scores["seconds"] = time.monotonic() - started
+    return found
 
 
-def _bleu_scores(trained: Trained, split: str, workdir: Path) -> dict[str, Any]:
+def _of_translations(trained: Trained, pairs: Sequence[tuple[str, str]]) -> _Found:
     sections = trained.sections
-    sources, references = map(list, zip(*read_pairs(sections.data, split), strict=True))
+    sources, references = map(list, zip(*pairs, strict=True))
     translations = [best[0].text for best in translate(trained, sources)]
     options: dict[str, Any] = {
         "tokenizer": sections.evaluation.bleu_tokenizer,
@@ -149,24 +254,30 @@ def _bleu_scores(trained: Trained, split: str, workdir: Path) -> dict[str, Any]:
     result = bleu(translations, references, **options)
     statistics = sentence_statistics(translations, references, **options)
     words = num_words(sources)
-    of_sentences = {
-        "bleu_signature": result.signature,
-        "source_words": words,
-        "statistics": statistics.tolist(),
-    }
-    if hosts.is_first():
-        translations_path = workdir / "translations" / f"{split}.txt"
-        translations_path.parent.mkdir(parents=True, exist_ok=True)
-        lines = "".join(line + "\n" for line in translations)
-        translations_path.write_text(lines, encoding="utf-8")
-        write_json(workdir / "scores" / f"{split}.sentences.json", of_sentences, indent=None)
-    return {
+    metrics = counted(translations, references, sections.data.target_language)
+    scores = {
         "bleu": result.score,
         "bleu_signature": result.signature,
         "bleu_by_length": [score._asdict() for score in bleu_by_length(statistics, words)],
+        "metrics": {
+            name: {"score": metric.score, "signature": metric.signature}
+            for name, metric in metrics.items()
+        },
         "sentences": len(sources),
         "decoding": dataclasses.asdict(sections.decoding),
     }
+    beside = {
+        "sentences": {
+            "bleu_signature": result.signature,
+            "source_words": words,
+            "statistics": statistics.tolist(),
+        },
+        "statistics": {
+            name: {"signature": metric.signature, "statistics": metric.statistics.tolist()}
+            for name, metric in metrics.items()
+        },
+    }
+    return _Found(scores, translations, beside)
 
 
 def _probe_scores(trained: Trained) -> dict[str, float]:

@@ -2,7 +2,10 @@
 
 config.json  vocabulary.model  classes.txt  checkpoints/  metrics.jsonl  tensorboard/  training.json
 checkpoints_damaged/  nonfinite/STEP/
-translations/SPLIT.txt  scores/SPLIT.json  scores/SPLIT.sentences.json
+translations/NAME.txt  scores/NAME.json  scores/NAME.{sentences,statistics}.json
+scores/NAME.checkpoints.jsonl
+
+NAME is a split, or a test set's.
 
 vocabulary.model is a directory, a tokenizer's, where the run began with --init.
 classes.txt holds a name a line, in the order of the classes' numbers; only a classifier has it.
@@ -179,6 +182,13 @@ def _read_config(workdir: Path) -> dict[str, Any]:
     if not path.exists():
         raise ValueError(f"{workdir} holds no run: t2t-jax train writes {path.name} there")
     return read_json(path)
+
+
+def checkpoint_steps(workdir: Path) -> list[int]:
+    """The steps of which the run in `workdir` has a checkpoint, in order."""
+    directory = workdir / "checkpoints"
+    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+    return sorted(int(name) for name in names if name.isdecimal())
 
 
 def load_trained(

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import json
 import os
 import shutil
 import subprocess
@@ -71,6 +72,40 @@ def test_a_mistake_ends_in_a_sentence_and_not_in_a_traceback(arguments, sentence
     assert done.returncode != 0
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_score_command_takes_files_any_number_of_them(trained, tmp_path):
+    for side, line in (("en", "The dog sleeps."), ("de", "Der Hund schläft.")):
+        (tmp_path / f"mine.{side}").write_text(f"{line}\n", encoding="utf-8")
+    files = [f"--source={tmp_path}/mine.en", f"--reference={tmp_path}/mine.de"]
+    done = command("score", f"--workdir={trained}", *files)
+    assert done.returncode == 0, done.stderr
+    scores = json.loads(done.stdout)
+    assert scores["name"] == "mine" and scores["sentences"] == 1
+    assert scores["files"] == [f"{tmp_path}/mine.en", f"{tmp_path}/mine.de"]
+    done = command("score", f"--workdir={trained}", *files, "--name=other", "--every_checkpoint")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["step 4", "step 8"]
+    assert "  bleu_paper " in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--source=a"], "--source, --reference and, if you like, --name go together"),
+        (["--name=a"], "--source, --reference and, if you like, --name go together"),
+        (["--source=a", "--reference=b", "--split=test"], "--split is of the run's corpus"),
+        (["--every_checkpoint", "--checkpoint=4"], "are two things: give one of them"),
+        (
+            [f"--config.data.{key}" for key in ("source=text", "directory=DIR", "test=t16")],
+            "score other files with --source=FILE --reference=FILE",
+        ),
+    ],
+)
+def test_flags_of_score_that_do_not_go_together_are_told(arguments, sentence, trained):
+    done = command("score", f"--workdir={trained}", *arguments)
+    assert done.returncode == 1 and sentence in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [[], ["--config.seed=1"]], ids=["as it is", "changed"])

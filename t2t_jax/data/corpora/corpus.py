@@ -105,6 +105,24 @@ def corpora_of(config: DataConfig, split: str) -> dict[str, Corpus]:
     return {name: _corpus(config, name) for name in names or [""]}
 
 
+def files_of(config: DataConfig, split: str) -> list[str]:
+    """What a split is read from, for a reader to know: files, slices of TFDS; none if embedded.
+
+    Raises:
+      ValueError: no such split, or a file is missing.
+    """
+    found = []
+    for corpus in corpora_of(config, split).values():
+        match corpus:
+            case TextCorpus():
+                found += map(str, corpus.files(split))
+            case TfdsCorpus():
+                found.append(f"{corpus.name} {getattr(config, split)}")
+            case _:
+                pass  # written by a grammar
+    return found
+
+
 def make_ready(config: DataConfig, log: Callable[[str], None]) -> None:
     """Downloads and prepares what TFDS does not have yet; to be called before all that follows.
 

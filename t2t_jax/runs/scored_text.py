@@ -1,0 +1,158 @@
+"""What a model is scored on: a split of its corpus, or two files that are given."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from t2t_jax import hosts
+from t2t_jax.data.corpora import text_files
+from t2t_jax.data.corpora.corpus import drop_reason, files_of, read_pairs
+from t2t_jax.data.prepare.manifest import sha256_of
+from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
+from t2t_jax.data.prepare.tokenise import Side, Tokenise
+from t2t_jax.data.vocabulary.vocabulary import Vocabulary
+from t2t_jax.json_files import read_json
+from t2t_jax.runs.sections import Sections
+
+_SPLITS = ("train", "dev", "test", "long")
+# What a file can be called everywhere, and no other file of `scores` is.
+_SAFE_NAME = re.compile(
+    r"(?!.*\.(json|sentences|statistics|checkpoints)$)[A-Za-z0-9][A-Za-z0-9._+-]{0,99}"
+)
+
+
+class ScoredText(NamedTuple):
+    """Sentences with what they ought to become."""
+
+    name: str  # of the files in which its scores are kept
+    facts: dict[str, Any]  # what a score says of it
+    prepared: Prepared  # has it as a split of this name
+    pairs: Callable[[], list[tuple[str, str]]]  # of a translation, as text
+
+
+class GivenFiles(NamedTuple):
+    """A test set of somebody's own; line n of one file is translated as line n of the other."""
+
+    name: str
+    files: list[str]  # source and reference
+    sha256: list[str]
+    pairs: list[tuple[str, str]]
+
+
+def split_of(sections: Sections, prepared: Prepared, split: str) -> ScoredText:
+    """A split of the corpus that a model was trained on."""
+    data = sections.data
+    facts = {
+        "split": split,
+        "files": files_of(data, split),
+        "sentences": prepared.splits[split].num_pairs,
+    }
+    return ScoredText(split, facts, prepared, lambda: list(read_pairs(data, split)))
+
+
+def read_given(source: Path, reference: Path, name: str | None = None) -> GivenFiles:
+    """Two files, which may be gzipped; without a `name` it is that of the source, without ending.
+
+    Raises:
+      ValueError: a file cannot be read, is empty or not UTF-8, one has more lines than the other, a
+        line is blank or has control characters, or no file can be called by the name.
+    """
+    files = [each.expanduser().absolute() for each in (source, reference)]
+    for file in files:
+        if file.exists() and not file.is_file():
+            raise ValueError(f"{file} is no file that can be read twice")
+    text_files.check_counts(files, [text_files.check_file(file) for file in files])
+    chunks = text_files.read_chunks(files, text_files.LINES_AT_ONCE)
+    pairs = [(line, other) for chunk in chunks for line, other in chunk.decode()]
+    for number, pair in enumerate(pairs, start=1):
+        for file, line in zip(files, pair, strict=True):
+            if reason := drop_reason((line,)):
+                raise ValueError(
+                    f"{file}, line {number:,}: {reason}, where each line must be a sentence"
+                )
+    if name is None:
+        name = Path(files[0].name.removesuffix(".gz")).stem
+    _check_name(name)
+    sha256 = list(map(text_files.file_sha256, files))
+    hosts.check_same("the test set", repr(sha256).encode())
+    return GivenFiles(name, list(map(str, files)), sha256, pairs)
+
+
+def _check_name(name: str) -> None:
+    if name.lower() in _SPLITS:
+        raise ValueError(
+            f"--name={name!r} is that of a split, whose scores are kept by it: choose another, "
+            "such as test2017"
+        )
+    if not _SAFE_NAME.fullmatch(name):
+        raise ValueError(
+            f"--name={name!r} is no name for its scores: letters, digits and ._+- are, the first a "
+            "letter or a digit, without an ending such as .json"
+        )
+
+
+def check_kept(workdir: Path, given: GivenFiles) -> None:
+    """Raises ValueError if scores of other files, or of other lines, are kept by this name."""
+    path = workdir / "scores" / f"{given.name}.json"
+    if path.exists() and (kept := read_json(path)).get("sha256") != given.sha256:
+        files = " and ".join(map(str, kept.get("files") or ["other files"]))
+        raise ValueError(
+            f"{path} has the scores of {files} as they were: choose another --name, or remove it"
+        )
+
+
+def check_split(workdir: Path, before: Any, now: Sections, split: str) -> None:
+    """Raises ValueError if `split` is not what it was when the run was trained.
+
+    Args:
+      before: the config of the run, section by section.
+    """
+    if split not in ("train", "dev", "test"):
+        return
+    asked = getattr(now.data, split)
+    if asked != (its := before["data"].get(split)):
+        raise ValueError(
+            f"data.{split}={asked!r}, but the run in {workdir} has {its!r}, whose scores its "
+            f"scores/{split}.json keeps: score other files with --source=FILE --reference=FILE "
+            "--name=NAME, without --split"
+        )
+
+
+def given_text(sections: Sections, vocabulary: Vocabulary, given: GivenFiles) -> ScoredText:
+    """The lines that are given as a model with this vocabulary reads them.
+
+    Raises:
+      ValueError: the model does not translate.
+    """
+    if sections.data.task != "translation":
+        raise ValueError(
+            f"--source and --reference are of a translation, but the model has learned "
+            f"data.task={sections.data.task!r}"
+        )
+    dtype = np.dtype(np.int32)
+    tokenised = Tokenise("translation", vocabulary, (), None, dtype.name)(_Lines(given.pairs))
+    split = PreparedSplit(*_arrays(tokenised.source, dtype), *_arrays(tokenised.target, dtype))
+    fingerprint = sha256_of([vocabulary.fingerprint, given.sha256])[:16]
+    prepared = Prepared(Path(), vocabulary, {given.name: split}, fingerprint, {}, ())
+    facts = {
+        "name": given.name,
+        "files": given.files,
+        "sha256": given.sha256,
+        "sentences": len(given.pairs),
+    }
+    return ScoredText(given.name, facts, prepared, lambda: given.pairs)
+
+
+class _Lines(NamedTuple):
+    pairs: list[tuple[str, str]]
+
+    def decode(self) -> list[tuple[str, ...]]:
+        return [*self.pairs]
+
+
+def _arrays(side: Side, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Ids one after the other, and where each sentence begins and the last one ends."""
+    return np.frombuffer(side.ids, dtype), np.concatenate([[0], np.cumsum(side.lengths)])

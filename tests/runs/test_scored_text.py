@@ -1,0 +1,150 @@
+"""Test sets of somebody's own, beside the splits of the corpus."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from configs import language_model
+from t2t_jax.data.corpora.corpus import read_pairs
+from t2t_jax.evaluation.metrics import METRICS, score_of
+from t2t_jax.runs import score as scoring
+from t2t_jax.runs.pretrained import load_vocabulary
+from t2t_jax.runs.score import score, score_checkpoints, score_files
+from t2t_jax.runs.scored_text import check_split, given_text, read_given
+from t2t_jax.runs.workdir import read_config
+from tests.runs.configs import smallest
+
+PAIRS = [("The dog sleeps.", "Der Hund schläft."), ("A cat sees the dog.", "Eine Katze sieht ihn.")]
+
+
+def write_files(directory, name, pairs):
+    for side, ending in enumerate(("en", "de")):
+        text = "".join(pair[side] + "\n" for pair in pairs)
+        (directory / f"{name}.{ending}").write_text(text, encoding="utf-8")
+    return directory / f"{name}.en", directory / f"{name}.de"
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A run without its corpus, whose scores are this test's own."""
+    leave = shutil.ignore_patterns("scores", "translations")
+    return shutil.copytree(trained, tmp_path / "w", ignore=leave)
+
+
+def test_files_have_the_scores_of_a_split_with_the_same_lines(run, cache, tmp_path):
+    pairs = list(read_pairs(smallest(cache).data, "dev"))
+    files = write_files(tmp_path, "dev2", pairs)
+    of_split, of_files = score(run, "dev"), score_files(run, read_given(*files))
+    for key in ("bleu", "bleu_signature", "bleu_by_length", "metrics", "sentences", "tokens"):
+        assert of_files[key] == of_split[key]
+    for key in ("perplexity", "accuracy"):
+        assert of_files[key] == pytest.approx(of_split[key], rel=1e-6)
+    assert of_files["name"] == "dev2" and "split" not in of_files
+    assert of_files["files"] == list(map(str, files)) and of_split["files"] == []
+    texts = [(run / "translations" / f"{name}.txt").read_text() for name in ("dev", "dev2")]
+    assert texts[0] == texts[1] != ""
+    # What is counted of each sentence makes the score.
+    statistics = json.loads((run / "scores" / "dev2.statistics.json").read_text())
+    assert tuple(statistics) == tuple(of_files["metrics"]) == METRICS
+    for name, entry in statistics.items():
+        found = score_of(name)(np.array(entry["statistics"]).sum(0))
+        assert found == of_files["metrics"][name]["score"]
+        assert entry["signature"] == of_files["metrics"][name]["signature"]
+
+
+def test_several_test_sets_keep_their_scores_side_by_side_without_a_corpus(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(scoring, "prepare", None)  # nothing of the corpus is read
+    found = [
+        score_files(run, read_given(*write_files(tmp_path, name, PAIRS[:num_pairs])))
+        for name, num_pairs in (("t16", 1), ("t17", 2))
+    ]
+    assert [scores["sentences"] for scores in found] == [1, 2]
+    for scores in found:
+        kept = json.loads((run / "scores" / f"{scores['name']}.json").read_text())
+        assert kept == scores
+        lines = (run / "translations" / f"{scores['name']}.txt").read_text().splitlines()
+        assert len(lines) == scores["sentences"]
+
+
+def test_scores_of_other_files_are_not_overwritten(run, tmp_path):
+    files = write_files(tmp_path, "t16", PAIRS[:1])
+    before = score_files(run, read_given(*files))
+    assert score_files(run, read_given(*files))["bleu"] == before["bleu"]
+    others = write_files(tmp_path, "t17", PAIRS)
+    with pytest.raises(ValueError, match=r"t16.json has the scores of .*t16.en and .*--name"):
+        score_files(run, read_given(*others, "t16"))
+    assert json.loads((run / "scores" / "t16.json").read_text())["sentences"] == 1
+
+
+def test_another_test_file_does_not_take_the_place_of_the_runs_own(trained, cache):
+    before = read_config(trained).to_dict()
+    text = {"data.source": "text", "data.directory": "DIR", "data.test": "t16"}
+    sections = smallest(cache, **text)
+    with pytest.raises(ValueError, match=r"data.test='t16', but the run .* --source=FILE"):
+        check_split(trained, before, sections, "test")
+    with pytest.raises(ValueError, match=r"data.test='t16', but the run .* --source=FILE"):
+        score(trained, "test", sections)
+    check_split(trained, before, sections, "dev")
+
+
+@pytest.mark.parametrize(
+    ("source", "reference", "sentence"),
+    [
+        (b"a\nb\n", b"c\n", "t.en has 2 lines, .*t.de has 1: line 2 of t.en has no partner"),
+        (b"a\n \nc\n", b"a\nb\nc\n", "t.en, line 2: blank, where each line must be a sentence"),
+        (b"a\nb\n", b"a\n\n", "t.de, line 2: blank"),
+        (b"a\nb\n", b"a\n\xff\n", r"t.de, line 2: not UTF-8"),
+        (b"", b"a\n", "t.en is empty"),
+        (b"a\n\x00\n", b"a\nb\n", "t.en, line 2: control characters"),
+    ],
+)
+def test_a_mistake_in_the_files_is_told_with_file_and_line(source, reference, sentence, tmp_path):
+    (tmp_path / "t.en").write_bytes(source)
+    (tmp_path / "t.de").write_bytes(reference)
+    with pytest.raises(ValueError, match=sentence):
+        read_given(tmp_path / "t.en", tmp_path / "t.de")
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(ValueError, match="none.en cannot be read: No such file"):
+        read_given(tmp_path / "none.en", tmp_path / "none.de")
+    with pytest.raises(ValueError, match="is no file"):
+        read_given(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../t", "a/b", "", ".t", "a b", "t.json", "t.sentences", "ä"])
+def test_a_name_must_be_one_that_a_file_can_have(name, tmp_path):
+    files = write_files(tmp_path, "t", PAIRS)
+    with pytest.raises(ValueError, match="is no name for its scores"):
+        read_given(*files, name)
+
+
+def test_the_name_of_a_split_is_the_splits(tmp_path):
+    files = write_files(tmp_path, "test", PAIRS)
+    with pytest.raises(ValueError, match="--name='test' is that of a split"):
+        read_given(*files)
+    assert read_given(*files, "newstest2017.v1").name == "newstest2017.v1"
+
+
+def test_files_are_of_a_translation(trained, cache, tmp_path):
+    given = read_given(*write_files(tmp_path, "t", PAIRS))
+    vocabulary = load_vocabulary(trained / "vocabulary.model")
+    with pytest.raises(ValueError, match="has learned data.task='language_modelling'"):
+        given_text(smallest(cache, language_model), vocabulary, given)
+
+
+def test_a_curve_has_every_checkpoint_and_changes_no_other_score(run, tmp_path):
+    given = read_given(*write_files(tmp_path, "t", PAIRS))
+    shown = []
+    curve = score_checkpoints(run, given, show=shown.append)
+    assert [scores["step"] for scores in curve] == [4, 8] and shown == curve
+    lines = (run / "scores" / "t.checkpoints.jsonl").read_text().splitlines()
+    assert list(map(json.loads, lines)) == curve
+    assert [path.name for path in (run / "scores").iterdir()] == ["t.checkpoints.jsonl"]
+    expected = score_files(run, given, checkpoint=4)
+    assert curve[0] | {"seconds": 0} == expected | {"seconds": 0}
+    assert curve[0]["perplexity"] != curve[1]["perplexity"]
