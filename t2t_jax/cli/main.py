@@ -6,6 +6,7 @@
     t2t-jax generate  --workdir=W --prompt="The dog"          what a language model writes next
     t2t-jax classify  --workdir=W < sentences > classes
     t2t-jax score     --workdir=W --split=test                perplexity, and BLEU or accuracy
+    t2t-jax compare   W1 W2                                   their scores, and where they differ
     t2t-jax export    --workdir=W --format=marian --output=DIR    for transformers or CTranslate2
 
 Every key of a config can be set: --config.section.key=value. `t2t-jax VERB --help` explains one,
@@ -16,7 +17,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from types import ModuleType
 
 from absl import app, flags
 
@@ -24,7 +25,7 @@ from t2t_jax.cli import config_keys
 from t2t_jax.cli.command import parse_flags
 
 # Modules of this package. They import what they work with when they run: help does not wait.
-_VERBS = ("prepare", "train", "translate", "generate", "classify", "score", "export")
+_VERBS = ("prepare", "train", "translate", "generate", "classify", "score", "compare", "export")
 
 _WHEN_STOPPED = {
     "prepare": "; the same command goes on from there",
@@ -54,12 +55,13 @@ def main() -> None:
             if not section:
                 print(verb.__doc__)
                 print(flags.FLAGS.module_help(verb.__name__))
-            print(config_keys.help_text(section))
+            if not hasattr(verb, "ARGUMENTS"):  # which has no config
+                print(config_keys.help_text(section))
             return
     except (OSError, TypeError, ValueError) as error:
         sys.exit(f"t2t-jax {name}: {error}")
     app.run(
-        lambda argv: _run(name, verb.main, argv),
+        lambda argv: _run(name, verb, argv),
         argv=[f"t2t-jax {name}", *rest],
         flags_parser=lambda argv: parse_flags(f"t2t-jax {name}", argv),
     )
@@ -90,9 +92,14 @@ def _define_common_flags(module_name: str) -> None:
     flags.DEFINE_bool("distributed", None, meaning, module_name=module_name)
 
 
-def _run(name: str, verb_main: Callable[[], None], argv: list[str]) -> None:
-    if len(argv) > 1:
-        sys.exit(f"t2t-jax {name}: {argv[1]!r} is no flag; flags look like --name=value")
+def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
+    wanted = getattr(verb, "ARGUMENTS", ())
+    arguments = argv[1:]
+    if len(arguments) > len(wanted):
+        extra = arguments[len(wanted)]
+        sys.exit(f"t2t-jax {name}: {extra!r} is no flag; flags look like --name=value")
+    if len(arguments) < len(wanted):
+        sys.exit(f"t2t-jax {name}: it needs {' and '.join(wanted)}, see --help")
     import jax
 
     from t2t_jax import hosts
@@ -108,7 +115,7 @@ def _run(name: str, verb_main: Callable[[], None], argv: list[str]) -> None:
         )
         if not hosts.is_first():
             sys.stdout = open(os.devnull, "w")  # what is written is the same on every host
-        verb_main()
+        verb.main(*arguments)
     except KeyboardInterrupt:
         _end_at_once(f"t2t-jax {name}: stopped{_WHEN_STOPPED.get(name, '')}")
     except Stopped as stop:

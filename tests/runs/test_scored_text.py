@@ -15,15 +15,9 @@ from t2t_jax.runs.score import score, score_checkpoints, score_files
 from t2t_jax.runs.scored_text import check_split, given_text, read_given
 from t2t_jax.runs.workdir import read_config
 from tests.runs.configs import smallest
+from tests.runs.written_scores import write_files
 
 PAIRS = [("The dog sleeps.", "Der Hund schläft."), ("A cat sees the dog.", "Eine Katze sieht ihn.")]
-
-
-def write_files(directory, name, pairs):
-    for side, ending in enumerate(("en", "de")):
-        text = "".join(pair[side] + "\n" for pair in pairs)
-        (directory / f"{name}.{ending}").write_text(text, encoding="utf-8")
-    return directory / f"{name}.en", directory / f"{name}.de"
 
 
 @pytest.fixture

@@ -1,0 +1,207 @@
+"""Two runs on the same sentences, of which both have scores: how far apart they are, and where.
+
+In: what `score` has left in both directories. Nothing is translated again.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from t2t_jax.data.corpora.corpus import read_pairs
+from t2t_jax.evaluation.bleu import bleu_of, sentence_bleu_of
+from t2t_jax.evaluation.bleu_by_length import LengthScore, bleu_by_length
+from t2t_jax.evaluation.metrics import METRICS, score_of
+from t2t_jax.evaluation.significance import Comparison, paired_bootstrap
+from t2t_jax.json_files import read_json
+from t2t_jax.runs.scored_text import read_given
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.workdir import read_config
+
+
+class MetricOfBoth(NamedTuple):
+    """A score of the one run and of the other, in percent."""
+
+    name: str
+    signature: str
+    scores: tuple[float, float]
+    comparison: Comparison  # the second less the first
+
+
+class Sentence(NamedTuple):
+    """A sentence that both have translated."""
+
+    number: int  # its line
+    words: int  # of the source
+    source: str  # "" where the text is not at hand, as is
+    reference: str
+    translations: tuple[str, str]
+    bleu: tuple[float, float]  # of this sentence alone, in percent
+
+
+class OfLength(NamedTuple):
+    """The sentences of one bin."""
+
+    scores: tuple[LengthScore, LengthScore]
+    most_different: list[Sentence]
+
+
+class Compared(NamedTuple):
+    """Two runs on the same sentences."""
+
+    num_sentences: int
+    files: list[str]
+    metrics: list[MetricOfBoth]
+    by_length: list[OfLength]
+
+
+class _Kept(NamedTuple):
+    """What `score` has left of one run."""
+
+    scores: dict[str, Any]
+    words: list[int]
+    bleu: Int[np.ndarray, "sentences 10"]
+    metrics: dict[str, dict[str, Any]]
+    translations: list[str]
+
+
+def compare(first: Path, second: Path, name: str, num_shown: int = 2) -> Compared:
+    """Compares the scores that two runs have of the split or of the test set called `name`.
+
+    Args:
+      num_shown: sentences of each length, those first whose BLEU differs most.
+
+    Raises:
+      ValueError: a run has no such scores, they are damaged, or of other sentences.
+    """
+    ours, theirs = _kept(first, name), _kept(second, name)
+    _check_same(first, ours, second, theirs)
+    metrics = [
+        _compared("bleu", ours.scores["bleu_signature"], ours.bleu, theirs.bleu, bleu_of),
+        *(
+            _compared(
+                each,
+                ours.metrics[each]["signature"],
+                *(np.array(kept.metrics[each]["statistics"]) for kept in (ours, theirs)),
+                score_of(each),
+            )
+            for each in METRICS
+            if _signature(ours, each) == _signature(theirs, each) is not None
+        ),
+    ]
+    if any(each.signature == metrics[0].signature for each in metrics[1:]):
+        del metrics[0]
+    pairs = _pairs(first, ours, name)
+    return Compared(
+        num_sentences=len(ours.words),
+        files=ours.scores.get("files") or [],
+        metrics=metrics,
+        by_length=_by_length(ours, theirs, pairs, num_shown),
+    )
+
+
+def _kept(workdir: Path, name: str) -> _Kept:
+    path = workdir / "scores" / f"{name}.json"
+    if not path.exists():
+        raise ValueError(
+            f"{workdir} has no scores of {name!r}: t2t-jax score --workdir={workdir} makes them, "
+            "with --split, or with --source, --reference and --name"
+        )
+    scores = read_json(path)
+    beside, statistics = (path.with_name(f"{name}.{e}.json") for e in ("sentences", "statistics"))
+    lines = workdir / "translations" / f"{name}.txt"
+    try:
+        of_sentences = read_json(beside)
+        kept = _Kept(
+            scores,
+            of_sentences["source_words"],
+            np.array(of_sentences["statistics"]),
+            read_json(statistics) if statistics.exists() else {},
+            lines.read_text("utf-8").split("\n")[:-1],
+        )
+        is_whole = kept.bleu.shape == (len(kept.words), 10) and scores["bleu_signature"]
+        is_whole = is_whole and len(kept.translations) == len(kept.words)
+        for entry in kept.metrics.values():
+            is_whole = is_whole and len(entry["statistics"]) == len(kept.words)
+    except (KeyError, OSError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} has no translations beside it that are whole: {error}") from error
+    if not is_whole:
+        raise ValueError(f"{path} has no translations beside it that are whole: score it again")
+    return kept
+
+
+def _check_same(first: Path, ours: _Kept, second: Path, theirs: _Kept) -> None:
+    """Raises ValueError unless both have translated the same sentences, and are counted alike."""
+    for what, of_one, of_other in (
+        ("files", ours.scores.get("sha256"), theirs.scores.get("sha256")),
+        ("direction", ours.scores.get("direction"), theirs.scores.get("direction")),
+        ("BLEU", ours.scores["bleu_signature"], theirs.scores["bleu_signature"]),
+        ("number of sentences", len(ours.words), len(theirs.words)),
+        ("sources", ours.words, theirs.words),
+        ("references", ours.bleu[:, 1].tolist(), theirs.bleu[:, 1].tolist()),
+    ):
+        if of_one != of_other:
+            which = "" if isinstance(of_one, list) else f", {of_one} and {of_other}"
+            raise ValueError(f"{first} and {second} do not have the same {what}{which}")
+
+
+def _signature(kept: _Kept, metric: str) -> str | None:
+    return kept.metrics.get(metric, {}).get("signature")
+
+
+def _compared(
+    name: str,
+    signature: str,
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    score: Callable[[np.ndarray], float],
+) -> MetricOfBoth:
+    scores = score(ours.sum(0)), score(theirs.sum(0))
+    return MetricOfBoth(name, signature, scores, paired_bootstrap(theirs, ours, score))
+
+
+def _pairs(workdir: Path, kept: _Kept, name: str) -> list[tuple[str, str]]:
+    """Sources and references as text, if they still lie where they were; else blanks."""
+    try:
+        if "sha256" in kept.scores:
+            given = read_given(*map(Path, kept.scores["files"]), name)
+            pairs = given.pairs if given.sha256 == kept.scores["sha256"] else []
+        else:
+            pairs = list(read_pairs(read_sections(read_config(workdir)).data, name))
+    except (OSError, TypeError, ValueError):
+        pairs = []
+    return pairs if len(pairs) == len(kept.words) else [("", "")] * len(kept.words)
+
+
+def _by_length(
+    ours: _Kept, theirs: _Kept, pairs: list[tuple[str, str]], num_shown: int
+) -> list[OfLength]:
+    bleus = [
+        (sentence_bleu_of(one), sentence_bleu_of(other))
+        for one, other in zip(ours.bleu, theirs.bleu, strict=True)
+    ]
+    found = []
+    both = (bleu_by_length(kept.bleu, kept.words) for kept in (ours, theirs))
+    for scores in zip(*both, strict=True):
+        low, high = scores[0].words
+        places = [
+            place
+            for place, words in enumerate(ours.words)
+            if low <= max(words, 1) <= (high or words + 1)
+            and ours.translations[place] != theirs.translations[place]
+        ]
+        places.sort(key=lambda place: -abs(bleus[place][1] - bleus[place][0]))
+        shown = [
+            Sentence(
+                place + 1,
+                ours.words[place],
+                *pairs[place],
+                (ours.translations[place], theirs.translations[place]),
+                bleus[place],
+            )
+            for place in places[:num_shown]
+        ]
+        found.append(OfLength(scores, shown))
+    return found

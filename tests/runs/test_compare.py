@@ -1,0 +1,92 @@
+"""Two runs whose translations are written out."""
+
+import numpy as np
+import pytest
+
+from t2t_jax.evaluation.bleu import bleu_of, sentence_statistics
+from t2t_jax.evaluation.metrics import METRICS, counted
+from t2t_jax.evaluation.significance import paired_bootstrap
+from t2t_jax.json_files import read_json, write_json
+from t2t_jax.runs.compare import compare
+from tests.runs.written_scores import PAIRS, RIGHT, WRONG, write_run
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return write_run(tmp_path / "w1", WRONG), write_run(tmp_path / "w2", RIGHT)
+
+
+def test_every_metric_has_both_scores_and_a_paired_bootstrap(runs):
+    found = compare(*runs, "mine")
+    assert found.num_sentences == 16 and found.files[0].endswith("mine.en")
+    assert tuple(metric.name for metric in found.metrics) == METRICS
+    references = [target for _, target in PAIRS]
+    sides = counted(WRONG, references, "de"), counted(RIGHT, references, "de")
+    for metric in found.metrics:
+        expected = tuple(side[metric.name].score for side in sides)
+        assert metric.scores == expected
+        assert metric.comparison.difference == expected[1] - expected[0]
+        assert (metric.comparison.difference > 0) == (metric.name != "ter")
+    [of_bleu] = [metric for metric in found.metrics if metric.name == "bleu_13a"]
+    statistics = [sentence_statistics(side, references) for side in (RIGHT, WRONG)]
+    assert of_bleu.comparison == paired_bootstrap(*statistics, bleu_of)
+
+
+def test_a_run_against_itself_differs_in_nothing(runs):
+    found = compare(runs[0], runs[0], "mine")
+    assert {metric.comparison for metric in found.metrics} == {(0, 0, 0, 1)}
+    assert not any(each.most_different for each in found.by_length)
+
+
+def test_the_sentences_that_differ_most_come_by_length(runs):
+    short, long = compare(*runs, "mine", 1).by_length
+    assert (short.scores[0].sentences, long.scores[0].sentences) == (8, 8)
+    assert short.scores[0].bleu < 100 == pytest.approx(short.scores[1].bleu)
+    [sentence] = short.most_different
+    assert (sentence.number, sentence.words) == (3, 4)
+    assert (sentence.source, sentence.reference) == PAIRS[2]
+    assert sentence.translations == (WRONG[2], RIGHT[2])
+    assert sentence.bleu[0] < sentence.bleu[1] == pytest.approx(100)
+    assert [sentence.number for sentence in long.most_different] == [12]
+
+
+def test_runs_scored_before_there_were_more_metrics_have_bleu(runs, tmp_path):
+    old = write_run(tmp_path / "old", WRONG, with_metrics=False)
+    found = compare(old, runs[1], "mine")
+    assert [metric.name for metric in found.metrics] == ["bleu"]
+
+
+def test_without_the_text_the_translations_are_shown_alone(runs, tmp_path):
+    (tmp_path / "mine.en").unlink()
+    [sentence] = compare(*runs, "mine", 1).by_length[0].most_different
+    assert sentence.source == sentence.reference == "" != sentence.translations[0]
+
+
+def test_other_sentences_are_refused(runs):
+    path = runs[1] / "scores" / "mine.json"
+    write_json(path, read_json(path) | {"sha256": ["0", "1"]})
+    with pytest.raises(ValueError, match="w1 and .*w2 do not have the same files"):
+        compare(*runs, "mine")
+
+
+def test_other_references_are_refused(runs):
+    path = runs[1] / "scores" / "mine.sentences.json"
+    values = read_json(path)
+    values["statistics"] = (np.array(values["statistics"]) + 1).tolist()
+    write_json(path, values)
+    with pytest.raises(ValueError, match="do not have the same references"):
+        compare(*runs, "mine")
+
+
+def test_a_run_without_these_scores_is_told(runs):
+    with pytest.raises(ValueError, match="w1 has no scores of 'test': t2t-jax score --workdir="):
+        compare(*runs, "test")
+
+
+@pytest.mark.parametrize(
+    "name", ["scores/mine.sentences.json", "translations/mine.txt", "scores/mine.statistics.json"]
+)
+def test_a_damaged_file_is_told(name, runs):
+    (runs[0] / name).write_text('{"ter": {}}')
+    with pytest.raises(ValueError, match=r"mine.json has no translations beside it that are whole"):
+        compare(*runs, "mine")
