@@ -72,7 +72,8 @@ def _kind(measure: Measure, values: dict[str, Any]) -> Any:
     """What must be the same for two numbers to be compared."""
     direction = values.get("direction")
     if measure.is_bleu:
-        return direction, values.get("scores", {}).get(measure.split, {}).get("bleu_signature")
+        scores = values.get("scores", {}).get(measure.split, {})
+        return direction, scores.get("bleu_signature"), str(scores.get("sha256"))  # of its files
     return direction, None if measure.any_vocabulary else values.get("vocabulary_fingerprint")
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from experiments.run.outcomes import Outcome, records_of
 from experiments.tables.ablation import Score
 from t2t_jax.evaluation.significance import mean_interval
+from t2t_jax.runs.name_of_test_set import is_name
 
 
 class Measure(NamedTuple):
@@ -94,6 +95,19 @@ _PROBES = tuple(
     for kind in ("order", "pronoun", "sense")
 )
 MEASURES = (PERPLEXITY, DEV_BLEU, TEST_BLEU, LONG_BLEU, ACCURACY, *_PROBES)
+
+
+def test_sets(record: dict[str, Any]) -> list[str]:
+    """The names of test sets that a run was scored on after its own."""
+    return [
+        name for name, its in record.get("scores", {}).items() if "name" in its and is_name(name)
+    ]
+
+
+def measures_of(outcomes: Iterable[Outcome]) -> list[Measure]:
+    """MEASURES, and BLEU of every test set that a run was scored on after its own."""
+    names = dict.fromkeys(name for values in records_of(outcomes) for name in test_sets(values))
+    return [*MEASURES, *(_bleu(name, f"{name} BLEU", f"ΔBLEU ({name})") for name in sorted(names))]
 
 
 class Cost(NamedTuple):

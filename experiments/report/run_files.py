@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from experiments.report.measures import test_sets
 from experiments.run.outcomes import Outcome
 from experiments.run.plain_text import plain_text
 from experiments.run.record import is_number
@@ -75,7 +76,7 @@ def damage(outcomes: Iterable[Outcome]) -> list[str]:
         if outcome.record is None:
             continue
         reads: list[tuple[str, Any, tuple]] = [("curve", dev_curve, (outcome.directory,))]
-        for split in ("dev", "test", "long"):
+        for split in ("dev", "test", "long", *test_sets(outcome.record)):
             reads.append(("paired bootstrap", sentences, (outcome.directory, split)))
         for use, read, arguments in reads:
             try:

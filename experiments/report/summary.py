@@ -16,12 +16,12 @@ from experiments.report.measures import (
     ACCURACY,
     COSTS,
     DEV_BLEU,
-    MEASURES,
     PERPLEXITY,
     TEST_BLEU,
     Mean,
     Measure,
     mean,
+    measures_of,
     values_of,
 )
 from experiments.report.notes import notes
@@ -83,7 +83,13 @@ class TableSummary(NamedTuple):
     @property
     def measures(self) -> list[Measure]:
         """What some row was scored by."""
-        return [each for each in MEASURES if any(each.name in row.means for row in self.rows)]
+        possible = self.possible_measures
+        return [each for each in possible if any(each.name in row.means for row in self.rows)]
+
+    @property
+    def possible_measures(self) -> list[Measure]:
+        """What its rows could be scored by."""
+        return measures_of(outcome for row in self.rows for outcome in row.outcomes)
 
 
 def summaries(workdir: Path) -> list[TableSummary]:
@@ -142,7 +148,7 @@ def _summary(all_outcomes: Sequence[Outcome], own_settings: str) -> TableSummary
     by_row = {
         row.name: [outcome for outcome in outcomes if outcome.run.row == row.name] for row in rows
     }
-    by_measure = {measure.name: effects(measure, by_row) for measure in MEASURES}
+    by_measure = {measure.name: effects(measure, by_row) for measure in measures_of(outcomes)}
     lines = [
         _row_summary(
             row,
@@ -225,7 +231,7 @@ def _row_summary(
     row: Row, outcomes: list[Outcome], its_effects: Mapping[str, Effect], num_base_seeds: int
 ) -> RowSummary:
     records = records_of(outcomes)
-    means = {measure.name: mean(values_of(measure, outcomes)) for measure in MEASURES}
+    means = {measure.name: mean(values_of(measure, outcomes)) for measure in measures_of(outcomes)}
     return RowSummary(
         name=row.name,
         changes=changes_text(row.changes),

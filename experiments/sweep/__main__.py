@@ -4,10 +4,13 @@
     python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W --rows='base,A.*'
     python -m experiments.sweep table3 --base=configs/base.py --dry_run --tokens_per_second=50000
     python -m experiments.sweep status W
+    python -m experiments.sweep score W --source=test2017.en --reference=test2017.de --name=test2017
 
 Any key of the base config can be overridden: --base.training.steps=200. Each run has its directory
 W/TABLE/ROW/seed-N with its log, its checkpoints and, when it is finished, its record.json. The same
-command again continues what is not finished and repeats nothing; Ctrl-C stops it.
+command again continues what is not finished and repeats nothing; Ctrl-C stops it. "score" gives
+every finished run below W the scores of another test set, one after the other on this machine, and
+the report its column.
 
 --launcher says where the runs go, and changes nothing else:
 
@@ -47,6 +50,9 @@ def define_flags() -> None:
     )
     flags.DEFINE_float("tflops", None, "dry_run: sustained 10^12 operations/s, for the hours")
     flags.DEFINE_bool("once", False, "status: print once, also on a terminal")
+    flags.DEFINE_string("source", None, "score: a file of sentences to translate")
+    flags.DEFINE_string("reference", None, "score: the file of their translations, line by line")
+    flags.DEFINE_string("name", None, "score: of the test set; else that of --source, no ending")
     options.define_flags()
     flags.adopt_module_key_flags(options)
 
@@ -58,7 +64,8 @@ def main(argv: list[str]) -> None:
         if argv[1:2] == ["status"]:
             _show_status(argv[2:], values.once)
             return
-        num_failed = _run_table(argv[1:], values)
+        is_score = argv[1:2] == ["score"]
+        num_failed = (_score if is_score else _run_table)(argv[1 + is_score :], values)
     except (KeyError, TypeError, ValueError) as error:
         sys.exit(f"sweep: {plain_text(error.args[0])}")
     except OSError as error:
@@ -74,10 +81,21 @@ def _show_status(arguments: list[str], once: bool) -> None:
     status.show(Path(arguments[0]), once=once)
 
 
+def _score(arguments: list[str], values: Any) -> int:
+    if len(arguments) != 1 or values.source is None or values.reference is None:
+        raise ValueError("score needs the workdir of a sweep, --source and --reference")
+    from experiments.sweep import later_scores
+
+    files = Path(values.source), Path(values.reference)
+    return later_scores.score(Path(arguments[0]).expanduser(), *files, values.name)
+
+
 def _run_table(arguments: list[str], values: Any) -> int:
     if len(arguments) != 1:
         names = ", ".join(TABLES)
-        raise ValueError(f"one argument is needed, a table: {names}; or status W; see --help")
+        raise ValueError(
+            f"one argument is needed, a table: {names}; or status W, or score W; see --help"
+        )
     table = find_table(arguments[0])
     if values.base is None:
         raise ValueError("--base is needed, for example --base=configs/tiny.py")

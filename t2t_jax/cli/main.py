@@ -6,7 +6,7 @@
     t2t-jax generate  --workdir=W --prompt="The dog"          what a language model writes next
     t2t-jax classify  --workdir=W < sentences > classes
     t2t-jax score     --workdir=W --split=test                perplexity, and BLEU or accuracy
-    t2t-jax compare   W1 W2                                   their scores, and where they differ
+    t2t-jax compare W1 W2                                     their scores, and where they differ
     t2t-jax export    --workdir=W --format=marian --output=DIR    for transformers or CTranslate2
 
 Every key of a config can be set: --config.section.key=value. `t2t-jax VERB --help` explains one,

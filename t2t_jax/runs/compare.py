@@ -84,7 +84,8 @@ def compare(first: Path, second: Path, name: str, num_shown: int = 2) -> Compare
             _compared(
                 each,
                 ours.metrics[each]["signature"],
-                *(np.array(kept.metrics[each]["statistics"]) for kept in (ours, theirs)),
+                np.array(ours.metrics[each]["statistics"]),
+                np.array(theirs.metrics[each]["statistics"]),
                 score_of(each),
             )
             for each in METRICS
@@ -166,7 +167,8 @@ def _pairs(workdir: Path, kept: _Kept, name: str) -> list[tuple[str, str]]:
     """Sources and references as text, if they still lie where they were; else blanks."""
     try:
         if "sha256" in kept.scores:
-            given = read_given(*map(Path, kept.scores["files"]), name)
+            source, reference = map(Path, kept.scores["files"])
+            given = read_given(source, reference, name)
             pairs = given.pairs if given.sha256 == kept.scores["sha256"] else []
         else:
             pairs = list(read_pairs(read_sections(read_config(workdir)).data, name))

@@ -1,6 +1,5 @@
 """What a model is scored on: a split of its corpus, or two files that are given."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,13 +14,8 @@ from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
 from t2t_jax.data.prepare.tokenise import Side, Tokenise
 from t2t_jax.data.vocabulary.vocabulary import Vocabulary
 from t2t_jax.json_files import read_json
+from t2t_jax.runs.name_of_test_set import check_name
 from t2t_jax.runs.sections import Sections
-
-_SPLITS = ("train", "dev", "test", "long")
-# What a file can be called everywhere, and no other file of `scores` is.
-_SAFE_NAME = re.compile(
-    r"(?!.*\.(json|sentences|statistics|checkpoints)$)[A-Za-z0-9][A-Za-z0-9._+-]{0,99}"
-)
 
 
 class ScoredText(NamedTuple):
@@ -75,23 +69,10 @@ def read_given(source: Path, reference: Path, name: str | None = None) -> GivenF
                 )
     if name is None:
         name = Path(files[0].name.removesuffix(".gz")).stem
-    _check_name(name)
+    check_name(name)
     sha256 = list(map(text_files.file_sha256, files))
     hosts.check_same("the test set", repr(sha256).encode())
     return GivenFiles(name, list(map(str, files)), sha256, pairs)
-
-
-def _check_name(name: str) -> None:
-    if name.lower() in _SPLITS:
-        raise ValueError(
-            f"--name={name!r} is that of a split, whose scores are kept by it: choose another, "
-            "such as test2017"
-        )
-    if not _SAFE_NAME.fullmatch(name):
-        raise ValueError(
-            f"--name={name!r} is no name for its scores: letters, digits and ._+- are, the first a "
-            "letter or a digit, without an ending such as .json"
-        )
 
 
 def check_kept(workdir: Path, given: GivenFiles) -> None:

@@ -59,7 +59,7 @@ def corpus(tmp_path_factory):
     directory = tmp_path_factory.mktemp("DIR")
     for place in (directory, directory / "crawl"):
         place.mkdir(exist_ok=True)
-        for stem in ("train", "val", "test2016"):
+        for stem in ("train", "val", "test2016", "test2017"):
             write_pairs(place, stem, sentence_pairs(120))
     return directory
 
@@ -94,7 +94,12 @@ def test_a_verb_does_what_is_told(typed, corpus, run_of, cache, tmp_path):
     if arguments and arguments[0].startswith("--config="):
         values = OVERRIDES | FEWEST_STEPS | {"data.cache": cache, "data.vocabulary_size": 60}
         arguments[1:1] = [f"--config.{key}={value}" for key, value in values.items()]
-    needs_workdir = [] if verb == "prepare" else [f"--workdir={workdir}"]
+    if verb == "compare":
+        arguments = [str(workdir) if each in ("W1", "W2") else each for each in arguments]
+        names = [each.removeprefix("--name=") for each in arguments if each.startswith("--name=")]
+        files = [f"--source={corpus}/test2017.en", f"--reference={corpus}/test2017.de"]
+        command("score", f"--workdir={workdir}", *files, *(f"--name={name}" for name in names))
+    needs_workdir = [] if verb in ("prepare", "compare") else [f"--workdir={workdir}"]
     done = command(verb, *arguments, *needs_workdir, text="The dog sleeps.\n")
     needs_another_library = verb == "export" and "pip install 't2t-jax[interop]'" in done.stderr
     assert done.returncode == 0 or needs_another_library, done.stderr
@@ -103,7 +108,7 @@ def test_a_verb_does_what_is_told(typed, corpus, run_of, cache, tmp_path):
 @pytest.mark.parametrize("typed", MODULES, ids=_ids(MODULES))
 def test_a_command_of_experiments_does_what_is_told(typed, tmp_path):
     name, *arguments = _arguments(typed)
-    if name == "experiments.sweep" and arguments[0] != "status":
+    if name == "experiments.sweep" and arguments[0] not in ("status", "score"):
         done = _run_module(name, *arguments, *([] if "--dry_run" in arguments else ["--dry_run"]))
         assert "base" in done.stdout
     elif name in ("experiments.report", "experiments.report.evidence"):
@@ -170,7 +175,7 @@ def _read_flags(words):
         # Its config would be read from there; every other flag is known all the same.
         arguments = [argument for argument in arguments if not argument.startswith("--config.")]
 
-    def read():
+    def read(*_):
         if "config" in flags.FLAGS:
             read_sections(flags.FLAGS.config)
 

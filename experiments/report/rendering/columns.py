@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from experiments.report.measures import COSTS, MEASURES, Cost, Mean, Measure, reported
+from experiments.report.measures import COSTS, Cost, Mean, Measure, reported
 from experiments.report.notes import MARK
 from experiments.report.summary import RowSummary, TableSummary
 
@@ -48,7 +48,7 @@ def _all_columns(table: TableSummary) -> Iterator[Column]:
     yield Column("params (10^6)", lambda row: Cell(_params_text(row.params)))
     if paper:
         yield Column("paper params", lambda row: Cell(_plain(row.paper and row.paper.params, 0)))
-    for measure in MEASURES:
+    for measure in table.possible_measures:
         yield from _of_measure(measure)
         if paper and measure.paper:
             yield from _of_the_paper(table, measure)

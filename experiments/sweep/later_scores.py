@@ -1,0 +1,53 @@
+"""Scores of another test set for every finished run of a sweep, long after its training."""
+
+import sys
+from pathlib import Path
+
+from ml_collections import ConfigDict
+
+from experiments.report import report
+from experiments.run import record
+from experiments.run.outcomes import read_outcomes
+from experiments.run.plain_text import plain_text
+
+
+def score(workdir: Path, source: Path, reference: Path, name: str | None) -> int:
+    """Adds the scores of two files to the record of each finished run, and reports anew.
+
+    A run that has them is passed over.
+
+    Returns:
+      How many runs could not be scored; why is told.
+
+    Raises:
+      ValueError: there are no finished runs, or the files are not what `read_given` takes.
+    """
+    from t2t_jax.runs.score import score_files
+    from t2t_jax.runs.scored_text import read_given
+    from t2t_jax.runs.sections import read_sections
+
+    given = read_given(source, reference, name)
+    outcomes = read_outcomes(workdir).runs
+    directories = [outcome.directory for outcome in outcomes if outcome.record is not None]
+    if not directories:
+        raise ValueError(f"there are no finished runs below {workdir}")
+    num_failed = 0
+    for directory in directories:
+        values = record.read_record(directory)
+        scores = values.setdefault("scores", {}).get(given.name, {})
+        if scores.get("sha256") == given.sha256:
+            continue
+        try:
+            sections = read_sections(ConfigDict(record.read_run(directory).config))
+            scores = score_files(directory, given, sections)
+        except (OSError, TypeError, ValueError) as error:
+            print(f"{plain_text(directory)} has no scores: {plain_text(error)}", file=sys.stderr)
+            num_failed += 1
+            continue
+        values["scores"][given.name] = scores
+        record.write_json(directory / record.RECORD_FILE, values)
+        print(f"{directory}: BLEU {scores['bleu']:.1f} of {given.name}", flush=True)
+    written = report.write_report(workdir)
+    print("\n" + report.text(workdir, "markdown"))
+    print("written: " + "  ".join(str(path) for path in written))
+    return num_failed

@@ -1,0 +1,28 @@
+"""What a test set can be called: its scores are kept in files of that name, and have columns."""
+
+import re
+
+SPLITS = ("train", "dev", "test", "long")
+# What a file can be called everywhere, and no other file of `scores` is.
+_SAFE = re.compile(
+    r"(?!.*\.(json|sentences|statistics|checkpoints)$)[A-Za-z0-9][A-Za-z0-9._+-]{0,99}"
+)
+
+
+def is_name(name: str) -> bool:
+    """Whether a test set can be called so."""
+    return name.lower() not in SPLITS and _SAFE.fullmatch(name) is not None
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError unless a test set can be called so."""
+    if name.lower() in SPLITS:
+        raise ValueError(
+            f"--name={name!r} is that of a split, whose scores are kept by it: choose another, "
+            "such as test2017"
+        )
+    if not is_name(name):
+        raise ValueError(
+            f"--name={name!r} is no name for its scores: letters, digits and ._+- are, the first a "
+            "letter or a digit, without an ending such as .json"
+        )
