@@ -158,7 +158,7 @@ from t2t_jax.cli.main import main
 main()
 print([name for name in ("jax", "flax", "orbax", "sentencepiece", "numpy") if name in sys.modules])
 """
-    for verb in ("train", "score", "generate"):
+    for verb in ("train", "score", "compare", "generate"):
         arguments = [sys.executable, "-c", code, verb, "--help"]
         found = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
         assert found.stdout.splitlines()[-1] == "[]"
