@@ -1,17 +1,12 @@
 """What becomes of a checkpoint of which a file is damaged.
 
-    python -m tests.faults.damage --flips=500
-
 Flips single bits, each in a place drawn at random of a file drawn at random, and cuts every file at
-its middle, at its start and before its last byte. Prints how many of the checkpoints were loaded as
+its middle, at its start and before its last byte. Counts how many of the checkpoints were loaded as
 they had been saved, how many were refused, and how many were loaded as something else.
 """
 
-import argparse
 import collections
-import os
 import random
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +15,7 @@ import numpy as np
 
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.step import TrainState
+from tests.faults.count import Count
 from tests.training.runs import IDENTITY, Run
 
 Load = Callable[[], TrainState | None]
@@ -100,22 +96,20 @@ class Saved:
             return checkpoints.restore_last(self.expected)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--flips", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        saved = Saved(Run(), Path(directory) / "checkpoints")
-        print(f"{len(files_of(saved.directory))} files")
-        for name, damages in (
-            ("bits flipped", flips(saved.directory, given.flips, given.seed)),
-            ("files cut", cuts(saved.directory)),
-        ):
-            counts, unseen = outcomes(damages, saved.load, saved.expected)
-            told = ", ".join(f"{counts[each]} {each}" for each in (REFUSED, AS_SAVED, WRONG))
-            print(f"{counts.total()} {name}: {told}", *unseen, sep=os.linesep)
+def bits(directory: Path, num: int, seed: int) -> Count:
+    """Flips so many bits of a checkpoint, one at a time."""
+    saved = Saved(Run(), directory / "checkpoints")
+    what = f"flipped bit in one of {len(files_of(saved.directory))} files of a checkpoint"
+    return _counted(what, saved, flips(saved.directory, num, seed))
 
 
-if __name__ == "__main__":
-    main()
+def lengths(directory: Path) -> Count:
+    """Cuts every file of a checkpoint at three lengths."""
+    saved = Saved(Run(), directory / "checkpoints")
+    return _counted("file of a checkpoint cut", saved, cuts(saved.directory))
+
+
+def _counted(what: str, saved: Saved, damages: Iterator[tuple[Path, bytes]]) -> Count:
+    counts, unseen = outcomes(damages, saved.load, saved.expected)
+    remark = ", ".join(f"{counts[each]} {each}" for each in (REFUSED, AS_SAVED))
+    return Count(what, counts.total(), tuple(f"loaded wrongly: {path}" for path in unseen), remark)

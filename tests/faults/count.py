@@ -1,0 +1,19 @@
+"""What a number of faults amounts to: a line of the table of `python -m tests.faults`."""
+
+from typing import NamedTuple
+
+
+class Count(NamedTuple):
+    """How often something was tried, and how often nothing was lost and nothing wrong believed."""
+
+    what: str
+    tried: int
+    lost: tuple[str, ...] = ()  # what did not hold, with what repeats it
+    remark: str = ""
+    skipped: str = ""  # why it was not tried
+
+    @property
+    def line(self) -> str:
+        """The count as a line of a Markdown table."""
+        held = f"skipped: {self.skipped}" if self.skipped else f"{self.tried - len(self.lost)}"
+        return f"| {self.what} | {self.tried} | {held} | {self.remark} |"
