@@ -1,6 +1,5 @@
 """Two of everything at once: one does the work, the other waits for it, nothing is broken."""
 
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +29,8 @@ def prepares(trainings: Trainings, directory: Path, num: int) -> Count:
         if wrong := _wrong(both):
             return wrong
         expected = _files(trainings.config.parent / "cache")
-        return "" if _files(place / "cache") == expected else "other files"
+        found = _files(place / "cache")
+        return "" if found == expected else f"files {sorted(found)}, not {sorted(expected)}"
 
     return _counted("two prepare one corpus", directory, num, wrong_of)
 
@@ -80,9 +80,9 @@ def _wrong(processes: list[subprocess.Popen]) -> str:
 
 
 def _files(cache: Path) -> dict[str, bytes]:
-    """Names and contents of what is in a cache, but for where it was made of."""
+    """Names and contents of the arrays and the vocabulary in a cache."""
     return {
         str(path.relative_to(cache)): path.read_bytes()
-        for path in sorted(cache.rglob("*"))
-        if path.is_file() and path.name != "manifest.json" and os.access(path, os.R_OK)
+        for path in cache.rglob("*")
+        if path.suffix in (".bin", ".model")
     }
