@@ -1,5 +1,6 @@
 """Pairs of byte strings as the two sides of a corpus: refused, or no line beside another's."""
 
+import contextlib
 import random
 import shutil
 from pathlib import Path
@@ -35,16 +36,20 @@ def pairs_of_bytes(directory: Path, num: int, seed: int) -> Count:
             for language, content in zip(("en", "de"), both, strict=True):
                 (place / f"{stem}.{language}").write_bytes(content)
         try:
-            prepared = prepare(text_config(place), lambda line: None, vocabulary, num_processes=1)
-        except ValueError:
-            refused += 1
-        else:
-            try:
+            prepared = None
+            with contextlib.suppress(ValueError):
+                prepared = prepare(
+                    text_config(place), lambda line: None, vocabulary, num_processes=1
+                )
+            if prepared is None:
+                refused += 1
+                _check_refused(both)
+            else:
                 pairs = _lines(both)
                 kept += (num_kept := _num_in_place(prepared.splits["train"], pairs, vocabulary))
                 dropped += len(pairs) - num_kept
-            except AssertionError as error:
-                lost.append(f"corpus {number} with seed {seed}: {error}: {both!r}")
+        except AssertionError as error:
+            lost.append(f"corpus {number} with seed {seed}: {error}: {both!r}")
         shutil.rmtree(place)
     remark = f"{refused} refused; of the others {kept:,} pairs in place, {dropped:,} left out"
     return Count("pairs of byte strings as corpora", num, tuple(lost), remark)
@@ -91,6 +96,16 @@ def _lines(both: tuple[bytes, bytes]) -> list[tuple[str, str]]:
             raise AssertionError("it is not UTF-8 and was not refused") from None
     assert len(columns[0]) == len(columns[1]) > 0, "unequal numbers of lines were not refused"
     return list(zip(*columns, strict=True))
+
+
+def _check_refused(both: tuple[bytes, bytes]) -> None:
+    """Raises AssertionError where there is a pair that can be used and nothing to refuse."""
+    try:
+        pairs = _lines(both)
+    except AssertionError:
+        return
+    usable = [pair for pair in pairs if all(side.isprintable() and side.strip() for side in pair)]
+    assert not usable, "it was refused for nothing"
 
 
 def _num_in_place(
