@@ -14,12 +14,13 @@ TORCH := torch==2.13.0
 # One more than there are cores, up to four: some tests wait for processes.
 WORKERS := $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 4 ? n : 4)))
 
-.PHONY: help quickstart ablation test parity tpu-check twenty-steps smoke format constraints
+.PHONY: help quickstart ablation test faults parity tpu-check twenty-steps smoke format constraints
 
 help:
 	@echo "make quickstart   train a small ablation on the embedded corpus and print its table"
 	@echo "make ablation     eight rows of Table 3 at tiny size, three seeds each"
 	@echo "make test         format, lint, imports, types, tests"
+	@echo "make faults       kills, full disks, flipped bits and more, half an hour of them, counted"
 	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (installs them apart)"
 	@echo "make tpu-check    compile the steps of base for a Cloud TPU, without one (installs apart)"
 	@echo "make smoke        what another Python may break, in minutes: make smoke PYTHON=python3.13"
@@ -62,6 +63,9 @@ test: $(VENV)/installed-test
 	$(BIN)/lint-imports
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) -m 'not parity and not tpu'
+
+faults: $(VENV)/installed-test
+	$(BIN)/python -m tests.faults
 
 parity: $(PARITY_VENV)/installed
 	JAX_PLATFORMS=cpu $(PARITY_VENV)/bin/pytest -m parity tests/interop tests/parity

@@ -22,13 +22,18 @@ def check(count, tried):
     assert count.lost == () and count.tried == tried
 
 
-@pytest.mark.parametrize(("number", "tried"), [(signal.SIGKILL, 2), (signal.SIGTERM, 1)])
-def test_a_training_that_is_killed_ends_as_if_it_had_not_been(trainings, tmp_path, number, tried):
-    check(kills.kills(trainings, tmp_path, tried, number, seed=3), tried)
+# Seeds whose moments are: a checkpoint is written, then half a second after the first step.
+@pytest.mark.parametrize(
+    ("number", "tried", "seed"), [(signal.SIGKILL, 2, 1045), (signal.SIGTERM, 1, 46)]
+)
+def test_a_training_that_is_killed_ends_as_if_it_had_not_been(
+    trainings, tmp_path, number, tried, seed
+):
+    check(kills.kills(trainings, tmp_path, tried, number, seed), tried)
 
 
 def test_a_training_whose_disk_was_full_ends_as_if_it_had_not_been(trainings, tmp_path):
-    check(disks.full(trainings, tmp_path, 1, seed=0), 1)
+    check(disks.full(trainings, tmp_path, 1, seed=10), 1)  # as a checkpoint is written
 
 
 @pytest.mark.parametrize("policy", poison.POLICIES)
