@@ -56,12 +56,10 @@ def parts(directory: Path, share: float, seed: int) -> Iterator[tuple[str, Calla
     yield "layouts", lambda: layouts.moves(trainings(), own("layouts"), some(3), seed)
     yield "damage", lambda: damage.bits(own("bits"), some(500), seed)
     yield "damage", lambda: damage.lengths(own("lengths"))
-    for policy in ("stop", "skip", "rewind"):
+    for policy in poison.POLICIES:
         yield (
             "nonfinite",
-            functools.partial(
-                lambda policy: poison.plants(own(policy), some(10), policy, seed), policy
-            ),
+            functools.partial(poison.plants, own(policy), some(10), policy, seed),
         )
     yield "disks", lambda: disks.full(trainings(), own("disks"), some(10), seed)
     yield "launched", lambda: launched.sweeps(own("sweeps"), some(10), seed)

@@ -10,7 +10,7 @@ import numpy as np
 from tests.faults.count import Count
 from tests.faults.trainings import Trainings, arrays, ended, measured
 
-# As far as rounding stays what tests/training/test_layouts.py allows.
+# So few that rounding stays within what tests/training/test_layouts.py allows.
 _STEPS = 26
 
 
@@ -57,8 +57,12 @@ def _on_two_hosts(trainings: Trainings, workdir: Path, step: int) -> None:
         trainings.start(workdir, *flags, *job, f"--process_id={number}", devices=2)
         for number in range(2)
     ]
-    for host in hosts:
-        ended(host)
+    try:
+        for host in hosts:
+            ended(host)
+    finally:
+        for host in hosts:
+            host.kill()  # one whose partner has failed
 
 
 def _check_same(actual: Path, expected: Path) -> None:
