@@ -66,7 +66,6 @@ def notes(
         ("vocabularies", "Vocabulary", lambda values: values.get("vocabulary_fingerprint")),
         *([] if _data_follow(records) else [_DATA]),
         ("commits", "Commit", lambda values: values.get("commit")),
-        ("hardware", "Hardware", lambda values: values.get("hardware")),
     ]
     if not any(values["row"] == "base" for values in records):
         sentences.append("The base row has no finished run, hence there are no differences to it.")
@@ -75,6 +74,13 @@ def notes(
     if has_paper_base:
         sentences.append(_paper_note(outcomes[0].run.table, outcomes[0].run.base))
     return sentences
+
+
+def hardware(records: Sequence[dict[str, Any]]) -> list[str]:
+    """On what the rows were trained, by row where that differs."""
+    return _one_or_mixed(
+        "hardware", "Hardware", [(values["row"], values.get("hardware")) for values in records]
+    )
 
 
 def _tests(effects: Sequence[Effect]) -> list[str]:

@@ -24,7 +24,8 @@ from experiments.report.measures import (
     measures_of,
     values_of,
 )
-from experiments.report.notes import notes
+from experiments.report.method import method
+from experiments.report.notes import hardware, notes
 from experiments.report.run_files import damage
 from experiments.report.sweep_command import sweep_command
 from experiments.run import record
@@ -49,6 +50,7 @@ class RowSummary(NamedTuple):
     costs: Mapping[str, float | None]  # by name of the cost, mean over seeds
     paper: Score | None
     outcomes: list[Outcome]  # finished or not
+    note: str = ""  # what a reader of the changes alone would not know
 
     @property
     def num_diverged(self) -> int:
@@ -70,6 +72,7 @@ class TableSummary(NamedTuple):
     base: str  # what sets its base apart from those of the same table's other summaries
     has_paper_base: bool
     rows: list[RowSummary]
+    method: list[str]  # what was done
     notes: list[str]
     unfinished: list[str]
     command: str | None  # that makes it anew
@@ -166,6 +169,7 @@ def _summary(all_outcomes: Sequence[Outcome], own_settings: str) -> TableSummary
         base=own_settings,
         has_paper_base=has_paper_base,
         rows=lines,
+        method=_method(lines, outcomes),
         notes=[
             *notes(outcomes, has_paper_base, by_measure),
             *_diverged(by_row),
@@ -176,6 +180,14 @@ def _summary(all_outcomes: Sequence[Outcome], own_settings: str) -> TableSummary
         command=sweep_command(name, outcomes, [row.name for row in rows]),
         damaged=[*damaged, *(outcome.refused for outcome in outcomes if outcome.refused)],
     )
+
+
+def _method(rows: Sequence[RowSummary], outcomes: Sequence[Outcome]) -> list[str]:
+    """What was done, in sentences; a row's note is one of them."""
+    records = records_of(outcomes)
+    records.sort(key=lambda values: values["row"] != "base")  # whose facts come first
+    told = method(outcomes[0].run.base, records) + hardware(records_of(outcomes))
+    return told + [f"Row {row.name}: {row.note}." for row in rows if row.note]
 
 
 def _expected_rows(name: str, outcomes: Sequence[Outcome]) -> tuple[list[Row], str, bool]:
@@ -244,6 +256,7 @@ def _row_summary(
         costs={cost.name: _mean(records, cost.value) for cost in COSTS},
         paper=row.paper,
         outcomes=outcomes,
+        note=row.note,
     )
 
 

@@ -173,7 +173,8 @@ def _check_facts(values: dict[str, Any]) -> None:
         if not isinstance(values.get(name, ""), str | None):
             raise ValueError(f"{name} must be text")
     _check_numbers(values, _NUMBERS, "")
-    _check_numbers(_object(values, "seconds"), None, "seconds.")
+    for name in ("seconds", "examples"):
+        _check_numbers(_object(values, name), None, f"{name}.")
     scores = _object(values, "scores")
     for split in scores:
         of_split = _object(scores, split)

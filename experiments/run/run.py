@@ -79,6 +79,7 @@ def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
     return (
         {"format": record.FORMAT, **this_run._asdict(), "commit": commit()}
         | {key: training[key] for key in _OF_TRAINING}
+        | {"examples": training.get("examples", {})}  # which runs of before did not count
         | {"scores": scores, "seconds": seconds, "versions": versions()}
     )
 

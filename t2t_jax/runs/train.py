@@ -119,6 +119,7 @@ def _train_alone(
         )
     facts = {
         "params": num_params,
+        "examples": {split: each.num_pairs for split, each in prepared.splits.items()},
         "data_fingerprint": prepared.fingerprint,
         "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
         "direction": sections.data.direction,

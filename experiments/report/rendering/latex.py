@@ -73,7 +73,8 @@ def _table(table: TableSummary) -> str:
     for _, rows in groupby(table.rows, key=lambda row: row.group):
         lines += [r"\midrule", *(_row(row, its_columns) for row in rows)]
     lines += [r"\bottomrule", r"\end{tabular}}"]
-    sentences = [*table.notes, *(f"Missing: {one}" for one in table.unfinished)]
+    sentences = [*table.method, *table.notes]
+    sentences += [f"Missing: {one}" for one in table.unfinished]
     lines += [r"\par\smallskip\raggedright\footnotesize"] if sentences else []
     lines += [rf"{latex_escaped(sentence)}\par" for sentence in sentences]
     return "\n".join([*lines, r"\end{table}"]) + "\n"

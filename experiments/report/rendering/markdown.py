@@ -37,11 +37,13 @@ def _table(table: TableSummary) -> str:
     titles, *rows = zip(*texts, strict=True)
     title = markdown_escaped(table.title)
     lines = [f"## {title}", "", line(titles), line(rule), *map(line, rows)]
-    if table.notes:
-        lines += ["", *(f"- {markdown_escaped(note)}" for note in table.notes)]
-    if table.unfinished:
-        missing = map(markdown_escaped, table.unfinished)
-        lines += ["", "Missing:", "", *(f"- {sentence}" for sentence in missing)]
+    for heading, sentences in (
+        ("What was done:", table.method),
+        ("How to read it:", table.notes),
+        ("Missing:", table.unfinished),
+    ):
+        if sentences:
+            lines += ["", heading, "", *(f"- {markdown_escaped(each)}" for each in sentences)]
     if table.command:
         lines += ["", "Made anew by:", "", f"    {table.command}"]
     return "\n".join(lines) + "\n"

@@ -46,7 +46,8 @@ def _section(table: TableSummary, number: int, *, has_title: bool) -> Iterator[s
     if has_title:
         yield f"<h2>{escape(table.title)}</h2>"
     yield from _table(table)
-    yield from _list("Notes", table.notes)
+    yield from _list("What was done", table.method)
+    yield from _list("How to read it", table.notes)
     yield from _list("Missing", table.unfinished)
     yield from _figures(table)
     if table.command:

@@ -145,7 +145,7 @@ def _check_markdown(text):
     assert not {token.type for token in everything} & _NO_TEXT
     kinds = [token.type for token in parsed]
     assert kinds.count("heading_open") == kinds.count("table_open") == 2
-    assert kinds.count("bullet_list_open") == 2 * 2 and kinds.count("code_block") == 2
+    assert kinds.count("bullet_list_open") == 2 * 3 and kinds.count("code_block") == 2
 
     def words(token):
         return "".join(child.content for child in token.children or ())
