@@ -5,7 +5,7 @@ from pathlib import Path
 
 from experiments.report.rendering.comma_separated import csv_text
 from experiments.report.rendering.latex import latex
-from experiments.report.rendering.markdown import markdown
+from experiments.report.rendering.markdown import links, markdown
 from experiments.report.rendering.page import html
 from experiments.report.summary import TableSummary, summaries
 from t2t_jax.json_files import write_bytes
@@ -39,15 +39,19 @@ def write_report(workdir: Path) -> list[Path]:
 
 def write(found: Sequence[TableSummary], workdir: Path) -> list[Path]:
     """Writes the tables in every format, and the figures there are; what was written."""
-    paths = []
-    for name, render in FORMATS.items():
-        path = workdir / f"report.{_ENDINGS[name]}"
-        write_bytes(path, render(found).encode())  # in the place of a link, not where it leads
-        paths.append(path)
     # Here: matplotlib takes a second to load.
     from experiments.report.figures import gallery
 
-    return paths + gallery.write_pngs(found, workdir)
+    figures = gallery.write_pngs(found, workdir)
+    paths = []
+    for name, render in FORMATS.items():
+        path = workdir / f"report.{_ENDINGS[name]}"
+        content = render(found)
+        if name == "markdown":
+            content += links({figure.name: gallery.TITLES[figure.name] for figure in figures})
+        write_bytes(path, content.encode())  # in the place of a link, not where it leads
+        paths.append(path)
+    return paths + figures
 
 
 def read(workdir: Path) -> list[TableSummary]:

@@ -38,6 +38,7 @@ def test_training_leaves_what_the_other_verbs_need(trained):
     facts = json.loads((trained / "training.json").read_text())
     assert facts["steps"] == 8
     assert facts["direction"] == "en-de"
+    assert {"train", "dev", "test"} <= facts["examples"].keys() and facts["examples"]["train"] > 1
     assert 0.3 < facts["non_padding_share"] <= 1
 
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
+from experiments.report.effects import BOOTSTRAP
 from experiments.report.figures import style
 from experiments.report.measures import (
     ACCURACY,
@@ -26,12 +26,15 @@ from experiments.report.measures import (
 )
 from experiments.report.summary import RowSummary, TableSummary
 
+TITLE = "Difference to the base row"
+
 # A row this many times as far away as rows usually are would squeeze all others: the axis ends
 # before it, and its value is written there.
 _FAR = 6.0
 
 _COLOUR = "#0072B2"
 _INCHES_PER_ROW = 0.27
+_KEYS_A_LINE = 3  # of the legend
 _INTERVAL_LOOK: dict[str, Any] = {"color": _COLOUR, "linewidth": 1.4, "solid_capstyle": "butt"}
 _PAPER_LOOK: dict[str, Any] = {
     "linestyle": "",
@@ -51,6 +54,7 @@ class Point(NamedTuple):
     low: float | None
     high: float | None
     is_significant: bool
+    is_bootstrap: bool = False  # tested over the sentences of one seed alone
     paper: float | None = None  # the paper's difference to its base, where ours is comparable
 
 
@@ -104,8 +108,8 @@ def _forest(table: TableSummary, measure: Measure) -> Forest:
             difference = measure.compared(this) - measure.compared(this - effect.difference)
         if math.isfinite(difference):
             paper = _paper_difference(row, table, measure)
-            significant = effect.is_significant
-            points.append(Point(row.name, row.group, difference, low, high, significant, paper))
+            verdict = effect.is_significant, effect.test == BOOTSTRAP
+            points.append(Point(row.name, row.group, difference, low, high, *verdict, paper))
     return Forest(measure, points)
 
 
@@ -144,22 +148,30 @@ def draw(drawn: Sequence[Panel]) -> Figure:
             _separate(panel.rows, axis)
             if index > 0:
                 axis.tick_params(labelleft=False)
-        row_of_axes[0].set_title(panel.title, loc="left")
+        style.title(row_of_axes[0], TITLE, panel.title)
     points = [point for panel in drawn for forest in panel.forests for point in forest.points]
-    _legend(figure, has_paper=any(point.paper is not None for point in points))
+    _legend(figure, points)
     return figure
 
 
-def _legend(figure: Figure, *, has_paper: bool) -> None:
-    looks = [
-        (_look(is_significant=True), "real: 5 % level after Holm"),
-        (_look(is_significant=False), "within noise, or not tested"),
-        (_INTERVAL_LOOK, "95 %, without Holm"),
-        (_PAPER_LOOK, "the paper's difference"),
-    ]
-    keys = [Line2D([], [], **look, label=meaning) for look, meaning in looks[: 3 + has_paper]]
+def _legend(figure: Figure, points: Sequence[Point]) -> None:
+    """What the signs mean that are there."""
+    real, of_sentences, hollow = (_look(point) for point in _SIGNS)
+    looks = [_look(point) for point in points]
+    meanings = (
+        (real, "real: over seeds, 5 % after Holm", real in looks),
+        (of_sentences, "of one seed's sentences, 5 % after Holm", of_sentences in looks),
+        (hollow, "within noise, or not tested", hollow in looks),
+        (_INTERVAL_LOOK, "95 %, without Holm", any(point.low is not None for point in points)),
+        (_PAPER_LOOK, "the paper's difference", any(point.paper is not None for point in points)),
+    )
+    keys = [Line2D([], [], **look, label=words) for look, words, is_there in meanings if is_there]
     figure.legend(
-        handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=9
+        handles=keys,
+        loc="outside lower center",
+        ncols=min(len(keys), _KEYS_A_LINE),
+        frameon=False,
+        fontsize=9,
     )
 
 
@@ -174,7 +186,7 @@ def _draw(forest: Forest, names: Sequence[str], axis: Any) -> None:
     axis.set_xlim(limits)
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.set_yticks(range(len(names)), names)
-    axis.xaxis.set_major_locator(MaxNLocator(5))
+    axis.xaxis.set_major_locator(style.round_ticks(5))
     axis.set_xlabel(_label(forest.measure))
     style.tidy(axis, grid="x")
     axis.spines["left"].set_visible(False)
@@ -184,7 +196,7 @@ def _draw(forest: Forest, names: Sequence[str], axis: Any) -> None:
 def _draw_point(
     point: Point, place: int, limits: tuple[float, float], measure: Measure, axis: Any
 ) -> None:
-    look = _look(is_significant=point.is_significant)
+    look = _look(point)
     low_end, high_end = limits
     if low_end <= point.difference <= high_end:
         if point.low is not None and point.high is not None:
@@ -207,12 +219,23 @@ def _draw_point(
     )
 
 
-def _look(*, is_significant: bool) -> dict[str, Any]:
+# One real over seeds, one over the sentences of one seed, one neither.
+_SIGNS = (
+    Point("", "", 0.0, None, None, True),
+    Point("", "", 0.0, None, None, True, is_bootstrap=True),
+    Point("", "", 0.0, None, None, False),
+)
+
+
+def _look(point: Point) -> dict[str, Any]:
+    """Filled where seeds say that it is real, half filled where the sentences of one seed do."""
     return {
         "linestyle": "",
         "marker": "o",
         "markersize": 5.5,
-        "markerfacecolor": _COLOUR if is_significant else "white",
+        "fillstyle": "left" if point.is_significant and point.is_bootstrap else "full",
+        "markerfacecolor": _COLOUR if point.is_significant else "white",
+        "markerfacecoloralt": "white",
         "markeredgecolor": _COLOUR,
         "markeredgewidth": 1.4,
         "zorder": 3,

@@ -12,25 +12,29 @@ from experiments.report.figures import forest_plot, learning_curves, lengths, st
 from experiments.report.summary import TableSummary
 from t2t_jax.json_files import write_bytes
 
-# Name, caption, what makes the panels and what draws them.
-_KINDS: tuple[tuple[str, str, Callable[[Sequence[TableSummary]], list], Any], ...] = (
+# Name, title, caption, what makes the panels and what draws them.
+_KINDS: tuple[tuple[str, str, str, Callable[[Sequence[TableSummary]], list], Any], ...] = (
     (
         "effects",
-        "Difference of each row to the base row, with its 95 % interval. Filled: taken as real, at "
-        "the 5 % level after Holm's correction for the number of rows, which the intervals do not "
-        "know; hollow: within noise, or not tested. An arrow stands for a row beyond the axis.",
+        forest_plot.TITLE,
+        "With its 95 % interval. Filled: taken as real by a test over seeds, at the 5 % level "
+        "after Holm's correction for the number of rows, which the intervals do not know; half "
+        "filled: so by the sentences of one seed alone; hollow: within noise, or not tested. An "
+        "arrow stands for a row beyond the axis.",
         forest_plot.panels,
         forest_plot.draw,
     ),
     (
         "bleu_by_length",
-        "BLEU of sentences of similar length; long: sentences longer than any of training.",
+        lengths.TITLE,
+        "Of the sentences of each length together; long: sentences longer than any of training.",
         lengths.panels,
         lengths.draw,
     ),
     (
         "learning_curves",
-        "Dev perplexity while training, on a logarithmic scale; what is higher than any value of "
+        learning_curves.TITLE,
+        "On a logarithmic scale; of more than a few evaluations what is higher than any value of "
         "the second half is cut off.",
         learning_curves.panels,
         learning_curves.draw,
@@ -39,20 +43,25 @@ _KINDS: tuple[tuple[str, str, Callable[[Sequence[TableSummary]], list], Any], ..
 
 
 class Picture(NamedTuple):
-    """A figure and its caption."""
+    """A figure, what it shows and how to read it."""
 
     name: str  # of its file
+    title: str
     caption: str
     figure: Figure
 
 
+# By the name of the file.
+TITLES = {f"{name}.png": title for name, title, *_ in _KINDS}
+
+
 def pictures(found: Sequence[TableSummary]) -> Iterator[Picture]:
     """Those that have something to show, drawn one after the other."""
-    for name, caption, make_panels, draw in _KINDS:
+    for name, title, caption, make_panels, draw in _KINDS:
         if panels := make_panels(found):
             with style.fonts():
                 figure = draw(panels)
-            yield Picture(name, caption, figure)
+            yield Picture(name, title, caption, figure)
 
 
 def write_pngs(found: Sequence[TableSummary], directory: Path) -> list[Path]:

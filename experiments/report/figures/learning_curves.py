@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.report.figures import style
 from experiments.report.run_files import dev_curve
 from experiments.report.summary import TableSummary
 
+TITLE = "Dev perplexity while training"
+
 # More markers on a line than this hide its dashes.
 _MARKERS_PER_LINE = 7
+# So few evaluations are shown whole.
+_FEW = 5
 
 
 class Curve(NamedTuple):
@@ -94,12 +98,14 @@ def _draw(panel: Panel, axis: Any) -> None:
         look = style.line_style(one.label, index)
         every = max(1, math.ceil(len(one.steps) / _MARKERS_PER_LINE))
         # Each row's markers begin at another point, so that close lines do not hide each other's.
+        if every == 1:  # each evaluation is marked, also the only one
+            look["marker"] = style.marker(one.label, index)
         axis.plot(one.steps, one.mean, label=one.label, markevery=(index % every, every), **look)
         if one.num_seeds > 1:
             axis.fill_between(
                 one.steps, one.low, one.high, color=look["color"], alpha=0.15, linewidth=0
             )
-    axis.set_title(panel.title, loc="left")
+    style.title(axis, TITLE, panel.title)
     axis.set_xlabel("step")
     axis.set_ylabel("dev perplexity per token")
     _scale(axis, panel.curves)
@@ -110,17 +116,35 @@ def _draw(panel: Panel, axis: Any) -> None:
 
 
 def limits_of(curves: Sequence[Curve]) -> tuple[float, float]:
-    """Lowest and highest value of the second halves: the first fall would press all others flat."""
+    """Lowest and highest value of the second halves: the first fall would press all others flat.
+
+    Of a few evaluations all.
+    """
     ends = [
         (low, high)
         for one in curves
         for step, low, high in zip(one.steps, one.low, one.high, strict=True)
-        if 2 * step >= one.steps[-1]
+        if 2 * step >= one.steps[-1] or len(one.steps) <= _FEW
     ]
     return min(low for low, _ in ends), max(high for _, high in ends)
 
 
+def steps_of(curves: Sequence[Curve]) -> tuple[int, int]:
+    """From where to where the axis of steps goes: from 0, or from where no curve is in sight yet."""
+    highest = limits_of(curves)[1]
+    in_sight = [
+        one.steps[place - 1] if place else 0
+        for one in curves
+        for place in [next(i for i, low in enumerate(one.low) if low <= highest)]
+    ]
+    return min(in_sight), max(one.steps[-1] for one in curves)
+
+
 def _scale(axis: Any, curves: Sequence[Curve]) -> None:
+    first, last = steps_of(curves)
+    margin = 0.03 * (last - first)
+    axis.set_xlim(first - margin if first else 0, last + margin)
+    axis.xaxis.set_major_locator(style.round_ticks(7, whole=True))
     axis.set_yscale("log")
     lowest, highest = limits_of(curves)
     margin = max(1.02, (highest / lowest) ** 0.04)
@@ -128,7 +152,7 @@ def _scale(axis: Any, curves: Sequence[Curve]) -> None:
     plain = FuncFormatter(lambda value, _: f"{value:g}")
     if highest / lowest < 3:
         # Too narrow for powers of ten: evenly spaced plain numbers.
-        axis.yaxis.set_major_locator(MaxNLocator(6))
+        axis.yaxis.set_major_locator(style.round_ticks(6))
         axis.yaxis.set_minor_formatter(NullFormatter())
     else:
         subs = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0) if highest / lowest < 60 else (1.0, 2.0, 5.0)

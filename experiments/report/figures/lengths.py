@@ -18,6 +18,8 @@ from experiments.report.measures import LONG_BLEU, TEST_BLEU
 from experiments.report.summary import RowSummary, TableSummary
 from experiments.run.outcomes import records_of
 
+TITLE = "BLEU by length of the source"
+
 # More lines than this cannot be told apart where they cross.
 _MOST_LINES = 8
 _EXTREMES = 3  # rows drawn on either side where there are more
@@ -127,7 +129,7 @@ def _draw(panel: Panel, axis: Any) -> None:
                 axis.vlines(x, low, high, color=look["color"], linewidth=0.9)
     labels = [f"{_bin_text(words)}\n{number:,}" for words, (number, _) in panel.sentences.items()]
     axis.set_xticks(range(len(labels)), labels)
-    axis.set_title(panel.title, loc="left")
+    style.title(axis, TITLE, panel.title)
     axis.set_xlabel("words of the source (below: number of sentences)")
     axis.set_ylabel("BLEU")
     style.tidy(axis, grid="y")

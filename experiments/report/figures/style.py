@@ -4,6 +4,7 @@ from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 _WIDTH = 8.4  # inches, of every figure
 GREY = "#767676"
@@ -57,6 +58,16 @@ def stacked(heights: list[float], columns: int = 1) -> tuple[Figure, Any]:
         len(heights), columns, squeeze=False, gridspec_kw={"height_ratios": heights}
     )
     return figure, axes
+
+
+def title(axis: Any, what: str, table: str) -> None:
+    """What the figure shows, and below it of which table."""
+    axis.set_title(f"{what}\n{table}", loc="left")
+
+
+def round_ticks(most: int, *, whole: bool = False) -> MaxNLocator:
+    """At most so many intervals between ticks at 1, 2 or 5 times a power of ten."""
+    return MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole)
 
 
 def tidy(axis: Any, *, grid: str = "both") -> None:

@@ -1,7 +1,7 @@
 """Tables as Markdown that reads well both as it is and rendered."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from experiments.report.rendering.columns import Cell, Column, columns
 from experiments.report.summary import TableSummary
@@ -47,6 +47,12 @@ def _table(table: TableSummary) -> str:
     if table.command:
         lines += ["", "Made anew by:", "", f"    {table.command}"]
     return "\n".join(lines) + "\n"
+
+
+def links(titles: Mapping[str, str]) -> str:
+    """A section with the figures, whose titles stand by the names of their files."""
+    figures = [f"### {title}\n\n![{title}]({file})\n" for file, title in titles.items()]
+    return "\n".join(["\n## Figures\n", *figures]) if figures else ""
 
 
 def markdown_escaped(words: str) -> str:

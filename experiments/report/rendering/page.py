@@ -106,8 +106,9 @@ def _figures(table: TableSummary) -> Iterator[str]:
     from experiments.report.figures import gallery
 
     for picture in gallery.pictures([table]):
-        caption = escape(picture.caption)
+        title, caption = escape(picture.title), escape(picture.caption)
         yield "<figure>"
-        yield f'<img alt="{caption}" src="{gallery.data_uri(picture)}">'
+        yield f"<h3>{title}</h3>"
+        yield f'<img alt="{title}: {escape(table.title)}" src="{gallery.data_uri(picture)}">'
         yield f"<figcaption>{caption}</figcaption>"
         yield "</figure>"

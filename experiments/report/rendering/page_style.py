@@ -35,9 +35,9 @@ tbody tr:hover > * { background: var(--shade); }
 .mark { display: inline-block; width: 0.7em; text-align: left; padding-left: 0.15em; }
 sup { line-height: 0; }
 figure { margin: 2rem 0 0; break-inside: avoid; }
-figure img { display: block; width: 100%; max-width: 54rem; height: auto; background: #fff;
+figure img { display: block; width: 100%; height: auto; background: #fff;
   border-radius: 4px; }
-figcaption { color: var(--quiet); font-size: 14px; max-width: 54rem; margin-top: 0.4rem; }
+figcaption { color: var(--quiet); font-size: 14px; max-width: 60rem; margin-top: 0.4rem; }
 pre { background: var(--shade); padding: 0.75rem 1rem; border-radius: 4px; overflow-x: auto;
   font-size: 13px; white-space: pre-wrap; overflow-wrap: anywhere; }
 @media print {

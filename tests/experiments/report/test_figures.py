@@ -28,10 +28,76 @@ def test_a_curve_is_the_mean_of_all_seeds_and_ends_with_the_first_of_them():
 
 
 def test_the_axis_of_curves_holds_their_second_halves():
-    first = learning_curves.curve("a", [{10: 90.0, 20: 4.0, 30: 2.0, 40: 1.5}])
-    second = learning_curves.curve("b", [{10: 80.0, 20: 3.0}, {10: 7.0, 20: 2.5}, {}])
+    seed = {10: 90.0, 20: 80.0, 30: 4.0, 40: 2.0, 50: 1.9, 60: 1.5}
+    first = learning_curves.curve("a", [seed])
+    second = learning_curves.curve("b", [seed, seed | {30: 7.0}, {}])
     assert learning_curves.limits_of([first]) == (1.5, 4.0)
-    assert learning_curves.limits_of([first, second]) == (1.5, 80.0)
+    assert learning_curves.limits_of([first, second]) == (1.5, 7.0)
+    # From the last step before one of them comes into sight.
+    assert learning_curves.steps_of([first, second]) == (20, 60)
+    assert learning_curves.steps_of([learning_curves.curve("c", [{50: 2.0, 60: 1.6}])]) == (0, 60)
+
+
+@pytest.mark.parametrize("num_evaluations", [1, 2, 3, 5])
+def test_few_evaluations_are_all_in_the_frame_with_round_steps(tmp_path, num_evaluations):
+    steps = range(550, 550 * num_evaluations + 1, 550)
+    for row, worse in (("base", 0.0), ("one_head", 9.0)):
+        _write_curve(tmp_path, row, {step: 1 + worse + 3e5 / step**2 for step in steps})
+    [panel] = learning_curves.panels(summaries(tmp_path))
+    [axis] = learning_curves.draw([panel]).axes
+    (left, right), (bottom, top) = axis.get_xlim(), axis.get_ylim()
+    for line in axis.lines:
+        assert all(left < step < right for step in line.get_xdata())
+        assert all(bottom < value < top for value in line.get_ydata())
+        assert line.get_marker() not in ("None", "", None)
+    ticks = axis.get_xticks()
+    apart = ticks[1] - ticks[0]
+    assert f"{apart:e}"[0] in "125" and apart >= 1
+    assert all(tick % apart == 0 for tick in ticks)
+
+
+def _write_curve(workdir, row, values):
+    directory = fakes.write_record(workdir, TABLE, CONFIG, row, 0, perplexity=2.0, bleu=90.0)
+    lines = [
+        json.dumps({"step": step, "split": "dev", "perplexity": value}) + "\n"
+        for step, value in values.items()
+    ]
+    (directory / "metrics.jsonl").write_text("".join(lines))
+
+
+def test_each_figure_says_in_its_title_what_it_shows(workdir):
+    pictures = list(gallery.pictures(summaries(workdir)))
+    titles = [picture.figure.axes[0].get_title("left") for picture in pictures]
+    assert titles == [f"{picture.title}\n{TABLE.title}" for picture in pictures]
+    assert len({picture.title for picture in pictures}) == len(pictures)
+
+
+def _legend_of_effects(workdir):
+    figure = forest_plot.draw(forest_plot.panels(summaries(workdir)))
+    [legend] = figure.legends
+    return {text.get_text() for text in legend.get_texts()}, figure
+
+
+def test_what_the_sentences_of_one_seed_say_is_not_called_real(tmp_path):
+    for row, wrong_every in (("base", 50), ("one_head", 2)):
+        directory = fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, perplexity=2.0, bleu=90.0)
+        fakes.write_translations(directory, wrong_every=wrong_every)
+    words, figure = _legend_of_effects(tmp_path)
+    assert "of one seed's sentences, 5 % after Holm" in words
+    assert not any(each.startswith("real") for each in words)
+    [point] = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
+    assert point.get_fillstyle() == "left"
+
+
+def test_what_seeds_say_is_called_real_and_no_sign_is_explained_that_is_not_there(tmp_path):
+    for row, worse in (("base", 0.0), ("one_head", 20.0)):
+        for seed in range(3):
+            fakes.write_record(
+                tmp_path, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=90.0 + seed - worse
+            )
+    words, _ = _legend_of_effects(tmp_path)
+    assert "real: over seeds, 5 % after Holm" in words
+    assert not any("sentences" in each or "paper" in each for each in words)
 
 
 def test_there_is_a_curve_per_finished_row(workdir):

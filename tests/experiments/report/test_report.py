@@ -1,5 +1,6 @@
 """The whole report of a sweep, whatever state it is in."""
 
+import re
 import subprocess
 import sys
 
@@ -25,7 +26,15 @@ def test_every_format_and_figure_is_written(tmp_path):
         "learning_curves.png",
     ]
     for path, format_name in zip(paths, report.FORMATS, strict=False):
-        assert path.read_text(encoding="utf-8") == report.text(tmp_path, format_name)
+        written = path.read_text(encoding="utf-8")
+        assert written.startswith(report.text(tmp_path, format_name))
+        assert (format_name == "markdown") == ("![" in written)
+    written = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert re.findall(r"!\[(.*)\]\((.*)\)", written) == [
+        ("Difference to the base row", "effects.png"),
+        ("BLEU by length of the source", "bleu_by_length.png"),
+        ("Dev perplexity while training", "learning_curves.png"),
+    ]
 
 
 def test_a_sweep_with_failed_and_missing_runs_is_still_a_table(tmp_path):
