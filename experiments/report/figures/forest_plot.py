@@ -216,6 +216,7 @@ def _draw_point(
         ha="right" if is_right else "left",
         va="center",
         fontsize=8,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from experiments.report.figures import style
 from experiments.report.run_files import dev_curve
@@ -101,10 +101,11 @@ def _draw(panel: Panel, axis: Any) -> None:
         if every == 1:  # each evaluation is marked, also the only one
             look["marker"] = style.marker(one.label, index)
         axis.plot(one.steps, one.mean, label=one.label, markevery=(index % every, every), **look)
-        if one.num_seeds > 1:
-            axis.fill_between(
-                one.steps, one.low, one.high, color=look["color"], alpha=0.15, linewidth=0
-            )
+        spread: dict[str, Any] = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
+        if one.num_seeds > 1 and len(one.steps) == 1:  # a band of no width
+            axis.vlines(one.steps, one.low, one.high, **spread | {"linewidth": 6})
+        elif one.num_seeds > 1:
+            axis.fill_between(one.steps, one.low, one.high, **spread)
     style.title(axis, TITLE, panel.title)
     axis.set_xlabel("step")
     axis.set_ylabel("dev perplexity per token")
@@ -130,7 +131,7 @@ def limits_of(curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def steps_of(curves: Sequence[Curve]) -> tuple[int, int]:
-    """From where to where the axis of steps goes: from 0, or from where no curve is in sight yet."""
+    """Where the axis of steps begins and ends: at 0, or where no curve is in sight yet."""
     highest = limits_of(curves)[1]
     in_sight = [
         one.steps[place - 1] if place else 0
@@ -153,7 +154,7 @@ def _scale(axis: Any, curves: Sequence[Curve]) -> None:
     if highest / lowest < 3:
         # Too narrow for powers of ten: evenly spaced plain numbers.
         axis.yaxis.set_major_locator(style.round_ticks(6))
-        axis.yaxis.set_minor_formatter(NullFormatter())
+        axis.yaxis.set_minor_locator(NullLocator())
     else:
         subs = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0) if highest / lowest < 60 else (1.0, 2.0, 5.0)
         axis.yaxis.set_major_locator(LogLocator(subs=subs, numticks=20))

@@ -26,6 +26,7 @@ class Column(NamedTuple):
     cell: Callable[[RowSummary], Cell]
     is_text: bool = False  # words, not numbers
     is_sentence: bool = False  # what the marks say already
+    is_score: bool = False  # what a narrow page shows first
 
 
 def columns(table: TableSummary) -> list[Column]:
@@ -71,9 +72,9 @@ def _of_measure(measure: Measure) -> Iterator[Column]:
             return Cell()
         return Cell(signed(effect.difference, measure.digits), effect.is_significant)
 
-    yield Column(measure.title, mean)
+    yield Column(measure.title, mean, is_score=True)
     if measure.difference:
-        yield Column(measure.difference, difference)
+        yield Column(measure.difference, difference, is_score=True)
 
 
 def _cost_cell(cost: Cost, row: RowSummary) -> Cell:

@@ -57,13 +57,14 @@ def _section(table: TableSummary, number: int, *, has_title: bool) -> Iterator[s
 
 
 def _table(table: TableSummary) -> Iterator[str]:
-    its_columns = columns(table)
+    its_columns = list(_twice_what_precedes_scores(columns(table)))
     # A wide table scrolls by itself, by keyboard too, and leaves the page in its place.
+    yield '<p class="narrow hint">The table scrolls sideways: there is more to the right.</p>'
     yield f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(table.title)}">'
     yield "<table>"
     yield "<thead><tr>"
-    for column in its_columns:
-        yield f'<th scope="col"{_class(column)}>{_title(column.title)}</th>'
+    for column, where in its_columns:
+        yield f'<th scope="col"{_class(column, where)}>{_title(column.title)}</th>'
     yield "</tr></thead>"
     for _, rows in groupby(table.rows, key=lambda row: row.group):
         yield "<tbody>"
@@ -72,21 +73,33 @@ def _table(table: TableSummary) -> Iterator[str]:
     yield "</table></div>"
 
 
-def _row(row: RowSummary, its_columns: Sequence[Column]) -> str:
+def _twice_what_precedes_scores(its_columns: Sequence[Column]) -> Iterator[tuple[Column, str]]:
+    """Each column with the class of its cells: on a narrow page the scores come first."""
     first, *others = its_columns
+    places = [place for place, column in enumerate(others) if column.is_score]
+    before, after = (others[: places[0]], others[places[0] :]) if places else ([], others)
+    yield first, ""
+    yield from ((column, "wide") for column in before)
+    yield from ((column, "") for column in after)
+    yield from ((column, "narrow") for column in before)
+
+
+def _row(row: RowSummary, its_columns: Sequence[tuple[Column, str]]) -> str:
+    (first, _), *others = its_columns
     cells = [f'<th scope="row">{escape(first.cell(row).text)}</th>']
-    for column in others:
+    for column, where in others:
         cell = column.cell(row)
         text = escape(cell.text)
         if not column.is_text and text.startswith("-"):
             text = "\N{MINUS SIGN}" + text[1:]
         mark = f'<b class="mark">{MARK if cell.is_marked else ""}</b>'
-        cells.append(f"<td{_class(column)}>{text}{'' if column.is_text else mark}</td>")
+        cells.append(f"<td{_class(column, where)}>{text}{'' if column.is_text else mark}</td>")
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _class(column: Column) -> str:
-    return ' class="text"' if column.is_text else ""
+def _class(column: Column, where: str) -> str:
+    names = " ".join(filter(None, ("text" if column.is_text else "", where)))
+    return f' class="{names}"' if names else ""
 
 
 def _title(title: str) -> str:
@@ -108,7 +121,7 @@ def _figures(table: TableSummary) -> Iterator[str]:
     for picture in gallery.pictures([table]):
         title, caption = escape(picture.title), escape(picture.caption)
         yield "<figure>"
-        yield f"<h3>{title}</h3>"
+        yield f'<h3 class="narrow">{title}</h3>'  # there the one in the figure is too small
         yield f'<img alt="{title}: {escape(table.title)}" src="{gallery.data_uri(picture)}">'
         yield f"<figcaption>{caption}</figcaption>"
         yield "</figure>"

@@ -19,7 +19,12 @@ h3 { font-size: 1rem; margin: 1.75rem 0 0.4rem; }
 a { color: var(--link); }
 ul { margin: 0; padding-left: 1.2rem; max-width: 60rem; }
 li { color: var(--quiet); overflow-wrap: anywhere; }
-.scroll { overflow-x: auto; }
+.narrow { display: none; }
+.hint { color: var(--quiet); font-size: 14px; margin: 0 0 0.4rem; }
+/* A shade at the right edge, which the end of the table covers. */
+.scroll { overflow-x: auto; background:
+  linear-gradient(var(--paper) 0 0) right / 2rem 100% no-repeat local,
+  linear-gradient(to left, var(--line), transparent) right / 1rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: 13px; line-height: 1.35;
   font-variant-numeric: tabular-nums; border-bottom: 2px solid var(--ink); }
 th, td { padding: 0.28rem 0.5rem; text-align: right; white-space: nowrap; font-weight: normal; }
@@ -27,7 +32,7 @@ thead th { border-top: 2px solid var(--ink); border-bottom: 1px solid var(--ink)
   vertical-align: bottom; font-weight: 600; white-space: normal; }
 thead th:first-child, th[scope=row], .text { text-align: left; }
 td.text { white-space: normal; min-width: 10rem; }
-td.text:last-child { min-width: 17rem; }
+td.text:not(.wide):not(.narrow) { min-width: 17rem; }
 th[scope=row] { font-weight: 600; }
 th:first-child { position: sticky; left: 0; background: var(--paper); }
 tbody + tbody tr:first-child > * { border-top: 1px solid var(--line); }
@@ -40,6 +45,16 @@ figure img { display: block; width: 100%; height: auto; background: #fff;
 figcaption { color: var(--quiet); font-size: 14px; max-width: 60rem; margin-top: 0.4rem; }
 pre { background: var(--shade); padding: 0.75rem 1rem; border-radius: 4px; overflow-x: auto;
   font-size: 13px; white-space: pre-wrap; overflow-wrap: anywhere; }
+@media screen and (max-width: 40rem) {
+  main { padding: 1rem 0.75rem 3rem; }
+  .wide { display: none; }
+  p.narrow, h3.narrow { display: block; }
+  td.narrow, th.narrow { display: table-cell; }
+  td.narrow { white-space: nowrap; }
+  table { font-size: 12px; }
+  th, td { padding: 0.28rem 0.2rem; }
+  th[scope=row] { white-space: normal; overflow-wrap: anywhere; min-width: 5.5rem; }
+}
 @media print {
   @page { size: landscape; margin: 12mm; }
   :root { --ink: #000; --quiet: #333; --paper: #fff; --line: #bbb; --shade: #f4f4f4; --link: #000; }
@@ -49,7 +64,7 @@ pre { background: var(--shade); padding: 0.75rem 1rem; border-radius: 4px; overf
   table { font-size: 7pt; }
   th, td { padding: 0.1rem 0.25rem; }
   td.text { min-width: 0; }
-  td.text:last-child { min-width: 9rem; }
+  td.text:not(.wide):not(.narrow) { min-width: 9rem; }
   th:first-child { position: static; }
   thead { display: table-header-group; }
   tr { break-inside: avoid; }

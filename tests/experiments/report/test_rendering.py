@@ -248,6 +248,17 @@ def test_the_page_needs_no_other_file_and_says_what_markdown_says(workdir):
     assert "python -m experiments.report W" in text
 
 
+def test_a_narrow_page_shows_the_scores_first_and_says_that_its_table_scrolls(workdir):
+    text = report.text(workdir, "html")
+    titles = re.findall(r'<th scope="col"(?: class="([^"]*)")?>(.*?)</th>', text)
+    narrow = [title for names, title in titles if "wide" not in names]
+    assert narrow[:5] == ["row", "PPL (dev)", "ΔPPL", "BLEU (test)", "ΔBLEU"]
+    wide = [title for names, title in titles if "narrow" not in names]
+    assert wide[:5] == ["row", "changes", "n", "params (10<sup>6</sup>)", "PPL (dev)"]
+    assert sorted(narrow) == sorted(wide)
+    assert '<p class="narrow hint">The table scrolls sideways' in text
+
+
 def test_the_page_changes_to_dark_and_for_paper(workdir):
     text = report.text(workdir, "html")
     assert "prefers-color-scheme: dark" in text and "@media print" in text
