@@ -3,8 +3,8 @@
     python -m experiments.report.evidence keep W experiments/results/table3_tiny
     python -m experiments.report.evidence compare W experiments/results/table3_tiny
 
-`keep` copies records, configs and learning curves, without checkpoints, logs and translations, and
-writes the report beside them; of a run that failed, why. Where a row has one seed alone, and is
+`keep` copies records, configs, learning curves and what was not committed, without checkpoints,
+logs and translations, and writes the report beside them; of a run that failed, why. Where a row has one seed alone, and is
 compared sentence by sentence, it copies what BLEU counts of each. `compare` says of every row and
 measure whether the mean of W lies within the 95 % interval of the mean that was kept. Of three
 other seeds a tenth does not, by chance alone: exit code 1 means that a difference is significant,
@@ -33,7 +33,8 @@ from experiments.tables.paper_base import config_file
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.evaluation.significance import holm, welch_t_test
 
-_KEPT = (record.RUN_FILE, record.RECORD_FILE, record.FAILURE_FILE, "metrics.jsonl")
+_KEPT = (record.RUN_FILE, record.RECORD_FILE, record.FAILURE_FILE, record.DIFF_FILE)
+_KEPT += ("metrics.jsonl",)
 
 
 # The verdict on a mean that does not differ.

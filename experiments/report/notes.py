@@ -5,6 +5,7 @@ from typing import Any
 
 from experiments.report.effects import BOOTSTRAP, WELCH, Effect
 from experiments.report.measures import ACCURACY
+from experiments.run import record
 from experiments.run.outcomes import Outcome, records_of
 from experiments.tables.paper_base import OF_OTHER_MODELS, config_file
 from experiments.tables.registry import find_table
@@ -71,6 +72,8 @@ def notes(
         sentences.append("The base row has no finished run, hence there are no differences to it.")
     for plural, label, value in facts:
         sentences += _one_or_mixed(plural, label, [(v["row"], value(v)) for v in records])
+    if any(str(values.get("commit")).endswith("-dirty") for values in records):
+        sentences.append(_DIRTY)
     if has_paper_base:
         sentences.append(_paper_note(outcomes[0].run.table, outcomes[0].run.base))
     return sentences
@@ -136,6 +139,10 @@ def _has_probes(values: dict) -> bool:
     return bool(values.get("scores", {}).get("test", {}).get("probes"))
 
 
+_DIRTY = (
+    "-dirty: the code had changes that were not committed; they lie beside the record, in "
+    f"{record.DIFF_FILE}."
+)
 _DATA = ("data", "Data", lambda values: values.get("data_fingerprint"))
 
 

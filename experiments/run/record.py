@@ -3,6 +3,7 @@
 W/TABLE/ROW/seed-N/run.json      what is to be done, written before it starts
                    record.json   what came out, written at the very end
                    failure.json  why it did not come out
+                   uncommitted.diff  what the code had beside the commit that the record names
 """
 
 import math
@@ -22,6 +23,7 @@ FORMAT = 1
 RUN_FILE = "run.json"
 RECORD_FILE = "record.json"
 FAILURE_FILE = "failure.json"
+DIFF_FILE = "uncommitted.diff"
 LOG_FILE = "log.txt"
 
 # What a record may lack, and what it then is.

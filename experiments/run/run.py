@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 
 from experiments.run import record
 from experiments.run.record import Run
+from t2t_jax.json_files import write_bytes
 from t2t_jax.locks import IsTakenError
 
 _PACKAGES = (
@@ -46,9 +47,12 @@ def run(directory: Path) -> dict[str, Any]:
         failure_file.unlink(missing_ok=True)
     try:
         this_run = record.read_run(directory)
+        its_commit, diff = commit(), uncommitted()  # now: the code may be another at the end
         train(read_sections(ConfigDict(this_run.config)), directory)
-        values = _scored(this_run, directory)
+        values = _scored(this_run, directory) | {"commit": its_commit}
         if hosts.is_first():
+            if diff:
+                write_bytes(directory / record.DIFF_FILE, diff)
             record.write_json(record_file, values)
         hosts.wait("the run is recorded")
     except (Stopped, IsTakenError):
@@ -77,7 +81,7 @@ def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
     scores = score_splits(directory, splits, read_sections(ConfigDict(this_run.config)))
     seconds = {"train": training["seconds"], "score": time.monotonic() - start}
     return (
-        {"format": record.FORMAT, **this_run._asdict(), "commit": commit()}
+        {"format": record.FORMAT, **this_run._asdict()}
         | {key: training[key] for key in _OF_TRAINING}
         | {"examples": training.get("examples", {})}  # which runs of before did not count
         | {"scores": scores, "seconds": seconds, "versions": versions()}
@@ -97,24 +101,41 @@ def _training(path: Path) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The git commit of this code, "-dirty" after it where files differ from it.
+    """The git commit of this code, "-dirty" after it where files differ from it: `uncommitted`.
 
     Where the code came without its repository, who sent it says T2T_JAX_COMMIT.
     """
     if "T2T_JAX_COMMIT" in os.environ:
         return os.environ["T2T_JAX_COMMIT"]
     try:
-        head = _git("rev-parse", "HEAD")
+        head = _git("rev-parse", "HEAD").decode().strip()
         dirty = "-dirty" if _git("status", "--porcelain", "--untracked-files=no") else ""
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return head + dirty
 
 
-def _git(*arguments: str) -> str:
+def uncommitted() -> bytes:
+    """In what the files of this code differ from the commit, as `git apply` takes it.
+
+    Empty where nothing does, or where the code came without its repository.
+    """
+    if "T2T_JAX_COMMIT" in os.environ:
+        return b""
+    try:
+        # Whatever the person's git shows in colour, or by a program of its own.
+        plain = ("--binary", "--no-color", "--no-ext-diff", "--no-textconv")
+        top = _git("rev-parse", "--show-toplevel").decode().strip()
+        return _git("-C", top, "diff", *plain, "HEAD")
+    except (OSError, subprocess.CalledProcessError):
+        return b""
+
+
+def _git(*arguments: str) -> bytes:
     here = Path(__file__).resolve().parent
-    command = ["git", "-C", str(here), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        ["git", "-C", str(here), *arguments], check=True, capture_output=True
+    ).stdout
 
 
 def versions() -> dict[str, str]:

@@ -245,6 +245,12 @@ def test_the_same_table_at_two_bases_is_two_tables(tmp_path):
     assert any("base row has no finished run" in note for note in second.notes)
 
 
+def test_where_the_changes_of_a_dirty_commit_lie_is_said(tmp_path):
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=2, bleu=1, commit="a-dirty")
+    [table] = summaries(tmp_path)
+    assert any(note.endswith("beside the record, in uncommitted.diff.") for note in table.notes)
+
+
 def test_the_same_run_twice_is_no_second_seed(workdir, tmp_path):
     before = _rows(workdir)
     shutil.copytree(workdir / TABLE.name, workdir / "copy" / TABLE.name)

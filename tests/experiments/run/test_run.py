@@ -237,11 +237,51 @@ def test_a_mistyped_command_ends_in_a_sentence(arguments, sentence):
 
 
 def test_the_commit_is_what_the_environment_says_or_dirty(monkeypatch):
-    monkeypatch.setattr(run, "_git", lambda verb, *_: {"rev-parse": "abc", "status": "M x"}[verb])
+    monkeypatch.setattr(run, "_git", lambda verb, *_: {"rev-parse": b"abc", "status": b"M x"}[verb])
     monkeypatch.delenv("T2T_JAX_COMMIT", raising=False)
     assert run.commit() == "abc-dirty"
     monkeypatch.setenv("T2T_JAX_COMMIT", "def")
     assert run.commit() == "def"
+
+
+def _git(*arguments):
+    subprocess.run(["git", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A commit of one file, which this code believes to be its own."""
+    place = tmp_path / "code"
+    _git("init", "-q", str(place))
+    (place / "run.py").write_text("old\n")
+    who = ("-c", "user.name=n", "-c", "user.email=e@e")
+    _git("-C", str(place), "add", "run.py")
+    _git("-C", str(place), *who, "commit", "-q", "-m", "first")
+    monkeypatch.setattr(run, "__file__", str(place / "run.py"))
+    monkeypatch.delenv("T2T_JAX_COMMIT", raising=False)
+    return place
+
+
+def test_what_was_not_committed_lies_beside_the_record(verbs, directory, repository):
+    (repository / "run.py").write_bytes(b"new\xff\n")
+    working = verbs.train.train
+
+    def train(sections, workdir):
+        working(sections, workdir)
+        (repository / "run.py").write_text("newer\n")  # which has not run
+
+    verbs.train.train = train
+    assert run.run(directory)["commit"].endswith("-dirty")
+    diff = directory / "uncommitted.diff"
+    assert b"-old" in diff.read_bytes() and b"+new\xff" in diff.read_bytes()
+    _git("-C", str(repository), "checkout", "run.py")
+    _git("-C", str(repository), "apply", str(diff))
+    assert (repository / "run.py").read_bytes() == b"new\xff\n"
+
+
+def test_a_commit_without_changes_leaves_no_diff(verbs, directory, repository):
+    assert not run.run(directory)["commit"].endswith("-dirty")
+    assert not (directory / "uncommitted.diff").exists()
 
 
 def test_a_run_is_present_while_it_is_done(verbs, directory, monkeypatch):
