@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from experiments.report.measures import Measure, mean, values_of
 from experiments.report.run_files import Sentences, sentences
 from experiments.run.outcomes import Outcome, records_of
-from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.significance import Comparison, holm, paired_bootstrap, welch_t_test
 
 SIGNIFICANT = 0.05
@@ -81,6 +80,8 @@ def _bootstrap(
     split: str, outcomes: Sequence[Outcome], base: Sequence[Outcome]
 ) -> Comparison | None:
     """With the first seed for which both have left what BLEU counts of their sentences."""
+    from t2t_jax.evaluation.bleu import bleu_of  # it brings sacreBLEU
+
     of_base = {outcome.run.seed: outcome for outcome in base}
     for outcome in outcomes:
         if outcome.run.seed not in of_base:
@@ -93,6 +94,8 @@ def _bootstrap(
 
 def _sentences(outcome: Outcome, split: str) -> Sentences | None:
     """What `t2t-jax score` left of each sentence, unless of other translations than on record."""
+    from t2t_jax.evaluation.bleu import bleu_of
+
     if outcome.record is None:
         return None
     try:

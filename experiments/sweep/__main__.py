@@ -31,7 +31,6 @@ from ml_collections import config_flags
 
 from experiments.launchers import options
 from experiments.run.plain_text import plain_text
-from experiments.sweep.sweep import print_dry_run, run_table
 from experiments.tables.registry import TABLES, find_table
 from t2t_jax.cli.command import parse_flags
 
@@ -91,6 +90,8 @@ def _score(arguments: list[str], values: Any) -> int:
 
 
 def _run_table(arguments: list[str], values: Any) -> int:
+    from experiments.sweep.sweep import print_dry_run, run_table  # heavy, and not for --help
+
     if len(arguments) != 1:
         names = ", ".join(TABLES)
         raise ValueError(

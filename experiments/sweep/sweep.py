@@ -10,7 +10,6 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from experiments.launchers import options
-from experiments.report import report, samples
 from experiments.sweep import dry_run, prepared_runs
 from experiments.tables.ablation import Table, as_dict
 
@@ -80,6 +79,8 @@ def run_table(
 def _print_report(
     table: Table, workdir: Path, directories: Sequence[Path], num_samples: int
 ) -> None:
+    from experiments.report import report, samples  # a dry run has nothing to report
+
     written = report.write_report(workdir)
     print()
     print(report.text(workdir / table.name, "markdown"))

@@ -1,5 +1,6 @@
 """A config to its model, and what can be known of a model before it is made."""
 
+import dataclasses
 import math
 from functools import cache
 
@@ -44,5 +45,12 @@ def parameter_shapes(model: Model) -> PyTree[jax.ShapeDtypeStruct]:
 @cache
 def num_parameters(config: TransformerConfig) -> int:
     """How many numbers a model of this config learns; known sooner when asked again."""
+    depths = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
+    if config.family != "recurrent":  # all layers of a stack are as large as its first
+        depths_to_count = {f"num_{stack}_layers": min(depths[stack], 1) for stack in depths}
+        config = dataclasses.replace(config, **depths_to_count)
     shapes = parameter_shapes(make_model(config))
-    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
+    return sum(
+        math.prod(leaf.shape) * (depths[path[0].key] if path[1].key == "layers_0" else 1)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(shapes)
+    )

@@ -9,15 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tensorboardX.proto import event_pb2
-from tensorboardX.record_writer import RecordWriter
-from tensorboardX.summary import scalar
-
-from t2t_jax import hosts
 from t2t_jax.json_files import finite, full_disk_told, json_text, write_bytes
 
 Entry = Mapping[str, float | str]
-_PROTOCOL: Any = event_pb2  # its names are made when it is imported
 
 
 class MetricsFile:
@@ -30,6 +24,9 @@ class MetricsFile:
     """
 
     def __init__(self, workdir: Path, step: int) -> None:
+        # Here and in _TensorBoard: a report, which only reads, need not wait for jax.
+        from t2t_jax import hosts
+
         path = workdir / "metrics.jsonl"
         self.entries = [entry for entry in read_metrics(path) if entry["step"] <= step]
         hosts.wait("the metrics are read")
@@ -103,12 +100,18 @@ class _TensorBoard:
 
     def __init__(self, directory: Path, first_step: int) -> None:
         """What was written of `first_step` and later ones, when the run stopped, is forgotten."""
+        from tensorboardX.proto import event_pb2
+        from tensorboardX.record_writer import RecordWriter
+        from tensorboardX.summary import scalar
+
+        self._scalar = scalar
+        self._protocol: Any = event_pb2  # its names are made when it is imported
         directory.mkdir(exist_ok=True)
         # To the microsecond: a run that goes back to a checkpoint may begin two in a second.
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}"
         self._writer = RecordWriter(str(directory / name))
         self._add(first_step, file_version="brain.Event:2")
-        start = _PROTOCOL.SessionLog(status=_PROTOCOL.SessionLog.START)
+        start = self._protocol.SessionLog(status=self._protocol.SessionLog.START)
         self._add(first_step, session_log=start)
         self._flushed = -float("inf")
 
@@ -116,7 +119,7 @@ class _TensorBoard:
         """Adds the numbers of an entry."""
         for name, value in entry.items():
             if name not in ("split", "step") and value is not None:
-                summary = scalar(f"{entry['split']}/{name}", value)
+                summary = self._scalar(f"{entry['split']}/{name}", value)
                 self._add(int(entry["step"]), summary=summary)
         if time.monotonic() - self._flushed >= self._SECONDS_BETWEEN_FLUSHES:
             self._flushed = time.monotonic()
@@ -126,7 +129,7 @@ class _TensorBoard:
         self._writer.close()
 
     def _add(self, step: int, **what: Any) -> None:
-        event = _PROTOCOL.Event(step=step, wall_time=time.time(), **what)
+        event = self._protocol.Event(step=step, wall_time=time.time(), **what)
         self._writer.write(event.SerializeToString())
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from t2t_jax.evaluation.bleu import bleu_of, sentence_statistics
 from t2t_jax.evaluation.significance import (
@@ -50,6 +51,19 @@ def _two_sided(t, degrees):
     x = np.linspace(-abs(t), abs(t), 200_001)
     scale = math.gamma((degrees + 1) / 2) / math.sqrt(degrees * math.pi) / math.gamma(degrees / 2)
     return 1 - np.trapezoid(scale * (1 + x**2 / degrees) ** (-(degrees + 1) / 2), x)
+
+
+def test_scipy_finds_the_same_and_seeds_hardly_apart_are_no_test():
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        values, base = (
+            random.normal(size=number).tolist() for number in random.integers(2, 6, size=2)
+        )
+        found, test = welch_t_test(values, base), stats.ttest_ind(values, base, equal_var=False)
+        interval = test.confidence_interval(0.95)
+        expected = (np.mean(values) - np.mean(base), *interval, test.pvalue)
+        assert found == pytest.approx(expected, rel=1e-9)
+    assert welch_t_test([0.0, 1e-200], [1e-190, 2e-190]) is None
 
 
 def test_two_seeds_that_differ_little_from_two_others_are_noise_and_much_are_not():

@@ -36,7 +36,8 @@ def test_a_family_has_its_module(changes, module):
 
 @pytest.mark.parametrize(("changes", "_"), MODULES, ids=str)
 def test_shapes_are_those_of_the_parameters_that_training_makes(changes, _):
-    model = make_model(small(**changes, positions="relative", output_bias=True))
+    depths = {"num_encoder_layers": 3, "num_decoder_layers": 4}
+    model = make_model(small(**changes, **depths, positions="relative", output_bias=True))
     made = jax.eval_shape(lambda: make_train_state(model, optax.identity(), 0)).params
     assert jax.tree.map(jnp.shape, made) == jax.tree.map(jnp.shape, parameter_shapes(model))
     count = sum(leaf.size for leaf in jax.tree.leaves(made))
