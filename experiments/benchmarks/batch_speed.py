@@ -13,25 +13,16 @@ import json
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 from absl import app, flags
 from ml_collections import config_flags
 
-from t2t_jax.compilation import compile_init, compile_train_step
-from t2t_jax.data.batches.batches import Batches, BucketedBatches, PackedBatches
-from t2t_jax.data.batches.feed import feed
-from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
-from t2t_jax.devices import make_devices
-from t2t_jax.model.families import make_model
-from t2t_jax.runs.batches import train_batches
-from t2t_jax.runs.prepare import prepare
-from t2t_jax.runs.sections import Sections, read_sections
-from t2t_jax.runs.steps import train_step_of
-from t2t_jax.training.optimizer import make_optimizer
-from t2t_jax.training.step import make_train_state
+if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+    from t2t_jax.data.batches.batches import Batches
+    from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
+    from t2t_jax.runs.sections import Sections
 
 # The paper's batches, on eight devices.
 _TOKENS_PER_BATCH, _ROW_MULTIPLE = 25_000, 8
@@ -41,8 +32,10 @@ _FED_BATCHES = 500
 _STEPS_A_ROUND, _ROUNDS = 40, 5
 
 
-def wmt_like_split(num_pairs: int) -> PreparedSplit:
+def wmt_like_split(num_pairs: int) -> "PreparedSplit":
     """About so many pairs with lengths like WMT's; every token is the same one."""
+    from t2t_jax.data.prepare.prepared import PreparedSplit
+
     generator = np.random.default_rng(0)
     log_source = generator.normal(3.05, _SPREAD, num_pairs)
     log_target = log_source + generator.normal(0, _DIFFERENCE, num_pairs)
@@ -55,7 +48,7 @@ def wmt_like_split(num_pairs: int) -> PreparedSplit:
     return PreparedSplit(*arrays)
 
 
-def planning(make: Callable[[], Batches]) -> dict[str, Any]:
+def planning(make: "Callable[[], Batches]") -> dict[str, Any]:
     """What the batches cost that `make` makes: seconds, megabytes, padding."""
     started = time.perf_counter()
     batches = make()
@@ -84,7 +77,7 @@ def planning(make: Callable[[], Batches]) -> dict[str, Any]:
     return measured | _memory(make)
 
 
-def _seconds_a_batch(batches: Batches, start: int) -> float:
+def _seconds_a_batch(batches: "Batches", start: int) -> float:
     """Of 20 batches from `start` on, or from 0 if there are fewer."""
     started = time.perf_counter()
     for i in range(20):
@@ -92,7 +85,7 @@ def _seconds_a_batch(batches: Batches, start: int) -> float:
     return (time.perf_counter() - started) / 20
 
 
-def _memory(make: Callable[[], Batches]) -> dict[str, Any]:
+def _memory(make: "Callable[[], Batches]") -> dict[str, Any]:
     """Megabytes that stay for one epoch's plan and for two, and that are needed meanwhile."""
     tracemalloc.start()
     batches = make()
@@ -108,8 +101,10 @@ def _memory(make: Callable[[], Batches]) -> dict[str, Any]:
     }
 
 
-def fed_batches_a_second(batches: Batches, put: Callable) -> float:
+def fed_batches_a_second(batches: "Batches", put: Callable) -> float:
     """Batches a second from the feed when nothing is done with them."""
+    from t2t_jax.data.batches.feed import feed
+
     fed = feed(batches, 0, _FED_BATCHES, put)
     next(fed)
     started = time.perf_counter()
@@ -117,8 +112,19 @@ def fed_batches_a_second(batches: Batches, put: Callable) -> float:
     return num_fed / (time.perf_counter() - started)
 
 
-def feed_against_step(sections: Sections, prepared: Prepared) -> dict[str, Any]:
+def feed_against_step(sections: "Sections", prepared: "Prepared") -> dict[str, Any]:
     """Batches a second of the feed alone, and steps a second of the training it feeds."""
+    import jax
+
+    from t2t_jax.compilation import compile_init, compile_train_step
+    from t2t_jax.data.batches.feed import feed
+    from t2t_jax.devices import make_devices
+    from t2t_jax.model.families import make_model
+    from t2t_jax.runs.batches import train_batches
+    from t2t_jax.runs.steps import train_step_of
+    from t2t_jax.training.optimizer import make_optimizer
+    from t2t_jax.training.step import make_train_state
+
     devices = make_devices(sections.devices.data)
     batches = train_batches(prepared, sections, devices)
     model = make_model(sections.model)
@@ -148,7 +154,7 @@ def feed_against_step(sections: Sections, prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _one_of_each_shape(batches: Batches) -> Iterator:
+def _one_of_each_shape(batches: "Batches") -> Iterator:
     seen = set()
     for i in range(batches.batches_per_epoch):
         batch = batches[i]
@@ -162,6 +168,10 @@ def _one_of_each_shape(batches: Batches) -> Iterator:
 
 def main(_: list[str]) -> None:
     """Measures and prints one JSON object."""
+    from t2t_jax.data.batches.batches import BucketedBatches, PackedBatches
+    from t2t_jax.runs.prepare import prepare
+    from t2t_jax.runs.sections import read_sections
+
     if flags.FLAGS.config is not None:
         sections = read_sections(flags.FLAGS.config)
         measured = feed_against_step(sections, prepare(sections))

@@ -15,21 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from absl import app, flags
 from ml_collections import config_flags
 
 from t2t_jax.cli.command import parse_flags
-from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.config import TransformerConfig
-from t2t_jax.model.families import make_model
-from t2t_jax.training.checkpoint import Checkpoints
-from t2t_jax.training.checksums import checksums
 from t2t_jax.training.config import TrainingConfig
-from t2t_jax.training.loss import make_loss_fn
-from t2t_jax.training.optimizer import make_optimizer
-from t2t_jax.training.step import make_train_state, make_train_step
 
 _ROUNDS, _STEPS_A_ROUND = 5, 2
 _LENGTH = 16  # tokens of a sentence
@@ -37,6 +29,16 @@ _LENGTH = 16  # tokens of a sentence
 
 def measure(config: Any, rounds: int = _ROUNDS) -> dict[str, float]:
     """Seconds of each, and shares of training in percent."""
+    import jax  # here with the rest that is heavy: --help does not wait
+
+    from t2t_jax.data.batches.batches import Batch
+    from t2t_jax.model.families import make_model
+    from t2t_jax.training.checkpoint import Checkpoints
+    from t2t_jax.training.checksums import checksums
+    from t2t_jax.training.loss import make_loss_fn
+    from t2t_jax.training.optimizer import make_optimizer
+    from t2t_jax.training.step import make_train_state, make_train_step
+
     model_config, training = TransformerConfig(**config.model), TrainingConfig(**config.training)
     model, optimizer = make_model(model_config), make_optimizer(training, model_config.d_model)
     loss_fn = make_loss_fn(model, training.label_smoothing, training.loss_chunk_tokens)

@@ -15,22 +15,13 @@ import sys
 import time
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 from absl import app, flags
 from ml_collections import config_flags
 
 from experiments.launchers.process import FASTER_ALLOCATION
-from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.config import TransformerConfig
-from t2t_jax.model.positions import sinusoids
-from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.config import TrainingConfig
-from t2t_jax.training.loss import make_loss_fn
-from t2t_jax.training.optimizer import make_optimizer
-from t2t_jax.training.step import make_train_state, make_train_step
 
 _SMALL = {
     "vocabulary_rows": 8000,
@@ -52,6 +43,13 @@ def plain_step(config: TransformerConfig, training: TrainingConfig):
 
     state = (params, opt_state, number); step(state, batch) gives the next one and the loss.
     """
+    import jax  # here with the rest that is heavy: --help does not wait
+    import jax.numpy as jnp
+    import optax
+
+    from t2t_jax.model.positions import sinusoids
+    from t2t_jax.training.optimizer import make_optimizer
+
     d, heads, d_k, d_ff = config.d_model, config.num_heads, config.d_k, config.d_ff
     optimizer = make_optimizer(training, d)
 
@@ -128,6 +126,11 @@ def plain_step(config: TransformerConfig, training: TrainingConfig):
 
 def our_step(config: TransformerConfig, training: TrainingConfig):
     """(state, step) of this library."""
+    from t2t_jax.model.transformer import Transformer
+    from t2t_jax.training.loss import make_loss_fn
+    from t2t_jax.training.optimizer import make_optimizer
+    from t2t_jax.training.step import make_train_state, make_train_step
+
     model, optimizer = Transformer(config), make_optimizer(training, config.d_model)
     loss_fn = make_loss_fn(model, training.label_smoothing, training.loss_chunk_tokens)
     step = make_train_step(loss_fn, optimizer)
@@ -136,6 +139,9 @@ def our_step(config: TransformerConfig, training: TrainingConfig):
 
 def products_alone(config: TransformerConfig) -> float:
     """Seconds of the matrix products of one step, each timed by itself at its own shape."""
+    import jax
+    import jax.numpy as jnp
+
     tokens, d = _ROWS * _LENGTH, config.d_model
     widths = [(d, d)] * 4 * (config.num_encoder_layers + 2 * config.num_decoder_layers)
     widths += [(d, config.d_ff), (config.d_ff, d)] * (
@@ -152,6 +158,8 @@ def products_alone(config: TransformerConfig) -> float:
 
 def _rate(runs: list[Callable]) -> list[float]:
     """Seconds of one call of each, the median of rounds in which they take turns."""
+    import jax
+
     times: list[list[float]] = [[] for _ in runs]
     for _ in range(_ROUNDS + 1):
         for run, taken in zip(runs, times, strict=True):
@@ -168,6 +176,10 @@ def _main(_: list[str]) -> None:
     if any(name not in os.environ for name in FASTER_ALLOCATION):
         command = [sys.executable, "-m", "experiments.benchmarks.plain_step", *sys.argv[1:]]
         os.execve(sys.executable, command, {**FASTER_ALLOCATION, **os.environ})
+    import jax
+
+    from t2t_jax.data.batches.batches import Batch
+
     sections = flags.FLAGS.config
     config = TransformerConfig(**{**sections.model, **_SMALL})
     training = TrainingConfig(**sections.training)

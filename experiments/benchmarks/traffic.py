@@ -12,23 +12,19 @@ import math
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
 from absl import app, flags
-from jaxtyping import PyTree
 from ml_collections import ConfigDict, config_flags
 
 from t2t_jax.cli.command import parse_flags
-from t2t_jax.compilation import lower_train_step
-from t2t_jax.data.batches.batches import Batch
-from t2t_jax.devices import Devices, make_devices
-from t2t_jax.model.families import make_model
-from t2t_jax.runs.sections import Sections, read_sections
-from t2t_jax.runs.steps import train_step_of
-from t2t_jax.training.optimizer import make_optimizer
-from t2t_jax.training.step import make_train_state
+
+if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+    from jaxtyping import PyTree
+
+    from t2t_jax.devices import Devices
+    from t2t_jax.runs.sections import Sections
 
 _KINDS: tuple[str, ...] = (
     "all-reduce",
@@ -90,8 +86,17 @@ def traffic(program: str) -> dict[str, int]:
     return total
 
 
-def compile_step(sections: Sections, devices: Devices, rows: int, length: int) -> CompiledStep:
+def compile_step(sections: "Sections", devices: "Devices", rows: int, length: int) -> CompiledStep:
     """Compiles the real step of a config for a batch of `rows` x `length` tokens on each side."""
+    import jax
+
+    from t2t_jax.compilation import lower_train_step
+    from t2t_jax.data.batches.batches import Batch
+    from t2t_jax.model.families import make_model
+    from t2t_jax.runs.steps import train_step_of
+    from t2t_jax.training.optimizer import make_optimizer
+    from t2t_jax.training.step import make_train_state
+
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
     state = jax.eval_shape(lambda: make_train_state(model, optimizer, 0))
@@ -110,12 +115,17 @@ def _group_size(line: str) -> int:
     return int(size) if size else listed.count(",") + 1
 
 
-def _num_bytes(tree: PyTree) -> int:
+def _num_bytes(tree: "PyTree") -> int:
+    import jax
+
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def table(config: ConfigDict, num_devices: int) -> str:
     """MiB of each kind of collective, for data alone and for data and fsdp."""
+    from t2t_jax.devices import make_devices
+    from t2t_jax.runs.sections import read_sections
+
     lines = [f"{'data x fsdp x tensor':<22}" + "".join(f"{kind:>20}" for kind in _KINDS)]
     layouts: list[Mapping[str, Any]] = [
         {"data": num_devices},
@@ -136,6 +146,8 @@ def table(config: ConfigDict, num_devices: int) -> str:
 
 def main(_: list[str]) -> None:
     """Runs the command."""
+    import jax
+
     values = flags.FLAGS
     num_devices = values.num_devices
     if num_devices < 2 or num_devices % 2:

@@ -12,16 +12,18 @@ import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import app
-from jaxtyping import Float, PyTree
+from jaxtyping import Float
 
 from t2t_jax.cli.command import parse_flags
-from t2t_jax.model.interface import TranslationModel
-from t2t_jax.runs.workdir import load_trained
+
+if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+    from jaxtyping import PyTree
+
+    from t2t_jax.model.interface import TranslationModel
 
 _LENGTH, _SENTENCES = 65, 32
 _DISTANCES = (0, 1, 2, 4, 8, 16, 32, 64)
@@ -29,8 +31,8 @@ _FIRST_PIECE = 4  # below are padding, start, end and the unknown
 
 
 def gradient_norms(
-    model: TranslationModel,
-    params: PyTree,
+    model: "TranslationModel",
+    params: "PyTree",
     vocabulary_size: int,
     *,
     length: int = _LENGTH,
@@ -41,6 +43,9 @@ def gradient_norms(
     Raises:
       ValueError: the vocabulary has too few pieces for sentences of different ones.
     """
+    import jax
+    import jax.numpy as jnp
+
     if vocabulary_size - _FIRST_PIECE < length:
         raise ValueError(f"{length} different words need more than {vocabulary_size} pieces")
     name = "source_embedding" if "source_embedding" in params else "embedding"
@@ -72,6 +77,9 @@ def table(directories: Sequence[Path]) -> str:
     Raises:
       ValueError: a directory holds no trained run, or a model without an encoder.
     """
+    from t2t_jax.model.interface import TranslationModel
+    from t2t_jax.runs.workdir import load_trained
+
     names = [f"{path.parent.name}/{path.name}" for path in directories]
     width = max(map(len, names))
     lines = [f"{'distance':<{width}}" + "".join(f"{distance:>10}" for distance in _DISTANCES)]

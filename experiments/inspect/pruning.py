@@ -13,24 +13,18 @@ import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from flax.traverse_util import flatten_dict
-from jaxtyping import Array, Float, PyTree
 
 from t2t_jax.cli.command import parse_flags
-from t2t_jax.data.corpora.corpus import read_pairs
-from t2t_jax.evaluation.bleu import bleu
-from t2t_jax.runs.batches import evaluation_batches
-from t2t_jax.runs.score import corpus_of
-from t2t_jax.runs.steps import make_evaluate
-from t2t_jax.runs.translate import translate
-from t2t_jax.runs.workdir import load_trained
-from t2t_jax.training.loss import LossFn, make_loss_fn, perplexity
+
+if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+    import jax
+    from jaxtyping import PyTree
+
+    from t2t_jax.training.loss import LossFn
 
 _BATCHES = 20
 
@@ -45,8 +39,11 @@ class Head(NamedTuple):
     importance: float
 
 
-def importances(loss_fn: LossFn, params: PyTree, batches: Sequence[Any]) -> list[Head]:
+def importances(loss_fn: "LossFn", params: "PyTree", batches: Sequence[Any]) -> list[Head]:
     """Every head of the model, the least important first."""
+
+    import jax
+    import jax.numpy as jnp
 
     @jax.jit
     def of_batch(params, batch):
@@ -67,8 +64,10 @@ def importances(loss_fn: LossFn, params: PyTree, batches: Sequence[Any]) -> list
     return sorted(heads, key=lambda head: head.importance)
 
 
-def without(params: PyTree, heads: Sequence[Head]) -> PyTree:
+def without(params: "PyTree", heads: Sequence[Head]) -> "PyTree":
     """The parameters, the output of these heads made zero."""
+    import jax
+
     pruned: Any = jax.tree.map(np.array, params)
     for head in heads:
         attention: Any = functools.reduce(lambda tree, key: tree[key], head.path, pruned)
@@ -76,8 +75,10 @@ def without(params: PyTree, heads: Sequence[Head]) -> PyTree:
     return pruned
 
 
-def _kernels(params: PyTree) -> dict[_Keys, Float[Array, "H V D"]]:
-    """The output kernel of every attention, by the path of the attention."""
+def _kernels(params: "PyTree") -> "dict[_Keys, jax.Array]":
+    """The output kernel of every attention, [H V D], by the path of the attention."""
+    from flax.traverse_util import flatten_dict
+
     leaves: Any = flatten_dict(params)
     output = ("output", "kernel")
     return {
@@ -94,6 +95,15 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
       ValueError: the directory holds no trained Transformer, a share is no share, or the corpus
         does not give the vocabulary that the model was trained with.
     """
+    from t2t_jax.data.corpora.corpus import read_pairs
+    from t2t_jax.evaluation.bleu import bleu
+    from t2t_jax.runs.batches import evaluation_batches
+    from t2t_jax.runs.score import corpus_of
+    from t2t_jax.runs.steps import make_evaluate
+    from t2t_jax.runs.translate import translate
+    from t2t_jax.runs.workdir import load_trained
+    from t2t_jax.training.loss import make_loss_fn, perplexity
+
     for share in shares:
         if not 0 <= share <= 1:
             raise ValueError(f"--shares: {share} must lie between 0 and 1")

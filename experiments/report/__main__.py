@@ -19,7 +19,6 @@ from absl import app, flags
 from experiments.run.plain_text import plain_text
 from t2t_jax.cli.command import parse_flags
 
-
 # As report.FORMATS, which --help need not wait for.
 FORMATS = ("markdown", "csv", "latex", "html")
 

@@ -7,8 +7,8 @@
 logs and translations, and writes the report beside them; of a run that failed, why. Where a row has
 one seed alone, and is compared sentence by sentence, it copies what BLEU counts of each. `compare`
 says of every row and measure whether the mean of W lies within the 95 % interval of the mean that
-was kept. Of three other seeds a tenth does not, by chance alone: exit code 1 means that a difference
-is significant, or that a run that was kept has not come out in W.
+was kept. Of three other seeds a tenth does not, by chance alone: exit code 1 means that a
+difference is significant, or that a run that was kept has not come out in W.
 """
 
 import functools

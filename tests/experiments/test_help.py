@@ -13,7 +13,10 @@ from experiments.report import report
 
 _HEAVY = ("jax", "flax", "optax", "orbax", "sentencepiece", "sacrebleu", "scipy", "matplotlib")
 _COMMANDS = (
-    *(f"experiments.{name}" for name in ("quickstart", "report", "report.evidence", "run", "sweep")),
+    *(
+        f"experiments.{name}"
+        for name in ("quickstart", "report", "report.evidence", "run", "sweep")
+    ),
     *(
         f"{room.__name__}.{file.name}"
         for room in (experiments.benchmarks, experiments.inspect)
