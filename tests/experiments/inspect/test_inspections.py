@@ -143,7 +143,7 @@ def test_gradients_are_told_as_shares_of_that_at_distance_0(monkeypatch):
         params=None,
         vocabulary=types.SimpleNamespace(size=100),
     )
-    monkeypatch.setattr(gradient_reach, "load_trained", lambda path: trained)
+    monkeypatch.setattr("t2t_jax.runs.workdir.load_trained", lambda path: trained)
     monkeypatch.setattr(gradient_reach, "gradient_norms", lambda *_: np.arange(130, 0, -2.0))
     heading, line = gradient_reach.table([Path("gru/seed-0")]).splitlines()
     assert heading.split() == ["distance", *"0 1 2 4 8 16 32 64".split()]
