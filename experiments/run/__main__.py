@@ -21,7 +21,7 @@ import traceback
 from pathlib import Path
 
 from absl import app, flags
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
 from experiments.run import presence, record
 from experiments.run.plain_text import plain_text
@@ -29,6 +29,7 @@ from experiments.run.run import run
 from experiments.tables.ablation import AnyConfig, check_config
 from experiments.tables.registry import find_table
 from t2t_jax.cli.command import parse_flags
+from t2t_jax.cli.given_config import given_config
 from t2t_jax.locks import IsTakenError
 
 
@@ -46,7 +47,11 @@ def _prepared_directory(table_name: str) -> Path:
     for flag in ("row", "base", "workdir"):
         if values[flag].value is None:
             raise ValueError(f"with the name of a table, --{flag} is needed")
-    base: AnyConfig = values.base
+
+    def of_row(base: ConfigDict) -> list[ConfigDict]:
+        return [table.rows(base).named(values.row).config(base)]
+
+    base: AnyConfig = given_config("base", lambda line: print(line, file=sys.stderr), of_row)
     row = table.rows(base).named(values.row)
     check_config(row.config(base), f"row {row.name}")
     seed = base.seed if values.seed is None else values.seed

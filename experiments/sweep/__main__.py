@@ -27,12 +27,14 @@ from pathlib import Path
 from typing import Any
 
 from absl import app, flags
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
 from experiments.launchers import options
 from experiments.run.plain_text import plain_text
+from experiments.tables.ablation import AnyConfig, Table
 from experiments.tables.registry import TABLES, find_table
 from t2t_jax.cli.command import parse_flags
+from t2t_jax.cli.given_config import given_config
 
 
 def define_flags() -> None:
@@ -101,10 +103,12 @@ def _run_table(arguments: list[str], values: Any) -> int:
     if values.base is None:
         raise ValueError("--base is needed, for example --base=configs/tiny.py")
     workdir = None if values.workdir is None else Path(values.workdir).expanduser()
+    base: AnyConfig = given_config("base", _say, lambda base: _configs(table, base, values.rows))
+    values["base"].value = base  # the options of launchers ask it too
     if values.dry_run:
         options.check(values)
         basis = {"tokens_per_second": values.tokens_per_second, "tflops": values.tflops}
-        print_dry_run(table, values.base, values.rows, values.seeds, workdir, **basis)
+        print_dry_run(table, base, values.rows, values.seeds, workdir, **basis)
         return 0
     if workdir is None:
         raise ValueError("--workdir is needed; --dry_run needs none")
@@ -114,11 +118,11 @@ def _run_table(arguments: list[str], values: Any) -> int:
     for name in ("retries", "samples"):
         if values[name].value < 0:
             raise ValueError(f"--{name}={values[name].value}; it must not be negative")
-    if values.samples and values.base.data.task != "translation":
+    if values.samples and base.data.task != "translation":
         raise ValueError("--samples are translations; this base does not translate")
     return run_table(
         table,
-        values.base,
+        base,
         workdir,
         patterns=values.rows,
         num_seeds=values.seeds,
@@ -126,6 +130,14 @@ def _run_table(arguments: list[str], values: Any) -> int:
         num_samples=values.samples,
         launcher=options.chosen(values),
     )
+
+
+def _configs(table: Table, base: ConfigDict, patterns: str) -> list[ConfigDict]:
+    return [row.config(base) for row in table.rows(base).select(patterns).rows]
+
+
+def _say(line: str) -> None:
+    print(f"sweep: {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

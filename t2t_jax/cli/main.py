@@ -27,6 +27,7 @@ from t2t_jax.cli.command import parse_flags
 # Modules of this package. They import what they work with when they run: help does not wait.
 _VERBS = ("prepare", "train", "translate", "generate", "classify", "score", "compare", "export")
 
+_MAKE_RUNS = ("prepare", "train")  # these ask for their config themselves: they find its corpus
 _WHEN_STOPPED = {
     "prepare": "; the same command goes on from there",
     "train": " without saving; the same command goes on from the last checkpoint",
@@ -103,6 +104,7 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
     import jax
 
     from t2t_jax import hosts
+    from t2t_jax.cli.given_config import check_given
     from t2t_jax.training.loop import Stopped
 
     values = flags.FLAGS
@@ -115,6 +117,8 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
         )
         if not hosts.is_first():
             sys.stdout = open(os.devnull, "w")  # what is written is the same on every host
+        if name not in _MAKE_RUNS and "config" in values:
+            check_given("config", [values.config])
         verb.main(*arguments)
     except KeyboardInterrupt:
         _end_at_once(f"t2t-jax {name}: stopped{_WHEN_STOPPED.get(name, '')}")

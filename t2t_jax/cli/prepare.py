@@ -9,6 +9,8 @@ or on a disk that was full, the same command goes on with what is there.
 from absl import flags
 from ml_collections import config_flags
 
+from t2t_jax.cli.given_config import given_config
+
 
 def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
@@ -18,7 +20,8 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
+    from t2t_jax import hosts
     from t2t_jax.runs.prepare import prepare
     from t2t_jax.runs.sections import read_sections
 
-    prepare(read_sections(flags.FLAGS.config))
+    prepare(read_sections(given_config("config", hosts.log)))

@@ -16,6 +16,7 @@ from pathlib import Path
 from absl import flags
 from ml_collections import config_flags
 
+from t2t_jax.cli.given_config import given_config
 from t2t_jax.cli.workdir_flags import define_config_of_run, say_whose_cache, value_of
 
 
@@ -42,8 +43,10 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
+    from t2t_jax import hosts
     from t2t_jax.runs.sections import read_sections
     from t2t_jax.runs.train import train
 
     values = flags.FLAGS
-    train(read_sections(values.config), Path(values.workdir).expanduser(), values.init)
+    sections = read_sections(given_config("config", hosts.log))
+    train(sections, Path(values.workdir).expanduser(), values.init)

@@ -1,14 +1,14 @@
 """A corpus of text files: SPLIT.LANGUAGE in a directory, for classification SPLIT.labels too."""
 
+import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.corpora import text_files
-
-# Ending of the files with a class name a line.
-_LABELS = "labels"
+from t2t_jax.data.corpora.text_splits import endings
 
 
 class TextCorpus(NamedTuple):
@@ -19,7 +19,12 @@ class TextCorpus(NamedTuple):
     splits = ("train", "dev", "test")
 
     def make_ready(self, log: Callable[[str], None]) -> None:
-        """It is there or it is not."""
+        """It is there or it is not; says which of two files with the same text is read."""
+        folder = Path(os.path.expanduser(self.directory))
+        for split, ending in itertools.product(self.splits, self._endings):
+            file = folder / f"{getattr(self.config, split)}.{ending}"
+            if file.is_file() and (twin := text_files.unused_twin(file)):
+                log(f"{folder} has {file.name} and {twin.name}: {file.name} is read")
 
     def check(self, split: str) -> None:
         """Reads all files through."""
@@ -49,9 +54,7 @@ class TextCorpus(NamedTuple):
 
     @property
     def _endings(self) -> tuple[str, ...]:
-        """Of the files of a split, one for each string of an example."""
-        labels = [_LABELS] if self.config.task == "classification" else []
-        return (*self.config.languages, *labels)
+        return endings(self.config)
 
     def files(self, split: str) -> list[Path]:
         """Of a split, one for each string of an example."""

@@ -23,6 +23,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK_BYTES = 1 << 17
 # Wherever any number would do.
 LINES_AT_ONCE = 1_000
+_NAMES_SHOWN = 20
 
 
 class LineChunk(NamedTuple):
@@ -61,7 +62,26 @@ def find_file(directory: str, name: str, split: str) -> Path:
                 raise ValueError(f"{file} is a directory: it must be a text file")
     except OSError as error:
         raise ValueError(f"{folder / name} cannot be read: {error.strerror}") from error
-    raise ValueError(f"no {split} split in {folder}: neither {name} nor {name}.gz is there")
+    there = ", ".join(names_in(directory)[:_NAMES_SHOWN]) or "nothing"
+    raise ValueError(
+        f"no {split} split in {folder}: neither {name} nor {name}.gz is there, but {there}; "
+        f"data.{split} is what stands before the ending"
+    )
+
+
+def names_in(directory: str) -> list[str]:
+    """The names of the files in a directory, sorted; none of one that cannot be read."""
+    try:
+        with os.scandir(os.path.expanduser(directory)) as entries:
+            return sorted(entry.name for entry in entries if entry.is_file())
+    except OSError:
+        return []
+
+
+def unused_twin(file: Path) -> Path | None:
+    """The gzipped file beside a plain one, which `find_file` passes over."""
+    twin = file.with_name(f"{file.name}.gz")
+    return twin if twin.is_file() else None
 
 
 def read_chunks(files: Iterable[Path], lines_per_chunk: int) -> Iterator[LineChunk]:

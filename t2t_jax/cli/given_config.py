@@ -1,0 +1,36 @@
+"""A config from the command line, as the person who typed it means it."""
+
+from collections.abc import Callable, Sequence
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+
+def given_config(
+    flag: str,
+    log: Callable[[str], None],
+    variants: Callable[[ConfigDict], Sequence[ConfigDict]] = lambda config: [config],
+) -> ConfigDict:
+    """The value of --config or --base, with the files of a corpus that was given.
+
+    Args:
+      flag: "config" or "base".
+      log: takes a line about what was found.
+      variants: what is done with it; a key that was set must have an effect in one of them.
+
+    Raises:
+      ValueError, TypeError: a key that was set has no effect, or several files could be meant.
+    """
+    from t2t_jax.runs.own_corpus import with_own_corpus
+
+    given = list(config_flags.get_override_values(flags.FLAGS[flag]))
+    config = with_own_corpus(flags.FLAGS[flag].value, flag, given, log)
+    check_given(flag, variants(config))
+    return config
+
+
+def check_given(flag: str, configs: Sequence[ConfigDict]) -> None:
+    """Raises ValueError if a key that was set has no effect in any of the configs."""
+    from t2t_jax.runs.effect import check_effect
+
+    check_effect(flag, list(config_flags.get_override_values(flags.FLAGS[flag])), configs)

@@ -1,0 +1,162 @@
+"""Which keys of a config are read under which values of others; the others have no effect.
+
+A person who sets a key that is not read is told so before anything is done. Keys of a file are not
+asked: every config has all keys, and a table changes what is read.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ml_collections import ConfigDict
+
+from t2t_jax.json_files import flat_dict
+
+
+class Condition(NamedTuple):
+    """A key is read only where another has one of `values`, or, so `negated`, none of them."""
+
+    other: str
+    values: tuple[Any, ...]
+    negated: bool
+
+    def holds(self, config: Mapping[str, Any]) -> bool:
+        """Whether it is so in a config as a flat dict."""
+        return (config[self.other] in self.values) != self.negated
+
+    def __str__(self) -> str:
+        return f"{self.other} is {'not ' * self.negated}{' or '.join(map(repr, self.values))}"
+
+
+def _where(other: str, *values: Any) -> Condition:
+    return Condition(other, values, negated=False)
+
+
+def _unless(other: str, *values: Any) -> Condition:
+    return Condition(other, values, negated=True)
+
+
+_TRANSLATES = _where("data.task", "translation")
+_CLASSIFIES = _where("data.task", "classification")
+_EMBEDDED = _where("data.source", "embedded")
+_NOT_EMBEDDED = _unless("data.source", "embedded")
+_NOT_RECURRENT = _unless("model.family", "recurrent")
+_RECURRENT = _where("model.family", "recurrent")
+_HAS_BETAS = _unless("training.optimizer", "adafactor")
+_IS_BEAM = _unless("decoding.beam_size", 1)
+
+# All conditions of a key must hold.
+READ_WHERE: dict[str, tuple[Condition, ...]] = {
+    "data.name": (_where("data.source", "tfds"),),
+    **dict.fromkeys(("data.directory", "data.mixture"), (_NOT_EMBEDDED,)),
+    **dict.fromkeys(("data.train", "data.dev", "data.test"), (_NOT_EMBEDDED,)),
+    "data.source_language": (_unless("data.task", "language_modelling"),),
+    "data.target_language": (_where("data.task", "translation", "language_modelling"),),
+    **dict.fromkeys(("data.corpus_seed", "data.train_pairs"), (_EMBEDDED,)),
+    "data.packed_length": (_where("data.batching", "packed"),),
+    "data.source_tokens_per_batch": (_unless("data.task", "language_modelling"),),
+    "data.mask_rate": (_where("data.task", "masked_language_modelling"),),
+    "model.num_encoder_layers": (_unless("model.family", "decoder_only"),),
+    "model.num_decoder_layers": (_unless("model.family", "encoder_only"),),
+    **dict.fromkeys(
+        (
+            *("model.d_ff", "model.num_heads", "model.d_k", "model.d_v"),
+            *("model.num_self_attentions", "model.positions", "model.norm", "model.norm_epsilon"),
+            *("model.activation", "model.attention_init", "model.attention_biases"),
+            *("model.feed_forward_biases", "model.embedding_norm", "model.rematerialise"),
+            *("model.attention_dropout_rate", "model.feed_forward_dropout_rate"),
+        ),
+        (_NOT_RECURRENT,),
+    ),
+    "model.first_position": (
+        _NOT_RECURRENT,
+        _where(
+            "model.positions",
+            *("sinusoidal", "sinusoidal_concatenated", "sinusoidal_tensor2tensor"),
+        ),
+    ),
+    **dict.fromkeys(
+        ("model.relative_buckets", "model.relative_max_distance"),
+        (_NOT_RECURRENT, _where("model.positions", "relative")),
+    ),
+    "model.max_positions": (_NOT_RECURRENT, _where("model.positions", "learned")),
+    **dict.fromkeys(
+        ("model.tied_embeddings", "model.scale_logits", "model.output_bias"),
+        (_unless("data.task", "classification"),),
+    ),
+    "model.pooling": (_where("model.family", "encoder_only"),),
+    **dict.fromkeys(("model.pooler_activation", "model.num_classes"), (_CLASSIFIES,)),
+    **dict.fromkeys(("model.recurrent_cell", "model.recurrent_attention"), (_RECURRENT,)),
+    "training.label_smoothing_mass": (_unless("training.label_smoothing", 0.0),),
+    "training.learning_rate_scale": (_where("training.schedule", "paper"),),
+    "training.peak_learning_rate": (_unless("training.schedule", "paper"),),
+    **dict.fromkeys(("training.adam_beta1", "training.adam_beta2"), (_HAS_BETAS,)),
+    "training.adam_epsilon": (_where("training.optimizer", "adam", "adamw", "muon"),),
+    "training.weight_decay": (_unless("training.optimizer", "adam"),),
+    "training.max_nonfinite": (_unless("training.nonfinite", "stop"),),
+    **dict.fromkeys(("decoding.beam_size", "decoding.n_best"), (_TRANSLATES,)),
+    "decoding.length_penalty": (_TRANSLATES, _IS_BEAM),
+    "decoding.length_penalty_formula": (
+        *(_TRANSLATES, _IS_BEAM),
+        _unless("decoding.length_penalty", 0.0),
+    ),
+    "decoding.max_extra_tokens": (_TRANSLATES, _where("decoding.max_tokens", 0)),
+    "decoding.max_tokens": (_TRANSLATES,),
+    "decoding.tokens_per_batch": (_unless("data.task", "masked_language_modelling"),),
+    **dict.fromkeys(
+        ("evaluation.bleu_tokenizer", "evaluation.bleu_lowercase", "evaluation.bleu_on_dev"),
+        (_TRANSLATES,),
+    ),
+    "evaluation.bleu_on_long": (_TRANSLATES, _EMBEDDED),
+    "evaluation.num_probes": (_TRANSLATES, _EMBEDDED),
+}
+
+ALWAYS_READ = frozenset(
+    {
+        *("seed", "data.task", "data.source", "data.vocabulary_kind", "data.vocabulary_size"),
+        *("data.character_coverage", "data.vocabulary_sentences", "data.max_length", "data.cache"),
+        *("data.batching", "data.target_tokens_per_batch"),
+        "data.num_buckets",  # packed too: dev and test are bucketed
+        *("model.family", "model.vocabulary_rows", "model.d_model"),
+        *("model.embedding_init", "model.scale_embeddings", "model.dropout_rate", "model.dtype"),
+        *("training.steps", "training.label_smoothing", "training.loss_chunk_tokens"),
+        *("training.microbatches", "training.schedule", "training.warmup_steps"),
+        *("training.optimizer", "training.gradient_clip_norm", "training.log_every_steps"),
+        *("training.evaluate_every_steps", "training.checkpoint_every_steps"),
+        *("training.keep_checkpoints", "training.patience", "training.nonfinite"),
+        "decoding.average_checkpoints",
+        *("devices.data", "devices.fsdp", "devices.tensor", "devices.compile"),
+    }
+)
+
+
+def unmet(key: str, config: Mapping[str, Any]) -> Condition | None:
+    """The condition that keeps a key from being read in a config as a flat dict; None of one read.
+
+    A key that nobody has named is read.
+    """
+    conditions = READ_WHERE.get(key, ())
+    return next((each for each in conditions if not each.holds(config)), None)
+
+
+def check_effect(flag: str, given: Collection[str], configs: Sequence[ConfigDict]) -> None:
+    """Refuses keys that a person has set and nothing reads; one that says 0, "" or no may stand.
+
+    Args:
+      flag: what the keys are set with, "config" or "base".
+      given: the keys that were set.
+      configs: what is to be done with them: a config, or those of all rows.
+
+    Raises:
+      ValueError: a key is read in none of the configs; says why.
+    """
+    values = [flat_dict(config.to_dict()) for config in configs]
+    for key in given:
+        reasons = [unmet(key, each) for each in values]
+        if not values or None in reasons or not values[0].get(key):
+            continue
+        reason = reasons[0]
+        assert reason is not None
+        raise ValueError(
+            f"--{flag}.{key} has no effect where {reason.other}={values[0][reason.other]!r}: it is "
+            f"read only where {reason}"
+        )

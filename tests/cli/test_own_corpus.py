@@ -1,0 +1,97 @@
+"""A corpus that is given is used, or refused."""
+
+import json
+
+import pytest
+
+from tests.cli.command import command, in_this_process
+from tests.data.text_corpus import sentence_pairs, write_pairs
+from tests.docs.test_commands import FEWEST_STEPS
+from tests.runs.configs import OVERRIDES
+
+
+@pytest.fixture
+def directory(tmp_path):
+    folder = tmp_path / "DIR"
+    folder.mkdir()
+    for stem in ("train", "valid", "test2016"):
+        write_pairs(folder, stem, sentence_pairs(60))
+    return folder
+
+
+def smallest_flags(cache):
+    read = {key: value for key, value in OVERRIDES.items() if key != "data.train_pairs"}
+    del read["evaluation.num_probes"]
+    values = read | FEWEST_STEPS | {"data.cache": cache, "data.vocabulary_size": 60}
+    del values["decoding.max_extra_tokens"]
+    return [f"--config.{key}={value}" for key, value in values.items()]
+
+
+def test_a_directory_alone_is_enough_and_is_what_the_run_was_made_of(directory, tmp_path):
+    where = ["--config=configs/tiny.py", f"--config.data.directory={directory}"]
+    flags = smallest_flags(tmp_path / "cache")
+    done = command("prepare", *where, *flags)
+    assert done.returncode == 0, done.stderr
+    said = f"the corpus is in {directory}, hence data.source=text data.dev=valid data.test=test2016"
+    assert done.stderr.splitlines()[0] == said
+    assert "train: 60 pairs" in done.stderr
+
+    workdir = tmp_path / "w"
+    for _ in range(2):  # begins, and goes on
+        done = command("train", *where, *flags, f"--workdir={workdir}")
+        assert done.returncode == 0, done.stderr
+    data = json.loads((workdir / "config.json").read_text("utf-8"))["data"]
+    names = {"source": "text", "train": "train", "dev": "valid", "test": "test2016"}
+    assert {key: data[key] for key in names} == names
+    cache = f"--config.data.cache={tmp_path / 'cache'}"
+    done = command("score", f"--workdir={workdir}", cache)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_source_that_was_said_too_is_not_changed(directory):
+    keys = ["--config.data.source=embedded", f"--config.data.directory={directory}"]
+    done = command("prepare", "--config=configs/tiny.py", *keys)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "t2t-jax prepare: --config.data.directory has no effect where data.source='embedded': it "
+        "is read only where data.source is not 'embedded'\n"
+    )
+
+
+@pytest.mark.parametrize("verb", ["prepare", "train"])
+def test_a_key_that_nothing_reads_is_refused(verb, tmp_path):
+    keys = ["--config.model.relative_buckets=8", f"--config.data.cache={tmp_path}"]
+    workdir = [f"--workdir={tmp_path / 'w'}"] if verb == "train" else []
+    done = command(verb, "--config=configs/tiny.py", *keys, *workdir)
+    assert done.returncode == 1
+    assert "--config.model.relative_buckets has no effect where model.positions=" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_verbs_of_a_run_refuse_it_too(trained):
+    done = command("translate", f"--workdir={trained}", "--config.data.mask_rate=0.5")
+    assert done.returncode == 1
+    assert "--config.data.mask_rate has no effect where data.task='translation'" in done.stderr
+
+
+def sweep(*arguments):
+    import runpy
+
+    return in_this_process(
+        lambda: runpy.run_module("experiments.sweep", run_name="__main__", alter_sys=True),
+        *("sweep", "positions", "--base=configs/tiny.py", "--dry_run", *arguments),
+    )
+
+
+def test_a_sweep_refuses_what_no_row_reads():
+    key = "--base.model.relative_buckets=8"
+    assert sweep(key).returncode == 0
+    refused = sweep(key, "--rows=base")
+    assert refused.returncode == 1
+    assert "sweep: --base.model.relative_buckets has no effect" in refused.stderr
+
+
+def test_a_sweep_finds_the_corpus_too(directory):
+    done = sweep(f"--base.data.directory={directory}")
+    assert done.returncode == 0
+    assert f"sweep: the corpus is in {directory}, hence data.source=text" in done.stderr

@@ -1,0 +1,98 @@
+"""A key that a person sets has an effect, or is refused."""
+
+import dataclasses
+from typing import get_args
+
+import pytest
+
+from configs import base, tiny
+from t2t_jax.json_files import flat_dict
+from t2t_jax.runs.effect import ALWAYS_READ, READ_WHERE, check_effect, unmet
+from tests.model.configs import small
+from tests.model.test_every_key import FIELDS, KINDS, NOT_IN_THE_LOGITS, another, computation
+
+BASE = flat_dict(base.get_config().to_dict())
+FAMILIES = (
+    ("encoder_decoder", "none", "translation"),
+    ("decoder_only", "none", "language_modelling"),
+    ("encoder_only", "none", "masked_language_modelling"),
+    ("encoder_only", "query", "classification"),
+    ("recurrent", "none", "translation"),
+)
+
+
+def test_every_key_is_named_once():
+    assert set(READ_WHERE).isdisjoint(ALWAYS_READ)
+    assert READ_WHERE.keys() | ALWAYS_READ == BASE.keys()
+
+
+@pytest.mark.parametrize("key", READ_WHERE)
+def test_a_condition_names_keys_and_choices_that_there_are(key):
+    fields = {f"model.{name}": kind for name, kind in FIELDS.items()}
+    for condition in READ_WHERE[key]:
+        assert condition.other in BASE and condition.other != key
+        choices = get_args(fields.get(condition.other))
+        assert not choices or set(condition.values) <= set(choices)
+
+
+def config_with(**changes):
+    config = base.get_config()
+    config.update_from_flattened_dict(changes)
+    return config
+
+
+@pytest.mark.parametrize("key", READ_WHERE)
+def test_a_key_that_is_not_read_is_refused_and_one_that_is_read_is_not(key):
+    for condition in READ_WHERE[key]:
+        met, not_met = values_for(condition)
+        with pytest.raises(ValueError, match=rf"--config\.{key} has no effect where") as refused:
+            check_effect(
+                "config", [key], [config_with(**{key: some(key), condition.other: not_met})]
+            )
+        assert f"{condition.other}=" in str(refused.value)
+    all_met = {condition.other: values_for(condition)[0] for condition in READ_WHERE[key]}
+    check_effect("config", [key], [config_with(**{key: some(key)} | all_met)])
+
+
+def some(key):
+    """A value that asks for something."""
+    value = BASE[key]
+    return value or {bool: True, str: "some", int: 1, float: 0.5}[type(value)]
+
+
+def values_for(condition):
+    """A value of the other key with which the condition holds, and one with which it does not."""
+    inside = condition.values[0]
+    outside = {str: "another", int: 7, float: 0.7}[type(inside)]
+    return (outside, inside) if condition.negated else (inside, outside)
+
+
+@pytest.mark.parametrize(("family", "pooling", "task"), FAMILIES)
+def test_what_is_said_of_a_model_is_so(family, pooling, task):
+    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    config = small(family=family, pooling=pooling, **sizes)
+    values = BASE | {f"model.{name}": value for name, value in dataclasses.asdict(config).items()}
+    values["data.task"] = task
+    for key in FIELDS:
+        if key in (*KINDS, *NOT_IN_THE_LOGITS):
+            continue
+        has_effect = computation(changed(config, key)) != computation(config)
+        assert has_effect == (unmet(f"model.{key}", values) is None), key
+
+
+def changed(config, key):
+    if key == "tied_embeddings":  # without a source "decoder" is "all"
+        return dataclasses.replace(config, tied_embeddings="none")
+    return another(config, key)
+
+
+def test_one_row_that_reads_a_key_is_enough():
+    configs = [config_with(), config_with(**{"model.positions": "relative"})]
+    check_effect("base", ["model.relative_buckets"], configs)
+    with pytest.raises(ValueError, match="--base.model.relative_buckets has no effect where"):
+        check_effect("base", ["model.relative_buckets"], configs[:1])
+
+
+def test_what_asks_for_nothing_may_stand():
+    config = tiny.get_config()
+    check_effect("config", ["data.directory", "data.mixture", "training.weight_decay"], [config])
