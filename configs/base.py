@@ -8,7 +8,7 @@ other values.
     python -m experiments.sweep table3 --base=configs/base.py --workdir=W
 
 TensorFlow Datasets downloads the corpus. For text files of your own, one sentence a line, add
---config.data.source=text --config.data.directory=DIR and their names.
+--config.data.directory=DIR.
 
 The paper: 100,000 steps, 12 hours on 8 P100; perplexity 4.92 and BLEU 25.8 on newstest2013.
 Measured figures: docs/MEASURED.md.

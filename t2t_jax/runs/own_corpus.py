@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from ml_collections import ConfigDict
 
 from t2t_jax.data.config import DataConfig
-from t2t_jax.data.corpora.text_splits import find_names
+from t2t_jax.data.corpora.text_splits import find_names, holds_train
 
 
 def with_own_corpus(
@@ -25,14 +25,13 @@ def with_own_corpus(
     config = config.copy_and_resolve_references().lock()
     values = config.to_dict()["data"]
     changes = {}
-    if (
-        values["source"] == "embedded"
-        and values["directory"]
-        and "data.directory" in given
-        and "data.source" not in given
-    ):
-        changes["source"] = values["source"] = "text"
-    if values["source"] == "text":
+    if values["directory"] and "data.directory" in given and "data.source" not in given:
+        is_tfds = values["source"] == "tfds"  # a directory with text in it is none of TFDS's
+        if not is_tfds or ("data.name" not in given and holds_train(DataConfig(**values))):
+            values["source"] = "text"
+    if values["source"] != config.data.source:
+        changes["source"] = values["source"]
+    if values["source"] == "text" and values["directory"]:
         splits = {key.removeprefix("data.") for key in given}
         changes |= find_names(DataConfig(**values), splits, f"--{flag}.data")
     if changes:

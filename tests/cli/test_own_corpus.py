@@ -1,13 +1,15 @@
 """A corpus that is given is used, or refused."""
 
 import json
+import runpy
 
 import pytest
 
+from configs.base import get_config as get_base
+from t2t_jax.runs.own_corpus import with_own_corpus
 from tests.cli.command import command, in_this_process
 from tests.data.text_corpus import sentence_pairs, write_pairs
-from tests.docs.test_commands import FEWEST_STEPS
-from tests.runs.configs import OVERRIDES
+from tests.docs.test_commands import smallest_flags
 
 
 @pytest.fixture
@@ -19,17 +21,9 @@ def directory(tmp_path):
     return folder
 
 
-def smallest_flags(cache):
-    read = {key: value for key, value in OVERRIDES.items() if key != "data.train_pairs"}
-    del read["evaluation.num_probes"]
-    values = read | FEWEST_STEPS | {"data.cache": cache, "data.vocabulary_size": 60}
-    del values["decoding.max_extra_tokens"]
-    return [f"--config.{key}={value}" for key, value in values.items()]
-
-
 def test_a_directory_alone_is_enough_and_is_what_the_run_was_made_of(directory, tmp_path):
     where = ["--config=configs/tiny.py", f"--config.data.directory={directory}"]
-    flags = smallest_flags(tmp_path / "cache")
+    flags = smallest_flags(where, tmp_path / "cache")
     done = command("prepare", *where, *flags)
     assert done.returncode == 0, done.stderr
     said = f"the corpus is in {directory}, hence data.source=text data.dev=valid data.test=test2016"
@@ -75,8 +69,6 @@ def test_the_verbs_of_a_run_refuse_it_too(trained):
 
 
 def sweep(*arguments):
-    import runpy
-
     return in_this_process(
         lambda: runpy.run_module("experiments.sweep", run_name="__main__", alter_sys=True),
         *("sweep", "positions", "--base=configs/tiny.py", "--dry_run", *arguments),
@@ -95,3 +87,17 @@ def test_a_sweep_finds_the_corpus_too(directory):
     done = sweep(f"--base.data.directory={directory}")
     assert done.returncode == 0
     assert f"sweep: the corpus is in {directory}, hence data.source=text" in done.stderr
+
+
+def test_text_files_are_no_directory_of_tfds_and_without_any_it_is_one(directory, tmp_path):
+    base = get_base()
+    base.data.directory = str(directory)
+    said = []
+    config = with_own_corpus(base, "config", ["data.directory"], said.append)
+    assert (config.data.source, config.data.dev) == ("text", "valid")
+    assert len(said) == 1
+    for given in (["data.directory", "data.source"], ["data.directory", "data.name"]):
+        assert with_own_corpus(base, "config", given, said.append).data.source == "tfds"
+    base.data.directory = str(tmp_path)
+    assert with_own_corpus(base, "config", ["data.directory"], said.append) == base
+    assert len(said) == 1

@@ -21,6 +21,8 @@ from absl import app, flags
 from configs import classifier, language_model, tiny
 from experiments.tables.ablation import check_config
 from t2t_jax.cli import main as verbs
+from t2t_jax.json_files import flat_dict
+from t2t_jax.runs.effect import unmet
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
 from tests.cli.command import command, in_this_process
@@ -92,8 +94,7 @@ def test_a_verb_does_what_is_told(typed, corpus, run_of, cache, tmp_path):
         if not argument.startswith("--workdir=")
     ]
     if arguments and arguments[0].startswith("--config="):
-        values = OVERRIDES | FEWEST_STEPS | {"data.cache": cache, "data.vocabulary_size": 60}
-        arguments[1:1] = [f"--config.{key}={value}" for key, value in values.items()]
+        arguments[1:1] = smallest_flags(arguments, cache)
     if verb == "compare":
         arguments = [str(workdir) if each in ("W1", "W2") else each for each in arguments]
         names = [each.removeprefix("--name=") for each in arguments if each.startswith("--name=")]
@@ -157,6 +158,18 @@ def test_links_lead_somewhere():
 
 def test_the_readme_is_short():
     assert len((REPOSITORY / "README.md").read_text("utf-8").splitlines()) <= 200
+
+
+def smallest_flags(arguments, cache):
+    """The flags of the smallest run, those that it would read."""
+    config = runpy.run_path(arguments[0].partition("=")[2])["get_config"]()
+    if any(argument.startswith("--config.data.directory=") for argument in arguments):
+        config.data.source = "text"
+    values = OVERRIDES | FEWEST_STEPS | {"data.cache": str(cache), "data.vocabulary_size": 60}
+    config.update_from_flattened_dict(values)
+    all_values = flat_dict(config.to_dict())
+    read = [key for key in values if unmet(key, all_values) is None]
+    return [f"--config.{key}={values[key]}" for key in read]
 
 
 def _arguments(typed):

@@ -17,6 +17,12 @@ def endings(config: DataConfig) -> tuple[str, ...]:
     return (*config.languages, *labels)
 
 
+def holds_train(config: DataConfig) -> bool:
+    """Whether text to learn from, called as is usual, lies in the directory."""
+    stems = _whole_stems(config, text_files.names_in(config.directory))
+    return any(re.fullmatch(_USUAL["train"], stem) for stem in stems)
+
+
 def find_names(config: DataConfig, given: Collection[str], section: str) -> dict[str, str]:
     """The stem of each split whose files are not called as the config says, but as is usual.
 
