@@ -1,6 +1,7 @@
 """A config from the command line, as the person who typed it means it."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
@@ -23,8 +24,8 @@ def given_config(
     """
     from t2t_jax.runs.own_corpus import with_own_corpus
 
-    given = list(config_flags.get_override_values(flags.FLAGS[flag]))
-    config = with_own_corpus(flags.FLAGS[flag].value, flag, given, log)
+    typed: Any = flags.FLAGS[flag]
+    config = with_own_corpus(typed.value, flag, config_flags.get_override_values(typed), log)
     check_given(flag, variants(config))
     return config
 

@@ -20,8 +20,8 @@ class Condition(NamedTuple):
     negated: bool
 
     def holds(self, config: Mapping[str, Any]) -> bool:
-        """Whether it is so in a config as a flat dict."""
-        return (config[self.other] in self.values) != self.negated
+        """Whether it is so in a config as a flat dict, or that lacks the other key."""
+        return self.other not in config or (config[self.other] in self.values) != self.negated
 
     def __str__(self) -> str:
         return f"{self.other} is {'not ' * self.negated}{' or '.join(map(repr, self.values))}"

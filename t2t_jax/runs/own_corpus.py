@@ -1,11 +1,14 @@
 """A corpus of a person's own: text files in a directory that the command line names."""
 
+import dataclasses
 from collections.abc import Callable, Collection
+from typing import Any
 
 from ml_collections import ConfigDict
 
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.corpora.text_splits import find_names, holds_train
+from t2t_jax.runs.sections import read_section
 
 
 def with_own_corpus(
@@ -22,20 +25,23 @@ def with_own_corpus(
     Raises:
       ValueError, TypeError: several files could be meant, or the section `data` is wrong.
     """
-    config = config.copy_and_resolve_references().lock()
-    values = config.to_dict()["data"]
+    values: dict[str, Any] = config.to_dict().get("data", {})
+    if not values.get("directory"):
+        return config
+    data = read_section(values, "data", DataConfig)
     changes = {}
-    if values["directory"] and "data.directory" in given and "data.source" not in given:
-        is_tfds = values["source"] == "tfds"  # a directory with text in it is none of TFDS's
-        if not is_tfds or ("data.name" not in given and holds_train(DataConfig(**values))):
-            values["source"] = "text"
-    if values["source"] != config.data.source:
-        changes["source"] = values["source"]
-    if values["source"] == "text" and values["directory"]:
+    if "data.directory" in given and "data.source" not in given:
+        # A directory with text in it is none of TFDS's.
+        is_text = "data.name" not in given and holds_train(data)
+        if data.source == "embedded" or (data.source == "tfds" and is_text):
+            changes["source"] = "text"
+            data = dataclasses.replace(data, source="text")
+    if data.source == "text":
         splits = {key.removeprefix("data.") for key in given}
-        changes |= find_names(DataConfig(**values), splits, f"--{flag}.data")
+        changes |= find_names(data, splits, f"--{flag}.data")
+    config = config.copy_and_resolve_references().lock()
     if changes:
         config.update_from_flattened_dict({f"data.{key}": each for key, each in changes.items()})
         said = " ".join(f"data.{key}={value}" for key, value in changes.items())
-        log(f"the corpus is in {values['directory']}, hence {said}")
+        log(f"the corpus is in {data.directory}, hence {said}")
     return config

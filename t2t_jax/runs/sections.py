@@ -67,12 +67,12 @@ def read_sections(config: ConfigDict) -> Sections:
     values: dict[str, Any] = config.to_dict()
     sections = Sections(
         seed=values["seed"],
-        data=_section(values["data"], "data", DataConfig),
-        model=_section(values["model"], "model", TransformerConfig),
-        training=_section(values["training"], "training", TrainingConfig),
-        decoding=_section(values["decoding"], "decoding", DecodingConfig),
-        evaluation=_section(values["evaluation"], "evaluation", EvaluationConfig),
-        devices=_section(values["devices"], "devices", DevicesConfig),
+        data=read_section(values["data"], "data", DataConfig),
+        model=read_section(values["model"], "model", TransformerConfig),
+        training=read_section(values["training"], "training", TrainingConfig),
+        decoding=read_section(values["decoding"], "decoding", DecodingConfig),
+        evaluation=read_section(values["evaluation"], "evaluation", EvaluationConfig),
+        devices=read_section(values["devices"], "devices", DevicesConfig),
     )
     if type(sections.seed) is not int or not 0 <= sections.seed < 2**31:
         raise ValueError(f"seed={sections.seed!r} must be a whole number from 0 to 2^31 - 1")
@@ -166,7 +166,14 @@ def check_classes_fit(model: TransformerConfig, classes: tuple[str, ...]) -> Non
         )
 
 
-def _section(values: dict[str, Any], name: str, section_class: Callable[..., Section]) -> Section:
+def read_section(
+    values: dict[str, Any], name: str, section_class: Callable[..., Section]
+) -> Section:
+    """One section of a config, checked by itself.
+
+    Raises:
+      ValueError, TypeError: a key is missing or unknown, or a value is not allowed.
+    """
     known = set(inspect.signature(section_class).parameters)
     if unknown := sorted(set(values) - known):
         raise ValueError(f"config.{name} has no key {', '.join(unknown)}")

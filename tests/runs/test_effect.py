@@ -96,3 +96,7 @@ def test_one_row_that_reads_a_key_is_enough():
 def test_what_asks_for_nothing_may_stand():
     config = tiny.get_config()
     check_effect("config", ["data.directory", "data.mixture", "training.weight_decay"], [config])
+
+
+def test_a_config_of_an_earlier_version_is_not_asked_for_what_it_lacks():
+    assert unmet("model.max_positions", {"model.max_positions": 1_024}) is None
