@@ -7,6 +7,7 @@ from typing import Any
 from experiments.run.outcomes import Outcome
 from experiments.tables.paper_base import CONFIGS, config_file
 from t2t_jax.json_files import flat_dict
+from t2t_jax.runs.effect import unmet
 
 # Where things lie on one machine is of no use on another.
 _ELSEWHERE = {"data.directory": "DIR", "data.cache": None}
@@ -20,13 +21,14 @@ def sweep_command(
     None where no file has the keys of the runs' base config, which then are of another version.
     """
     base = flat_dict(outcomes[0].run.base)
+    configs = [flat_dict(outcome.run.config) for outcome in outcomes]
     seeds = sorted({outcome.run.seed for outcome in outcomes})
     nearest: tuple[str, list[str]] | None = None
     for path in sorted(CONFIGS.glob("[!_]*.py")):
         config = config_file(path.stem)
         if config.keys() != base.keys():
             continue
-        overrides = _overrides(config, base | {"seed": seeds[0]})
+        overrides = _overrides(config, base | {"seed": seeds[0]}, configs)
         if nearest is None or len(overrides) < len(nearest[1]):
             nearest = f"configs/{path.name}", overrides
     if nearest is None:
@@ -41,9 +43,14 @@ def sweep_command(
     return " ".join([*words, "--workdir=W"])
 
 
-def _overrides(config: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+def _overrides(
+    config: dict[str, Any], wanted: dict[str, Any], configs: list[dict[str, Any]]
+) -> list[str]:
+    """The flags that make the `wanted` base of `config`; of keys that a run of `configs` reads."""
     flags = []
     for key, value in wanted.items():
+        if all(unmet(key, each) for each in configs):
+            continue  # the sweep would refuse it
         if value != config[key] and (shown := _ELSEWHERE.get(key, value)) is not None:
             flags.append(f"--base.{key}={shlex.quote(str(shown))}")
     return flags

@@ -1,15 +1,14 @@
 """A corpus that is given is used, or refused."""
 
 import json
-import runpy
 
 import pytest
 
 from configs.base import get_config as get_base
 from t2t_jax.runs.own_corpus import with_own_corpus
-from tests.cli.command import command, in_this_process
+from tests.cli.command import command
 from tests.data.text_corpus import sentence_pairs, write_pairs
-from tests.docs.test_commands import smallest_flags
+from tests.docs.test_commands import _run_module, smallest_flags
 
 
 @pytest.fixture
@@ -69,10 +68,8 @@ def test_the_verbs_of_a_run_refuse_it_too(trained):
 
 
 def sweep(*arguments):
-    return in_this_process(
-        lambda: runpy.run_module("experiments.sweep", run_name="__main__", alter_sys=True),
-        *("sweep", "positions", "--base=configs/tiny.py", "--dry_run", *arguments),
-    )
+    words = ("positions", "--base=configs/tiny.py", "--dry_run", *arguments)
+    return _run_module("experiments.sweep", *words)
 
 
 def test_a_sweep_refuses_what_no_row_reads():

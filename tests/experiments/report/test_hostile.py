@@ -87,6 +87,7 @@ def _write(workdir: Path, text: str) -> None:
             for file in ("run.json", "record.json"):
                 values = json.loads((directory / file).read_text())
                 values["base"]["data"]["name"] = base_name
+                values["config"]["data"]["source"] = "tfds"  # by which the name is read
                 values["hardware"] = text
                 if row == "one_head":
                     values["changes"] = {"model.num_heads": text, "model.positions": text}

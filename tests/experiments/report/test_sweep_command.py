@@ -35,11 +35,20 @@ def test_rows_are_named_in_the_tables_order_where_they_are_not_all(tmp_path):
 def test_other_values_are_overrides_that_give_the_config_back(tmp_path):
     config = tiny.get_config()
     config.training.steps = 7
-    config.data.name = "a dataset"
+    config.data.source, config.data.name = "tfds", "a dataset"
     found = _command(tmp_path, config, seeds=(4, 5))
     assert "--base=configs/tiny.py" in found and "--seeds=2 " in found
     overrides = re.findall(r"--base\.([\w.]+)=(.*)", "\n".join(shlex.split(found)))
-    assert dict(overrides) == {"training.steps": "7", "data.name": "a dataset", "seed": "4"}
+    assert dict(overrides) == {
+        **{"training.steps": "7", "data.source": "tfds", "data.name": "a dataset"},
+        "seed": "4",
+    }
+
+
+def test_what_no_run_reads_is_not_told(tmp_path):
+    config = tiny.get_config()
+    config.data.name, config.data.mask_rate = "a dataset", 0.5
+    assert "--base.data" not in _command(tmp_path, config)
 
 
 def test_where_the_data_lies_is_not_told(tmp_path):
