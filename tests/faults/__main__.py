@@ -2,8 +2,8 @@
 
     make faults        python -m tests.faults --seed=1 --only=kills,disks --share=0.2
 
-Prints a table of counts, a line as soon as it is known, and after it what did not hold, with the
-moments and the seed that repeat it. Exit code 1 if something did not.
+Prints a table of counts, a line as soon as it is known, and to the standard error what did not hold,
+with the moments and the seed that repeat it. Exit code 1 if something did not.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def main() -> None:
                 count = count_of()
             lost += count.lost
             say(f"{count.line} {time.monotonic() - started:.0f} |")
-    say(*lost, sep="\n")
+            print(*count.lost, sep="\n", end="\n" * bool(count.lost), file=sys.stderr, flush=True)
     sys.exit(1 if lost else 0)
 
 

@@ -47,7 +47,7 @@ def full(trainings: Trainings, directory: Path, num: int, seed: int) -> Count:
         tried += 1
         if wrong:
             lost.append(f"full disk {tried} with seed {seed}, {moment}: {'; '.join(wrong)}")
-    remark = f"{told} ended with a sentence, and all with the same bits when there was room"
+    remark = f"{told} had to end; one sentence, and the same bits once there was room"
     return Count(NAMES, tried, tuple(lost), remark)
 
 
