@@ -2,8 +2,8 @@
 
     make faults        python -m tests.faults --seed=1 --only=kills,disks --share=0.2
 
-Prints a table of counts, a line as soon as it is known, and to the standard error what did not hold,
-with the moments and the seed that repeat it. Exit code 1 if something did not.
+Prints a table of counts, a line as soon as it is known, and to the standard error what did not
+hold, with the moments and the seed that repeat it. Exit code 1 if something did not.
 """
 
 import argparse
