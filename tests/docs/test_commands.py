@@ -143,7 +143,7 @@ def test_the_table_of_the_readme_is_one():
         (REPOSITORY / "README.md").read_text("utf-8").partition("# experiments/tables/widths")[2]
     )
     values: dict = {}
-    exec(textwrap.dedent("    #" + block.partition("\n\nWhich places")[0]), values)
+    exec(textwrap.dedent("    #" + block.partition("\n\nWhat a key")[0]), values)
     rows = values["TABLE"].rows(tiny.get_config()).rows
     assert [row.name for row in rows] == ["base", "narrow", "pre_norm"]
     for row in rows:
