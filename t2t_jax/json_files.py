@@ -83,7 +83,7 @@ def full_disk_told(path: Path) -> Iterator[None]:
     except DiskFullError:
         raise
     except Exception as error:
-        words = _no_space(error)
+        words = no_space(error)
         if words is None:
             raise
         there = next(each for each in (path, *path.parents) if each.exists())
@@ -94,7 +94,7 @@ def full_disk_told(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _no_space(error: BaseException | None) -> str | None:
+def no_space(error: BaseException | None) -> str | None:
     """What the system says of a full disk, if that is the cause of `error`."""
     while error is not None:
         for number in _NO_SPACE:

@@ -22,7 +22,7 @@ import orbax.checkpoint as ocp
 from jaxtyping import PyTree
 
 from t2t_jax import hosts
-from t2t_jax.json_files import full_disk_told
+from t2t_jax.json_files import full_disk_told, no_space
 from t2t_jax.training.about import About, DamagedError, facts_of_before, read_about
 from t2t_jax.training.checksums import checksums, path_name
 from t2t_jax.training.nonfinite import Diverged
@@ -380,6 +380,10 @@ def _keep_threads_quiet() -> None:
     """
     logging.getLogger("absl").addFilter(
         lambda entry: entry.levelno != logging.ERROR or "/orbax/" not in entry.pathname
+    )
+    # Of several files that a full disk refuses, the first is told.
+    logging.getLogger("asyncio").addFilter(
+        lambda entry: entry.exc_info is None or no_space(entry.exc_info[1]) is None
     )
     before = sys.unraisablehook
 

@@ -1,5 +1,8 @@
 """Checkpoints: which are kept, their mean, and whose they are."""
 
+import asyncio
+import errno
+import gc
 import json
 import shutil
 import time
@@ -206,3 +209,16 @@ def test_a_checkpoint_of_before_checksums_is_read_and_told(run, tmp_path, capsys
     with Checkpoints(tmp_path / "c", identity={"vocabulary_fingerprint": "1"}) as checkpoints:
         with pytest.raises(ValueError, match="vocabulary_fingerprint 0123, here it is 1:"):
             checkpoints.restore_last(run.initial)
+
+
+def test_of_a_full_disk_no_thread_of_the_library_speaks(run, tmp_path, caplog):
+    with Checkpoints(tmp_path / "c", identity=IDENTITY):
+        for error in (OSError(errno.ENOSPC, "No space left on device"), ValueError("another")):
+            asyncio.run(_never_asked(error))
+            gc.collect()
+    assert "another" in caplog.text
+    assert "No space left" not in caplog.text
+
+
+async def _never_asked(error):
+    asyncio.get_running_loop().create_future().set_exception(error)
