@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any
 
 import jax
-from jax.sharding import PartitionSpec
+import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 from t2t_jax import row_keys
-from t2t_jax.devices import DATA, ROW_AXES, ROWS, Devices
+from t2t_jax.devices import DATA, FSDP, ROW_AXES, ROWS, Devices
 
 _WHOLE = PartitionSpec()
 
@@ -23,19 +24,31 @@ def summed_over(devices: Devices, summed: Callable) -> Callable:
     """`(params, batch, key) -> (gradients, sums)` of all rows, from one of a device's own rows.
 
     Within a training step. Parameters are put together over fsdp, to be computed with; the
-    gradients are cut again as the parameters are, to be updated with. A key draws for every row
-    the same on however many devices.
+    gradients are cut again as the parameters are, in the very sum over fsdp, to be updated with. A
+    key draws for every row the same on however many devices.
     """
 
     axes = _row_axes(devices)
-
-    def of_own_rows(params, batch, key):
-        own_key = row_keys.of_part(key, jax.lax.axis_index(axes))
-        return jax.lax.psum(summed(params, batch, own_key), axes)
+    others = tuple(axis for axis in axes if axis != FSDP)
 
     def of_all_rows(params, batch, key):
-        grads, sums = _on_each(devices, of_own_rows, _WHOLE)(params, batch, key)
-        return jax.lax.with_sharding_constraint(grads, devices.layout(grads)), sums
+        layout = devices.layout(params)  # that of the gradients too
+        cuts = jax.tree.map(_over_fsdp_alone, layout)
+
+        def summed_and_cut(grad, cut):
+            if FSDP not in cut:
+                return jax.lax.psum(grad, axes)
+            axis = tuple(cut).index(FSDP)
+            own = jax.lax.psum_scatter(jnp.moveaxis(grad, axis, 0), FSDP, tiled=True)
+            return jnp.moveaxis(jax.lax.psum(own, others), 0, axis)
+
+        def of_own_rows(params, batch, key):
+            own_key = row_keys.of_part(key, jax.lax.axis_index(axes))
+            grads, sums = summed(params, batch, own_key)
+            return jax.tree.map(summed_and_cut, grads, cuts), jax.lax.psum(sums, axes)
+
+        grads, sums = _on_each(devices, of_own_rows, (cuts, _WHOLE))(params, batch, key)
+        return jax.lax.with_sharding_constraint(grads, layout), sums
 
     return of_all_rows
 
@@ -102,11 +115,15 @@ def memory_needed(devices: Devices, train_step: Callable, state: PyTree, batch: 
     )
 
 
+def _over_fsdp_alone(layout: NamedSharding) -> PartitionSpec:
+    return PartitionSpec(*(axis if axis == FSDP else None for axis in layout.spec))
+
+
 def _compiled(devices: Devices, function: Callable, out: PartitionSpec) -> Any:
     return jax.jit(_on_each(devices, function, out), out_shardings=devices.replicated)
 
 
-def _on_each(devices: Devices, function: Callable, out: PartitionSpec) -> Callable:
+def _on_each(devices: Devices, function: Callable, out: PyTree[PartitionSpec]) -> Callable:
     """`function(params, batch, ...)` of all rows, done by each device with its own.
 
     Everything but the batch is whole on each; what comes out is so too, or has its rows again.
@@ -130,7 +147,7 @@ def _on_each(devices: Devices, function: Callable, out: PartitionSpec) -> Callab
             return partial(_by_pmap, devices, function, out)
 
 
-def _by_pmap(devices: Devices, function: Callable, out: PartitionSpec, params, batch, *others):
+def _by_pmap(devices: Devices, function: Callable, out: PyTree, params, batch, *others):
     """The same by pmap, for which devices are an axis of the arrays, before that of their rows."""
     mapped = jax.pmap(
         function,

@@ -32,7 +32,9 @@ ROWS = PartitionSpec(ROW_AXES)  # how the first axis of a batch is cut
 Compile = Literal["jit", "pmap"]
 
 # The end of a parameter's path -> over which mesh axis each of its axes is cut; the first line
-# that fits path and number of axes holds. An axis that cannot be cut evenly is left whole.
+# that fits path and number of axes holds. An axis that cannot be cut evenly is left whole. Where
+# nothing is cut over tensor, fsdp takes that axis if it comes first: along the first axis a TPU
+# cuts a sum while it makes it, along the last one not always.
 # Axes: D d_model, H heads, K d_k or d_v, F d_ff, V vocabulary.
 _LAYOUT: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"(query|key|value)/kernel", (FSDP, TENSOR, None)),  # D H K
@@ -146,13 +148,19 @@ class Devices(NamedTuple):
         name = jax.tree_util.keystr(path, simple=True, separator="/")
         for pattern, axes in _LAYOUT:
             if len(axes) == len(leaf.shape) and re.search(rf"(^|/){pattern}$", name):
-                sizes = [1 if axis is None else self.mesh.shape[axis] for axis in axes]
-                cut = [
-                    axis if size > 1 and length % size == 0 else None
-                    for axis, size, length in zip(axes, sizes, leaf.shape, strict=True)
-                ]
-                return PartitionSpec(*cut) if any(cut) else PartitionSpec()
+                return self._cut_evenly(axes, leaf.shape)
         return PartitionSpec()
+
+    def _cut_evenly(self, axes: tuple[str | None, ...], shape: tuple[int, ...]) -> PartitionSpec:
+        """Over which axis of the mesh each axis of `shape` is cut, as `_LAYOUT` wants it."""
+        if FSDP in axes and self.mesh.shape[TENSOR] == 1:
+            axes = tuple(axis and FSDP for axis in axes)
+        cut = []
+        for axis, length in zip(axes, shape, strict=True):
+            size = 1 if axis is None else self.mesh.shape[axis]
+            is_cut = size > 1 and length % size == 0 and axis not in cut
+            cut.append(axis if is_cut else None)
+        return PartitionSpec(*cut) if any(cut) else PartitionSpec()
 
     def _num_bytes(self, tree: PyTree) -> int:
         shards = jax.tree.map(

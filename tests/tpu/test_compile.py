@@ -88,11 +88,11 @@ def test_fsdp_gathers_the_parameters_in_bfloat16_and_scatters_the_summed_gradien
     moved = traffic(cut.text)
     # All but biases and layer norms, which every device holds, and which are summed as a whole.
     assert 0.99 < moved["all-gather"] / (cut.param_bytes / 2) <= 1
-    # What is summed along with them is cut afterwards.
-    assert moved["reduce-scatter"] > 0.95 * cut.param_bytes
-    grad_bytes = moved["reduce-scatter"] + moved["all-reduce"]
-    assert grad_bytes == pytest.approx(cut.param_bytes, rel=0.001)
-    assert sum(moved.values()) == grad_bytes + moved["all-gather"]
+    assert moved["all-reduce"] < 0.001 * cut.param_bytes
+    # The compiler lets the table's parts begin at whole tiles, and moves what that leaves over.
+    assert 0.99 < moved["reduce-scatter"] / cut.param_bytes < 1.02
+    assert moved["collective-permute"] < 0.02 * cut.param_bytes
+    assert moved["all-to-all"] == 0
     # An eighth of the state; a tile of memory may be part empty.
     assert cut.memory.argument_size_in_bytes < 1.2 * 3 * cut.param_bytes / 8
 
