@@ -7,6 +7,7 @@ Axes: B sentences, W beams, N = B * W rows of the cache (the beams of sentence b
 b * W + W - 1), L output positions, C = 2 * W candidates.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -16,13 +17,13 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID
 from t2t_jax.decoding.config import LengthPenaltyFormula
 from t2t_jax.decoding.length_penalty import length_penalty as penalty
-from t2t_jax.decoding.step import DecodeStep, Hypotheses, next_log_probs
+from t2t_jax.decoding.step import DecodeStep, Hypotheses, likeliest_next, searched
 
 
-class _State(NamedTuple):
+class BeamState(NamedTuple):
     """What one step hands to the next. A beam with log-probability -inf is not alive."""
 
-    position: Int[Array, ""]  # tokens every alive beam has
+    limits: Int[Array, " B"]
     alive_ids: Int[Array, "B W L"]
     last_ids: Int[Array, "B W"]
     alive_log_probs: Float[Array, "B W"]  # best first
@@ -38,18 +39,8 @@ class _Candidates(NamedTuple):
     log_probs: Float[Array, "B C"]  # of the whole hypothesis
 
 
-def beam_search(
-    decode_step: DecodeStep,
-    cache: PyTree,
-    limits: Int[Array, " B"],
-    *,
-    beam_size: int,
-    max_length: int,
-    length_penalty: float,
-    length_penalty_formula: LengthPenaltyFormula = "gnmt",
-    n_best: int | None = None,
-    vocabulary_size: int | None = None,
-) -> Hypotheses:
+@dataclasses.dataclass(frozen=True)
+class BeamSearch:
     """The `n_best` finished hypotheses of each sentence, by penalised log-probability.
 
     Each step looks at the 2 W likeliest continuations of a sentence's W alive beams. Those among
@@ -62,88 +53,105 @@ def beam_search(
     and a sentence whose W likeliest continuations all end goes on. As it is here, a beam of one is
     greedy search whatever the length penalty. And a sentence at its limit must end, so that every
     hypothesis is a whole sentence and its score the likelihood of one.
-
-    Args:
-      decode_step: asked for the next logits of N rows.
-      cache: as `decode_step` wants it before the first step; N rows, the same for all beams of a
-        sentence.
-      limits: most tokens each sentence may have, the end token included; 0 for a row that holds
-        no sentence, which has no hypotheses and costs no step.
-      beam_size: W.
-      max_length: L, the positions that `cache` has room for; limits above it count as it.
-      length_penalty: alpha, not negative.
-      length_penalty_formula: what alpha is the exponent of, see `length_penalty`.
-      n_best: hypotheses to give back, at most W; all W where it is not given. With fewer the
-        search may stop earlier; what it returns are the first of those W.
-      vocabulary_size: ids from here on are never generated.
-
-    Returns:
-      Hypotheses with `n_best` in the place of W, sorted best first, no two alike.
     """
-    n_best = beam_size if n_best is None else n_best
-    limits = jnp.minimum(limits, max_length)
-    best_penalty = penalty(limits, length_penalty, length_penalty_formula)[:, None]
 
-    def extend(state: _State) -> _State:
-        logits, cache = decode_step(state.cache, state.last_ids.reshape(-1), state.position)
-        must_end = jnp.repeat(state.position + 1 >= limits, beam_size)
-        log_probs = next_log_probs(logits, must_end, vocabulary_size)
-        candidates = _best_continuations(state.alive_log_probs, log_probs)
-        this_penalty = penalty(state.position + 1, length_penalty, length_penalty_formula)
-        finished = _with_finished(state, candidates, this_penalty)
-        alive = _alive(candidates, beam_size)
+    beam_size: int  # W
+    n_best: int  # at most W; with fewer the search may stop earlier, and finds the first of those W
+    length_penalty: float  # alpha, not negative
+    length_penalty_formula: LengthPenaltyFormula = "gnmt"  # what alpha is the exponent of
+    vocabulary_size: int | None = None  # ids from here on are never generated
+
+    def start(self, cache: PyTree, limits: Int[Array, " B"], room: int) -> BeamState:
+        """See `Search`. One beam of each sentence is alive: W alike would stay alike."""
+        num_sentences = limits.shape[0]
+        is_alive = (jnp.arange(self.beam_size) == 0)[None] & (limits > 0)[:, None]
+        return BeamState(
+            limits=limits,
+            alive_ids=jnp.full((num_sentences, self.beam_size, room), PAD_ID, jnp.int32),
+            last_ids=jnp.full((num_sentences, self.beam_size), START_ID, jnp.int32),
+            alive_log_probs=jnp.where(is_alive, 0.0, -jnp.inf),
+            finished=Hypotheses(
+                ids=jnp.full((num_sentences, self.n_best, room), PAD_ID, jnp.int32),
+                scores=jnp.full((num_sentences, self.n_best), -jnp.inf),
+            ),
+            cache=cache,
+        )
+
+    def extend(
+        self, decode_step: DecodeStep, state: BeamState, position: Int[Array, ""]
+    ) -> BeamState:
+        """See `Search`."""
+        logits, cache = decode_step(state.cache, state.last_ids.reshape(-1), position)
+        must_end = jnp.repeat(position + 1 >= state.limits, self.beam_size)
+        # No beam gives more than 2 W candidates: first its own best, then the best of all beams.
+        num_per_beam = min(2 * self.beam_size, logits.shape[-1])
+        likeliest = likeliest_next(logits, must_end, self.vocabulary_size, num_per_beam)
+        candidates = _best_continuations(state.alive_log_probs, *likeliest)
+        finished = _with_finished(state, candidates, position, self._penalty(position + 1))
+        alive = _alive(candidates, self.beam_size)
 
         # Log-probabilities only fall and the penalty only grows, so no alive beam can come to a
         # better score than its log-probability of now over the penalty of the longest output.
-        bound = alive.log_probs / best_penalty
+        bound = alive.log_probs / self._penalty(state.limits)[:, None]
         can_win = bound > finished.scores[:, -1:]
-        return _State(
-            position=state.position + 1,
-            alive_ids=_extended_ids(state, alive),
+        return BeamState(
+            limits=state.limits,
+            alive_ids=_extended_ids(state, alive, position),
             last_ids=alive.ids,
             alive_log_probs=jnp.where(can_win, alive.log_probs, -jnp.inf),
             finished=finished,
             cache=_reordered(cache, alive.beams),
         )
 
-    start = _start(cache, limits, beam_size, n_best, max_length)
-    return jax.lax.while_loop(_any_alive, extend, start).finished
+    def is_going(self, state: BeamState) -> Bool[Array, " B"]:
+        """See `Search`."""
+        return jnp.any(state.alive_log_probs > -jnp.inf, axis=1)
+
+    def found(self, state: BeamState) -> Hypotheses:
+        """See `Search`. Sorted best first, no two alike."""
+        return state.finished
+
+    def _penalty(self, num_tokens: Int[Array, "..."]) -> Float[Array, "..."]:
+        return penalty(num_tokens, self.length_penalty, self.length_penalty_formula)
 
 
-def _start(
-    cache: PyTree, limits: Int[Array, " B"], beam_size: int, n_best: int, max_length: int
-) -> _State:
-    """Before the first step one beam of each sentence is alive: W alike would stay alike."""
-    num_sentences = limits.shape[0]
-    is_alive = (jnp.arange(beam_size) == 0)[None] & (limits > 0)[:, None]
-    return _State(
-        position=jnp.zeros((), jnp.int32),
-        alive_ids=jnp.full((num_sentences, beam_size, max_length), PAD_ID, jnp.int32),
-        last_ids=jnp.full((num_sentences, beam_size), START_ID, jnp.int32),
-        alive_log_probs=jnp.where(is_alive, 0.0, -jnp.inf),
-        finished=Hypotheses(
-            ids=jnp.full((num_sentences, n_best, max_length), PAD_ID, jnp.int32),
-            scores=jnp.full((num_sentences, n_best), -jnp.inf),
-        ),
-        cache=cache,
-    )
+def beam_search(
+    decode_step: DecodeStep,
+    cache: PyTree,
+    limits: Int[Array, " B"],
+    *,
+    max_length: int,
+    beam_size: int,
+    n_best: int | None = None,
+    **options,
+) -> Hypotheses:
+    """All of a `BeamSearch` with `options`, at once.
 
-
-def _any_alive(state: _State) -> Bool[Array, ""]:
-    return jnp.any(state.alive_log_probs > -jnp.inf)
+    Args:
+      decode_step: asked for the next logits of N rows.
+      cache: as `decode_step` wants it before the first step; N rows, the same for all beams of a
+        sentence.
+      limits: most tokens each sentence may have, the end token included; 0 for a row that holds
+        no sentence.
+      max_length: L, the positions that `cache` has room for; limits above it count as it.
+      beam_size: W.
+      n_best: hypotheses to give back; all W where it is not given.
+    """
+    search = BeamSearch(beam_size, n_best or beam_size, **options)
+    state = search.start(cache, jnp.minimum(limits, max_length), max_length)
+    return search.found(searched(search, decode_step, state, 0, max_length))
 
 
 def _best_continuations(
-    alive_log_probs: Float[Array, "B W"], log_probs: Float[Array, "N vocab"]
+    alive_log_probs: Float[Array, "B W"],
+    gains: Float[Array, "N per_beam"],
+    ids: Int[Array, "N per_beam"],
 ) -> _Candidates:
-    """The 2 W likeliest of a sentence's W x vocab continuations."""
+    """The 2 W likeliest continuations of a sentence, of those of each of its W beams."""
     num_sentences, beam_size = alive_log_probs.shape
-    num_candidates = 2 * beam_size
-    # No beam gives more than 2 W of them: first its own best, then the best of all beams.
-    num_per_beam = min(num_candidates, log_probs.shape[-1])
-    per_beam, ids = jax.lax.top_k(log_probs, num_per_beam)
-    totals = alive_log_probs[:, :, None] + per_beam.reshape(num_sentences, beam_size, num_per_beam)
-    totals, places = jax.lax.top_k(totals.reshape(num_sentences, -1), num_candidates)
+    num_per_beam = gains.shape[1]
+    totals = alive_log_probs[:, :, None] + gains.reshape(num_sentences, beam_size, num_per_beam)
+    totals, places = jax.lax.top_k(totals.reshape(num_sentences, -1), 2 * beam_size)
     return _Candidates(
         beams=places // num_per_beam,
         ids=jnp.take_along_axis(ids.reshape(num_sentences, -1), places, axis=1),
@@ -152,14 +160,17 @@ def _best_continuations(
 
 
 def _with_finished(
-    state: _State, candidates: _Candidates, this_penalty: Float[Array, ""]
+    state: BeamState,
+    candidates: _Candidates,
+    position: Int[Array, ""],
+    this_penalty: Float[Array, ""],
 ) -> Hypotheses:
     """The best of what was finished before and the end tokens among the first W candidates."""
     _, beam_size = state.alive_log_probs.shape
     first = jax.tree.map(lambda leaf: leaf[:, :beam_size], candidates)
     new_scores = jnp.where(first.ids == END_ID, first.log_probs / this_penalty, -jnp.inf)
     scores = jnp.concatenate([state.finished.scores, new_scores], axis=1)
-    ids = jnp.concatenate([state.finished.ids, _extended_ids(state, first)], axis=1)
+    ids = jnp.concatenate([state.finished.ids, _extended_ids(state, first, position)], axis=1)
     scores, places = jax.lax.top_k(scores, state.finished.scores.shape[1])
     ids = jnp.take_along_axis(ids, places[:, :, None], axis=1)
     return Hypotheses(jnp.where((scores > -jnp.inf)[:, :, None], ids, PAD_ID), scores)
@@ -179,10 +190,12 @@ def _alive(candidates: _Candidates, beam_size: int) -> _Candidates:
     )
 
 
-def _extended_ids(state: _State, candidates: _Candidates) -> Int[Array, "B C L"]:
+def _extended_ids(
+    state: BeamState, candidates: _Candidates, position: Int[Array, ""]
+) -> Int[Array, "B C L"]:
     """All tokens of each candidate."""
     ids = jnp.take_along_axis(state.alive_ids, candidates.beams[:, :, None], axis=1)
-    return ids.at[:, :, state.position].set(candidates.ids)
+    return ids.at[:, :, position].set(candidates.ids)
 
 
 def _reordered(cache: PyTree, beams: Int[Array, "B W"]) -> PyTree:

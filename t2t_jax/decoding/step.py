@@ -4,13 +4,14 @@ Axes: N rows (one per sentence or per beam), B sentences, W hypotheses, L output
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID
+from t2t_jax.decoding.top import top
 
 # (cache, last ids, position of the last ids) -> (logits of the next ids, cache).
 # Every leaf of the cache has the leading axis N; what it holds is the model's affair.
@@ -29,6 +30,61 @@ class Hypotheses(NamedTuple):
     scores: Float[Array, "B W"]  # log-probability in nats, over the length penalty
 
 
+@runtime_checkable
+class Search(Protocol):
+    """How outputs are searched for, token by token.
+
+    A state has `limits`, and all its leaves have a leading axis of B sentences or N rows. What is
+    found of a sentence depends on its own rows alone: rows may leave a batch or come to another one
+    between two steps.
+    """
+
+    @property
+    def beam_size(self) -> int:
+        """W."""
+        ...
+
+    def start(self, cache: PyTree, limits: Int[Array, " B"], room: int) -> Any:
+        """The state before the first step, with room for outputs of `room` tokens.
+
+        `limits` are the most tokens that each sentence may have, the end token included; 0 for a
+        row that holds no sentence, which has no hypotheses and costs no step.
+        """
+        ...
+
+    def extend(self, decode_step: DecodeStep, state: Any, position: Int[Array, ""]) -> Any:
+        """The state with one more token, the one after `position`."""
+        ...
+
+    def is_going(self, state: Any) -> Bool[Array, " B"]:
+        """Of which sentences another step could change what is found."""
+        ...
+
+    def found(self, state: Any) -> Hypotheses:
+        """The outputs finished so far; those of a sentence that is not going are all."""
+        ...
+
+
+def searched(
+    search: Search,
+    decode_step: DecodeStep,
+    state: Any,
+    first: Int[Array, ""] | int,
+    stop: Int[Array, ""] | int,
+) -> Any:
+    """`state` after the positions from `first` on, up to `stop` or until no sentence is going."""
+
+    def goes_on(at: tuple[Int[Array, ""], Any]) -> Bool[Array, ""]:
+        position, state = at
+        return (position < stop) & jnp.any(search.is_going(state))
+
+    def extend(at: tuple[Int[Array, ""], Any]) -> tuple[Int[Array, ""], Any]:
+        position, state = at
+        return position + 1, search.extend(decode_step, state, position)
+
+    return jax.lax.while_loop(goes_on, extend, (jnp.asarray(first, jnp.int32), state))[1]
+
+
 def next_log_probs(
     logits: Float[Array, "N vocab"], must_end: Bool[Array, " N"], vocabulary_size: int | None
 ) -> Float[Array, "N vocab"]:
@@ -40,10 +96,37 @@ def next_log_probs(
     model says of the sentence. Where they are no numbers (a model that diverged), nothing may
     come next: its sentences have no hypotheses.
     """
-    ids = jnp.arange(logits.shape[-1])
-    may_follow = (ids != PAD_ID) & (ids != START_ID)
-    if vocabulary_size is not None:
-        may_follow &= ids < vocabulary_size
-    may_follow = jnp.where(must_end[:, None], (ids == END_ID)[None], may_follow[None])
+    may_follow = _may_follow(logits.shape[-1], vocabulary_size)[None]
+    is_end = (jnp.arange(logits.shape[-1]) == END_ID)[None]
+    may_follow = jnp.where(must_end[:, None], is_end, may_follow)
     log_probs = jax.nn.log_softmax(logits.astype(jnp.float32))
     return jnp.where(may_follow & ~jnp.isnan(log_probs), log_probs, -jnp.inf)
+
+
+def likeliest_next(
+    logits: Float[Array, "N vocab"],
+    must_end: Bool[Array, " N"],
+    vocabulary_size: int | None,
+    num_ids: int,
+) -> tuple[Float[Array, "N {num_ids}"], Int[Array, "N {num_ids}"]]:
+    """The largest `num_ids` of `next_log_probs` and their ids, of equal ones the lowest id first.
+
+    Where no more may come next, -inf and the id of padding. No other probability is computed:
+    over a whole vocabulary that costs more than the logits.
+    """
+    logits = logits.astype(jnp.float32)
+    best = jnp.max(logits, axis=-1, keepdims=True)
+    log_sum = jnp.log(jnp.sum(jnp.exp(logits - best), axis=-1, keepdims=True))
+    chosen, ids = top(logits, num_ids, _may_follow(logits.shape[-1], vocabulary_size))
+    is_first = jnp.arange(num_ids)[None] == 0
+    ids = jnp.where(must_end[:, None] & is_first, END_ID, ids)
+    end = jnp.where(is_first, logits[:, END_ID, None], -jnp.inf)
+    log_probs = jnp.where(must_end[:, None], end, chosen) - best - log_sum
+    log_probs = jnp.where(jnp.isnan(log_probs), -jnp.inf, log_probs)
+    return log_probs, jnp.where(log_probs > -jnp.inf, ids, PAD_ID)
+
+
+def _may_follow(num_ids: int, vocabulary_size: int | None) -> Bool[Array, " vocab"]:
+    ids = jnp.arange(num_ids)
+    may_follow = (ids != PAD_ID) & (ids != START_ID)
+    return may_follow if vocabulary_size is None else may_follow & (ids < vocabulary_size)

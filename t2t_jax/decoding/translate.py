@@ -3,18 +3,19 @@
 Axes: B sentences, S source positions, W beams, L output positions.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PyTree
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, Vocabulary
-from t2t_jax.decoding.beam_search import beam_search
+from t2t_jax.decoding.beam_search import BeamSearch
 from t2t_jax.decoding.config import DecodingConfig
-from t2t_jax.decoding.greedy import greedy_search
+from t2t_jax.decoding.greedy import GreedySearch
 from t2t_jax.decoding.length_batches import (
     LengthBatch,
     batches_by_length,
@@ -22,7 +23,8 @@ from t2t_jax.decoding.length_batches import (
     padded_ids,
     worked_ahead,
 )
-from t2t_jax.decoding.step import Hypotheses
+from t2t_jax.decoding.stages import Rows, StagedSearch
+from t2t_jax.decoding.step import DecodeStep, Hypotheses, Search, searched
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.model.masks import is_token
 
@@ -64,6 +66,10 @@ class Translator:
         self._shapes: set[tuple[int, int]] = set()  # of batches, which have been compiled
         self._max_positions = model.config.longest_sequence
         self._decode = compile(make_decode(model, config, vocabulary.size))
+        self._staged = None
+        if _lies_on_one_device(params):
+            decoder = TranslationDecoder(model, config, vocabulary.size)
+            self._staged = StagedSearch(decoder, params)
 
     def __call__(
         self,
@@ -96,16 +102,27 @@ class Translator:
             shapes=self._shapes,
         )
 
+        for places, hypotheses in self._found(batches, sources):
+            for place, translated in zip(places, self._texts(hypotheses), strict=False):
+                translations[place] = translated
+            num_done += len(places)
+            if progress is not None:
+                progress(num_done, len(sentences))
+        return translations
+
+    def _found(
+        self, batches: Iterable[LengthBatch], sources: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[list[int], Hypotheses]]:
+        """What is found of all sentences, some at a time, with their places in `sources`."""
+        if self._staged is not None:
+            yield from self._staged(batches, sources)
+            return
+
         def start(batch: LengthBatch) -> Hypotheses:
             return self._decode(self._params, jnp.asarray(padded_ids(batch, sources)))
 
         for batch, hypotheses in worked_ahead(batches, start):
-            for place, translated in zip(batch.places, self._texts(hypotheses), strict=False):
-                translations[place] = translated
-            num_done += len(batch.places)
-            if progress is not None:
-                progress(num_done, len(sentences))
-        return translations
+            yield batch.places, hypotheses
 
     def _texts(self, hypotheses: Hypotheses) -> list[list[Translation]]:
         """The translations of every row; for rows that hold no sentence one that means nothing."""
@@ -121,45 +138,75 @@ class Translator:
         return translations
 
 
-def make_decode(model: TranslationModel, config: DecodingConfig, vocabulary_size: int) -> _Decode:
-    """Builds `decode(params, source_ids)`, the search over a batch of sources, to be compiled.
+def _lies_on_one_device(params: PyTree) -> bool:
+    leaves = jax.tree.leaves(params)
+    return all(not isinstance(leaf, jax.Array) or len(leaf.devices()) == 1 for leaf in leaves)
 
-    `source_ids` are padded, with the end token, without a start token; a row that is all padding
-    has no hypotheses. A sentence's output has at most `max_tokens` tokens, or where that is 0
-    `max_extra_tokens` more than its source, the end token counted in both, and none beyond the
-    model's learned positions.
+
+@dataclasses.dataclass(frozen=True)
+class TranslationDecoder:
+    """A translation model and how it is searched, see `stages.Decoder`.
+
+    A sentence's output has at most `max_tokens` tokens, or where that is 0 `max_extra_tokens` more
+    than its source, the end token counted in both, and none beyond the model's learned positions.
     """
 
-    search: Callable[..., Hypotheses] = greedy_search
-    if config.beam_size > 1:
-        search = partial(beam_search, beam_size=config.beam_size, n_best=config.n_best)
+    model: TranslationModel
+    config: DecodingConfig
+    vocabulary_size: int
 
-    def decode(params: PyTree, source_ids: Int[Array, "B S"]) -> Hypotheses:
-        num_sentences, source_length = source_ids.shape
+    @property
+    def search(self) -> Search:
+        config = self.config
+        options: dict[str, Any] = dict(
+            length_penalty=config.length_penalty,
+            length_penalty_formula=config.length_penalty_formula,
+            vocabulary_size=self.vocabulary_size,
+        )
+        if config.beam_size == 1:
+            return GreedySearch(**options)
+        return BeamSearch(config.beam_size, config.n_best, **options)
+
+    def most_tokens(self, source_length: int) -> int:
+        """See `stages.Decoder`."""
+        most = self.config.max_tokens or source_length + self.config.max_extra_tokens
+        longest = self.model.config.longest_sequence
+        return most if longest is None else min(most, longest)
+
+    def start(self, params: PyTree, source_ids: Int[Array, "B S"], room: int) -> Rows:
+        """See `stages.Decoder`. `source_ids` have the end token and no start token."""
         num_tokens = jnp.sum(is_token(source_ids), axis=1)
-        max_length = config.max_tokens or source_length + config.max_extra_tokens
-        limits = config.max_tokens or num_tokens + config.max_extra_tokens
-        if (longest := model.config.longest_sequence) is not None:
-            max_length = min(max_length, longest)
-
+        limits = self.config.max_tokens or num_tokens + self.config.max_extra_tokens
+        limits = jnp.minimum(limits, self.most_tokens(source_ids.shape[1]))
         # Once per sentence: all its beams look at the same.
-        bound = model.bind({"params": params})
+        bound = self.model.bind({"params": params})
         encoded = bound.encode(source_ids, deterministic=True)
-        cache = bound.start_cache(encoded, num_sentences * config.beam_size, max_length)
+        cache = bound.start_cache(encoded, len(source_ids) * self.config.beam_size, room)
+        return Rows(encoded, self.search.start(cache, jnp.where(num_tokens > 0, limits, 0), room))
+
+    def decode_step(self, params: PyTree, encoded: PyTree) -> DecodeStep:
+        """See `stages.Decoder`."""
 
         def decode_step(cache, last_ids, position):
             # Bound anew: Linen wants it in the function that JAX traces, here the body of a loop.
-            bound = model.bind({"params": params})
+            bound = self.model.bind({"params": params})
             return bound.decode_step(cache, encoded, last_ids, position)
 
-        return search(
-            decode_step,
-            cache,
-            jnp.where(num_tokens > 0, limits, 0),
-            max_length=max_length,
-            length_penalty=config.length_penalty,
-            length_penalty_formula=config.length_penalty_formula,
-            vocabulary_size=vocabulary_size,
-        )
+        return decode_step
+
+
+def make_decode(model: TranslationModel, config: DecodingConfig, vocabulary_size: int) -> _Decode:
+    """Builds `decode(params, source_ids)`, the whole search over a batch, to be compiled.
+
+    `source_ids` are padded, with the end token, without a start token; a row that is all padding
+    has no hypotheses.
+    """
+    decoder = TranslationDecoder(model, config, vocabulary_size)
+
+    def decode(params: PyTree, source_ids: Int[Array, "B S"]) -> Hypotheses:
+        most = decoder.most_tokens(source_ids.shape[1])
+        encoded, state = decoder.start(params, source_ids, most)
+        decode_step = decoder.decode_step(params, encoded)
+        return decoder.search.found(searched(decoder.search, decode_step, state, 0, most))
 
     return decode

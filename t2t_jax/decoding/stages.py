@@ -1,0 +1,228 @@
+"""A search over many batches, which sentences leave as they end.
+
+All outputs of a batch take as long as its longest, and most are much shorter. So a batch stops
+every few positions: the sentences that have ended leave it, and those that go on are put together
+with those of other batches that stand at the same position. The cache grows with what is written.
+
+Axes: B rows of sentences, W beams, N = B * W rows, S source positions.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, PyTree
+
+from t2t_jax.decoding.length_batches import LengthBatch, padded_ids
+from t2t_jax.decoding.step import Hypotheses, Search, searched
+
+# There is room for so many positions at first, then for twice as many, until all fit.
+_FIRST_ROOM = 16
+
+# A batch stops after so many positions, later after a quarter of those that it has.
+_SHORTEST_STAGE = 4
+
+# A batch of which a smaller part is going waits for others; one that has none to wait for is cut
+# down when so few are left. A batch of fewer rows does all at once: one program, compiled once.
+_FULL_ENOUGH = 0.75
+_FEW = 0.25
+_FEWEST_ROWS = 16
+
+
+class Rows(NamedTuple):
+    """Sentences between two steps of their search. Every leaf has a leading axis B or N."""
+
+    encoded: PyTree[Array]
+    state: Any  # of the search
+
+
+@runtime_checkable
+class Decoder(Protocol):
+    """A model and a search: pure functions of parameters."""
+
+    @property
+    def search(self) -> Search:
+        """How it is searched."""
+        ...
+
+    def most_tokens(self, source_length: int) -> int:
+        """The most tokens that an output can have where sources are padded to this length."""
+        ...
+
+    def start(self, params: PyTree, source_ids: Int[Array, "B S"], room: int) -> Rows:
+        """Before the first step; a row that is all padding holds no sentence."""
+        ...
+
+    def decode_step(self, params: PyTree, encoded: PyTree) -> Callable:
+        """What the search asks for logits."""
+        ...
+
+
+class _Batch(NamedTuple):
+    places: Int[np.ndarray, " B"]  # of the sentences in the input; -1 where none is going
+    rows: Rows
+    position: int
+    room: int
+
+    @property
+    def num_going(self) -> int:
+        return int(np.sum(self.places >= 0))
+
+    @property
+    def is_full_enough(self) -> bool:
+        return self.num_going >= _FULL_ENOUGH * len(self.places)
+
+
+class StagedSearch:
+    """A search on one device, see above.
+
+    Args:
+      decoder: compiled here for every shape that comes up.
+      params: of its model.
+    """
+
+    def __init__(self, decoder: Decoder, params: PyTree) -> None:
+        self._decoder = decoder
+        self._params = params
+        self._start = jax.jit(decoder.start, static_argnames="room")
+        self._search_on = jax.jit(self._searched_on, donate_argnames="rows")
+        self._pad = jax.jit(_padded, static_argnames="shapes")
+        self._refill = jax.jit(_refilled, donate_argnames="rows")
+        self._take = jax.jit(_taken)
+
+    def __call__(
+        self, batches: Iterable[LengthBatch], sources: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[list[int], Hypotheses]]:
+        """What is found of all sentences, some at a time: their places in `sources`, and theirs.
+
+        Batches of one shape must follow each other. The arrays are numpy's.
+        """
+        for (_, length), alike in groupby(batches, key=lambda batch: batch[1:]):
+            waiting: dict[int, _Batch] = {}  # by position
+            for batch in alike:
+                started = self._started(batch, padded_ids(batch, sources))
+                yield from self._advanced(started, length, waiting)
+            while waiting:
+                batch = waiting.pop(min(waiting))
+                yield from self._advanced(self._cut_down(batch), length, waiting)
+
+    def _started(self, batch: LengthBatch, source_ids: Int[np.ndarray, "B S"]) -> _Batch:
+        most = self._decoder.most_tokens(batch.length)
+        room = most if batch.num_rows < _FEWEST_ROWS else min(_FIRST_ROOM, most)
+        places = np.full(batch.num_rows, -1)
+        places[: len(batch.places)] = batch.places
+        rows = self._start(self._params, jnp.asarray(source_ids), room=room)
+        return _Batch(places, rows, 0, room)
+
+    def _advanced(
+        self, batch: _Batch, length: int, waiting: dict[int, _Batch]
+    ) -> Iterator[tuple[list[int], Hypotheses]]:
+        """Goes on until the batch is at its end, or among those `waiting`."""
+        most = self._decoder.most_tokens(length)
+        while True:
+            if batch.position == batch.room:
+                batch = self._with_more_room(batch, length, most)
+            stop = batch.room
+            if len(batch.places) >= _FEWEST_ROWS:
+                stop = min(stop, batch.position + max(_SHORTEST_STAGE, batch.position // 4))
+            rows, is_going, found = self._search_on(
+                self._params, rows=batch.rows, first=batch.position, stop=stop
+            )
+            is_going = np.asarray(is_going)
+            if (has_ended := (batch.places >= 0) & ~is_going).any():
+                ended = batch.places[has_ended].tolist()
+                yield ended, jax.tree.map(lambda leaf: np.asarray(leaf)[has_ended], found)
+            batch = _Batch(np.where(is_going, batch.places, -1), rows, stop, batch.room)
+            if batch.num_going == 0:
+                return
+            if not batch.is_full_enough:
+                if stop in waiting:
+                    batch = self._put_together(waiting.pop(stop), batch, waiting)
+                if not batch.is_full_enough:
+                    waiting[stop] = batch
+                    return
+
+    def _put_together(self, one: _Batch, other: _Batch, waiting: dict[int, _Batch]) -> _Batch:
+        """The larger of both with the sentences of the other one, of which the rest waits."""
+        if len(one.places) < len(other.places):
+            one, other = other, one
+        free, coming = np.flatnonzero(one.places < 0), np.flatnonzero(other.places >= 0)
+        free, coming = free[: len(coming)], coming[: len(free)]
+        sources = np.full(len(one.places), -1)
+        sources[free] = coming
+        places, rest = one.places.copy(), other.places.copy()
+        places[free], rest[coming] = other.places[coming], -1
+        if np.any(rest >= 0):
+            waiting[other.position] = other._replace(places=rest)
+        rows = self._refill(rows=one.rows, others=other.rows, sources=sources)
+        return one._replace(places=places, rows=rows)
+
+    def _cut_down(self, batch: _Batch) -> _Batch:
+        """With as few rows as hold what is going, where that is much fewer."""
+        num_rows = len(batch.places)
+        while batch.num_going <= _FEW * num_rows and _FEW * num_rows >= _FEWEST_ROWS:
+            num_rows = int(_FEW * num_rows)
+        if num_rows == len(batch.places):
+            return batch
+        sources = np.argsort(batch.places < 0, kind="stable")[:num_rows]
+        rows = self._take(batch.rows, sources)
+        return batch._replace(places=batch.places[sources], rows=rows)
+
+    def _with_more_room(self, batch: _Batch, length: int, most: int) -> _Batch:
+        room = 2 * batch.room
+        room = most if 1.5 * room >= most else room
+        source_ids = jax.ShapeDtypeStruct((len(batch.places), length), jnp.int32)
+        shapes = jax.eval_shape(
+            lambda params, ids: self._decoder.start(params, ids, room), self._params, source_ids
+        )
+        leaves = tuple(leaf.shape for leaf in jax.tree.leaves(shapes))
+        return batch._replace(rows=self._pad(batch.rows, shapes=leaves), room=room)
+
+    def _searched_on(
+        self, params: PyTree, rows: Rows, first: Int[Array, ""], stop: Int[Array, ""]
+    ) -> tuple[Rows, Bool[Array, " B"], Hypotheses]:
+        search = self._decoder.search
+        decode_step = self._decoder.decode_step(params, rows.encoded)
+        state = searched(search, decode_step, rows.state, first, stop)
+        return rows._replace(state=state), search.is_going(state), search.found(state)
+
+
+def _padded(rows: Rows, shapes: tuple[tuple[int, ...], ...]) -> Rows:
+    leaves, tree = jax.tree.flatten(rows)
+    widths = (
+        [(0, new - old) for old, new in zip(leaf.shape, shape, strict=True)]
+        for leaf, shape in zip(leaves, shapes, strict=True)
+    )
+    return tree.unflatten(map(jnp.pad, leaves, widths))
+
+
+def _refilled(rows: Rows, others: Rows, sources: Int[Array, " B"]) -> Rows:
+    """`rows` with sentence `sources[b]` of the `others` in the place of b, where that is not -1."""
+    num_rows, num_others = _num_rows(rows), _num_rows(others)
+
+    def refilled(leaf: Array, other: Array) -> Array:
+        old = _by_sentence(leaf, num_rows)
+        new = _by_sentence(other, num_others)[sources]
+        is_new = (sources >= 0).reshape(-1, *[1] * (old.ndim - 1))
+        return jnp.where(is_new, new, old).reshape(leaf.shape)
+
+    return jax.tree.map(refilled, rows, others)
+
+
+def _taken(rows: Rows, sources: Int[Array, " new_B"]) -> Rows:
+    """Some sentences of `rows`."""
+    num_rows = _num_rows(rows)
+    return jax.tree.map(
+        lambda leaf: _by_sentence(leaf, num_rows)[sources].reshape(-1, *leaf.shape[1:]), rows
+    )
+
+
+def _by_sentence(leaf: Array, num_rows: int) -> Array:
+    return leaf.reshape(num_rows, -1, *leaf.shape[1:])
+
+
+def _num_rows(rows: Rows) -> int:
+    return rows.state.limits.shape[0]
