@@ -92,7 +92,7 @@ def test_after_too_old_a_python_another_one_does(left, tmp_path):
     # They make environments in which pip has nothing to do.
     for name, version in {"python3": (3, 10, 13), "python3.11": (3, 11, 9)}.items():
         code = f"import sys; sys.version_info = {version}; sys.argv.pop(0); exec(sys.argv[1])"
-        venv = 'mkdir -p "$4/bin"; echo "#!/bin/sh" > "$4/bin/python"; chmod +x "$4/bin/python"'
+        venv = 'mkdir -p "${4:?}/bin"; echo "#!/bin/sh" > "$4/bin/python"; chmod +x "$4/bin/python"'
         python = bin / name
         run = f"exec '{sys.executable}' -c '{code}' \"$@\""
         python.write_text(f'#!/bin/sh\nif [ "$2" = venv ]; then {venv}; else {run}; fi\n')

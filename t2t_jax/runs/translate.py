@@ -20,7 +20,7 @@ def translate(trained: UsableModel, sentences: Sequence[str]) -> list[list[Trans
     Raises:
       ValueError: the model does not translate, or a sentence is too long for it.
     """
-    translator = _translator(trained)
+    translator = make_translator(trained)
     with Progress("translate", len(sentences)) as progress:
         return translator(sentences, lambda done, _: progress.update(done, "sentences"))
 
@@ -41,7 +41,7 @@ def translate_lines(
     Raises:
       ValueError: the model does not translate.
     """
-    translator = _translator(trained)
+    translator = make_translator(trained)
     limit = line_limit(trained)
     count_tokens = token_counter(trained, num_added=1)  # the end token
     if long_lines == "refuse":
@@ -91,7 +91,12 @@ def _joined(parts: list[list[Translation]]) -> list[Translation]:
     return joined
 
 
-def _translator(trained: UsableModel) -> Translator:
+def make_translator(trained: UsableModel) -> Translator:
+    """What `translate` uses, to be used again.
+
+    Raises:
+      ValueError: the model does not translate.
+    """
     if not isinstance(trained.model, TranslationModel):
         raise wrong_verb(trained.model, "translate")
     return Translator(

@@ -68,7 +68,13 @@ def _batches(sources, num_rows):
 
 @pytest.mark.parametrize(
     ("family", "beam_size", "num_rows"),
-    [("toy", 1, 64), ("toy", 3, 32), ("toy", 3, 4), ("encoder_decoder", 3, 32), ("recurrent", 1, 32)],
+    [
+        ("toy", 1, 64),
+        ("toy", 3, 32),
+        ("toy", 3, 4),
+        ("encoder_decoder", 3, 32),
+        ("recurrent", 1, 32),
+    ],
 )
 def test_it_finds_what_each_batch_finds_alone(family, beam_size, num_rows):
     model, params = _model_and_params(family)
