@@ -2,12 +2,16 @@
 
     python -m experiments.report W
     python -m experiments.report W --format=csv
+    python -m experiments.report W --samples=10
 
 Reads every record below W, of finished sweeps or not, prints the tables and writes W/report.md,
 report.csv, report.tex and report.html, and as far as there is something to draw
 W/learning_curves.png, effects.png and bleu_by_length.png. W may be somebody else's: nothing in it
 is obeyed. A file that is damaged, or a record of another run than the run.json beside it, spoils
 its own run only and is named.
+
+Of the embedded corpus some test sentences are shown with what each row made of them. The text of
+another may not be shared: --samples asks for it, and reads it where the runs say that it lies.
 """
 
 import functools
@@ -31,7 +35,7 @@ def main(argv: list[str]) -> None:
 
     workdir = Path(argv[1])
     try:
-        found = report.read(workdir)
+        found = report.read(workdir, flags.FLAGS.samples)
         print(report.FORMATS[flags.FLAGS.format](found))
         paths = report.write(found, workdir)
     except (OSError, ValueError) as error:
@@ -44,4 +48,11 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_enum("format", "markdown", FORMATS, "what to print; all are written")
+    flags.DEFINE_integer(
+        "samples",
+        None,
+        "test sentences to show with their translations, whatever the corpus; by default 5 of the "
+        "embedded one, and none of others",
+        lower_bound=0,
+    )
     app.run(main, flags_parser=functools.partial(parse_flags, "report"))

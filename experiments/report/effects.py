@@ -86,13 +86,13 @@ def _bootstrap(
     for outcome in outcomes:
         if outcome.run.seed not in of_base:
             continue
-        this, other = (_sentences(each, split) for each in (outcome, of_base[outcome.run.seed]))
+        this, other = (sentences_of(each, split) for each in (outcome, of_base[outcome.run.seed]))
         if this and other and _same_sentences(this, other):
             return paired_bootstrap(this.statistics, other.statistics, bleu_of)
     return None
 
 
-def _sentences(outcome: Outcome, split: str) -> Sentences | None:
+def sentences_of(outcome: Outcome, split: str) -> Sentences | None:
     """What `t2t-jax score` left of each sentence, unless of other translations than on record."""
     from t2t_jax.evaluation.bleu import bleu_of
 

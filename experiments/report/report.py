@@ -19,22 +19,22 @@ FORMATS: dict[str, Callable[[Sequence[TableSummary]], str]] = {
 _ENDINGS = {"markdown": "md", "csv": "csv", "latex": "tex", "html": "html"}
 
 
-def text(workdir: Path, format_name: str) -> str:
+def text(workdir: Path, format_name: str, num_samples: int | None = None) -> str:
     """The tables of the runs below `workdir` in one of `FORMATS`.
 
     Raises:
       ValueError: there are no runs.
     """
-    return FORMATS[format_name](read(workdir))
+    return FORMATS[format_name](read(workdir, num_samples))
 
 
-def write_report(workdir: Path) -> list[Path]:
+def write_report(workdir: Path, num_samples: int | None = None) -> list[Path]:
     """`write` of all that is below `workdir`.
 
     Raises:
       ValueError: there are no runs.
     """
-    return write(read(workdir), workdir)
+    return write(read(workdir, num_samples), workdir)
 
 
 def write(found: Sequence[TableSummary], workdir: Path) -> list[Path]:
@@ -54,13 +54,13 @@ def write(found: Sequence[TableSummary], workdir: Path) -> list[Path]:
     return paths + figures
 
 
-def read(workdir: Path) -> list[TableSummary]:
-    """What there is to report below `workdir`.
+def read(workdir: Path, num_samples: int | None = None) -> list[TableSummary]:
+    """What there is to report below `workdir`, with so many sentences as `samples` gives.
 
     Raises:
       ValueError: there are no runs.
     """
-    found = summaries(workdir) if workdir.is_dir() else []
+    found = summaries(workdir, num_samples) if workdir.is_dir() else []
     if not found:
         raise ValueError(f"there are no runs below {workdir}; experiments.sweep makes them")
     return found

@@ -1,24 +1,118 @@
-"""Translations to look at, beside their source and their reference."""
+"""What each row made of the same few sentences of the test split.
 
-from pathlib import Path
+In: what `t2t-jax score` has left in directories of runs, which may be anybody's. Out: plain text.
+"""
 
-from experiments.run import record
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.report.effects import sentences_of
+from experiments.run.outcomes import Outcome
 from experiments.run.plain_text import plain_text
 
+SAMPLES = (
+    "Test sentences as the first seed of each row translates them: the first, and those on which "
+    "the rows differ most"
+)
+# Of a corpus whose text is this project's own.
+_USUAL_NUMBER = 5
 
-def sample_translations(directory: Path, num_samples: int) -> str:
-    """Source, translation and reference of the first test sentences of a finished run."""
+
+class Sample(NamedTuple):
+    """A test sentence, and what became of it."""
+
+    line: int
+    source: str
+    reference: str
+    translations: dict[str, str]  # by row
+
+
+class _Kept(NamedTuple):
+    row: str
+    source_words: list[int]
+    statistics: np.ndarray
+    lines: list[str]
+
+
+def samples(outcomes: Sequence[Outcome], number: int | None) -> list[Sample]:
+    """The first test sentence, and those whose BLEU differs most between rows, by line.
+
+    Of each row the first seed that is finished; a row whose translations are not there, or of other
+    sentences, is left out.
+
+    Args:
+      outcomes: those of a table, the rows in its order.
+      number: how many sentences, whatever their corpus, which is read where the runs say it lies;
+        None: some of the embedded corpus, and none of another, whose text may not be shared.
+    """
+    pairs: list[tuple[str, str]] = []
+    kept: list[_Kept] = []
+    for outcome in _first_seeds(outcomes):
+        is_ours = outcome.run.config.get("data", {}).get("source") == "embedded"
+        if number == 0 or (number is None and not is_ours) or not (found := _kept(outcome)):
+            continue
+        pairs = pairs or _pairs(outcome)
+        if found.source_words == [len(source.split()) for source, _ in pairs]:
+            kept.append(found)
+    if not kept:
+        return []
+    places = _most_different(kept, _USUAL_NUMBER if number is None else number)
+    return [
+        Sample(
+            place + 1,
+            *map(plain_text, pairs[place]),
+            {each.row: plain_text(each.lines[place]) for each in kept},
+        )
+        for place in places
+    ]
+
+
+def _first_seeds(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    found: dict[str, Outcome] = {}
+    for outcome in outcomes:
+        its = found.get(outcome.run.row)
+        if outcome.record is not None and (its is None or outcome.run.seed < its.run.seed):
+            found[outcome.run.row] = outcome
+    return list(found.values())
+
+
+def _kept(outcome: Outcome) -> _Kept | None:
+    """What there is of a run; None where something lacks or does not belong to its record."""
+    counts = sentences_of(outcome, "test")
+    path = outcome.directory / "translations" / "test.txt"
+    try:
+        # A link that leads out of a directory of somebody else's is not followed.
+        if not path.resolve().is_relative_to(outcome.directory.resolve()) or not path.is_file():
+            return None
+        lines = path.read_text("utf-8").split("\n")[:-1]
+    except (OSError, ValueError):
+        return None
+    if counts is None or len(lines) != len(counts.source_words):
+        return None
+    return _Kept(outcome.run.row, counts.source_words, counts.statistics, lines)
+
+
+def _pairs(outcome: Outcome) -> list[tuple[str, str]]:
+    """Sources and references; none where they cannot be had any more."""
     from t2t_jax.data.config import DataConfig
     from t2t_jax.data.corpora.corpus import read_pairs
 
-    config = DataConfig(**record.read_run(directory).config["data"])
-    path = directory / "translations" / "test.txt"
-    with open(path, encoding="utf-8") as translations:
-        triples = zip(read_pairs(config, "test"), translations, range(num_samples), strict=False)
-        blocks = [
-            f"  source       {plain_text(source)}\n"
-            f"  translation  {plain_text(translation.rstrip())}\n"
-            f"  reference    {plain_text(target)}"
-            for (source, target), translation, _ in triples
-        ]
-    return "\n\n".join(blocks)
+    try:
+        return list(read_pairs(DataConfig(**outcome.run.config["data"]), "test"))
+    except (OSError, TypeError, ValueError):
+        return []
+
+
+def _most_different(kept: Sequence[_Kept], number: int) -> list[int]:
+    """The first place, and those where BLEU of the sentence spreads most over the rows, sorted."""
+    from t2t_jax.evaluation.bleu import sentence_bleu_of
+
+    spreads = {}
+    for place, lines in enumerate(zip(*(each.lines for each in kept), strict=True)):
+        if place > 0 and len(set(lines)) > 1:
+            bleus = [sentence_bleu_of(each.statistics[place]) for each in kept]
+            spreads[place] = float(np.std(bleus))
+    ranked = sorted(spreads, key=lambda place: (-spreads[place], place))
+    return sorted([0, *ranked[: number - 1]][:number])

@@ -27,6 +27,7 @@ from experiments.report.measures import (
 from experiments.report.method import method
 from experiments.report.notes import hardware, notes
 from experiments.report.run_files import damage
+from experiments.report.samples import Sample, samples
 from experiments.report.sweep_command import sweep_command
 from experiments.run import record
 from experiments.run.outcomes import Outcome, one_of_each, read_outcomes, records_of
@@ -75,6 +76,7 @@ class TableSummary(NamedTuple):
     method: list[str]  # what was done
     notes: list[str]
     unfinished: list[str]
+    samples: list[Sample]
     command: str | None  # that makes it anew
     damaged: list[str]  # a sentence for each file of its runs that is not believed
 
@@ -95,10 +97,13 @@ class TableSummary(NamedTuple):
         return measures_of(outcome for row in self.rows for outcome in row.outcomes)
 
 
-def summaries(workdir: Path) -> list[TableSummary]:
+def summaries(workdir: Path, num_samples: int | None = None) -> list[TableSummary]:
     """Every table there are runs of below `workdir`; the same table at two bases is two tables.
 
     A file that is not believed spoils its own run, and is named.
+
+    Args:
+      num_samples: sentences of the test split with their translations, see `samples`.
 
     Raises:
       ValueError: no run can be read.
@@ -116,7 +121,7 @@ def summaries(workdir: Path) -> list[TableSummary]:
     for name, base in groups:
         bases.setdefault(name, []).append(json.loads(base))
     tables = [
-        _summary(outcomes, _own_settings(json.loads(base), bases[name]))
+        _summary(outcomes, _own_settings(json.loads(base), bases[name]), num_samples)
         for (name, base), outcomes in groups.items()
     ]
     for directory, sentence in found.unreadable.items():
@@ -142,7 +147,9 @@ def _own_settings(base: dict[str, Any], bases: Sequence[dict[str, Any]]) -> str:
     return changes_text(own) or ("" if len(bases) == 1 else "fewer keys")
 
 
-def _summary(all_outcomes: Sequence[Outcome], own_settings: str) -> TableSummary:
+def _summary(
+    all_outcomes: Sequence[Outcome], own_settings: str, num_samples: int | None
+) -> TableSummary:
     outcomes = one_of_each(all_outcomes)
     name = outcomes[0].run.table
     rows, title, has_paper_base = _expected_rows(name, outcomes)
@@ -177,6 +184,7 @@ def _summary(all_outcomes: Sequence[Outcome], own_settings: str) -> TableSummary
             *map(_damage_text, damaged),
         ],
         unfinished=_unfinished(rows, by_row),
+        samples=samples([each for row in rows for each in by_row[row.name]], num_samples),
         command=sweep_command(name, outcomes, [row.name for row in rows]),
         damaged=[*damaged, *(outcome.refused for outcome in outcomes if outcome.refused)],
     )

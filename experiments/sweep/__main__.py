@@ -44,7 +44,11 @@ def define_flags() -> None:
     flags.DEFINE_integer("seeds", 1, "runs per row; seeds count up from the base config's")
     flags.DEFINE_string("workdir", None, "where the runs and the tables go")
     flags.DEFINE_integer("retries", 0, "how often a run that failed is tried again")
-    flags.DEFINE_integer("samples", 0, "translations of the first row to show at the end")
+    flags.DEFINE_integer(
+        "samples",
+        0,
+        "test sentences to show with the translations of each row, whatever the corpus",
+    )
     flags.DEFINE_bool("dry_run", False, "only print rows, tokens and hours; needs no data")
     flags.DEFINE_float(
         "tokens_per_second", None, "dry_run: target tokens a second of the base row, for the hours"

@@ -48,6 +48,6 @@ def score(workdir: Path, source: Path, reference: Path, name: str | None) -> int
         record.write_json(directory / record.RECORD_FILE, values)
         print(f"{directory}: BLEU {scores['bleu']:.1f} of {given.name}", flush=True)
     written = report.write_report(workdir)
-    print("\n" + report.text(workdir, "markdown"))
+    print("\n" + report.text(workdir, "markdown", 0))
     print("written: " + "  ".join(str(path) for path in written))
     return num_failed

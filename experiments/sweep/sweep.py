@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from ml_collections import ConfigDict
@@ -72,23 +72,16 @@ def run_table(
     except KeyboardInterrupt:
         print("\nstopped; the same command continues what is not finished", file=sys.stderr)
         sys.exit(130)
-    _print_report(table, workdir, directories, num_samples)
+    _print_report(table, workdir, num_samples)
     return num_failed
 
 
-def _print_report(
-    table: Table, workdir: Path, directories: Sequence[Path], num_samples: int
-) -> None:
-    from experiments.report import report, samples  # a dry run has nothing to report
+def _print_report(table: Table, workdir: Path, num_samples: int) -> None:
+    from experiments.report import report  # a dry run has nothing to report
 
-    written = report.write_report(workdir)
+    written = report.write_report(workdir, num_samples or None)
     print()
-    print(report.text(workdir / table.name, "markdown"))
-    finished = list(filter(prepared_runs.is_finished, directories))
-    if num_samples and finished:
-        print(f"Translations of the test split by {prepared_runs.name(finished[0])}:\n")
-        print(samples.sample_translations(finished[0], num_samples))
-        print()
+    print(report.text(workdir / table.name, "markdown", num_samples))
     print("written: " + "  ".join(str(path) for path in written))
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from experiments.report.rendering.columns import Cell, Column, columns
+from experiments.report.samples import SAMPLES
 from experiments.report.summary import TableSummary
 
 # What would not be read as itself. A mark after a space emphasises nothing, nor does an underline
@@ -44,6 +45,13 @@ def _table(table: TableSummary) -> str:
     ):
         if sentences:
             lines += ["", heading, "", *(f"- {markdown_escaped(each)}" for each in sentences)]
+    if table.samples:
+        lines += ["", f"{SAMPLES}:"]
+    for sample in table.samples:
+        cells = ("source", sample.source), ("reference", sample.reference)
+        lines += ["", f"| line {sample.line} | |", "|--|--|"]
+        for cell in (*cells, *sample.translations.items()):
+            lines.append(f"| {_in_a_cell(cell[0])} | {_in_a_cell(cell[1])} |")
     if table.command:
         lines += ["", "Made anew by:", "", f"    {table.command}"]
     return "\n".join(lines) + "\n"

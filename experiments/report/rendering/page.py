@@ -7,6 +7,7 @@ from itertools import groupby
 from experiments.report.notes import MARK
 from experiments.report.rendering.columns import Column, columns
 from experiments.report.rendering.page_style import STYLE
+from experiments.report.samples import SAMPLES
 from experiments.report.summary import RowSummary, TableSummary
 
 
@@ -49,6 +50,7 @@ def _section(table: TableSummary, number: int, *, has_title: bool) -> Iterator[s
     yield from _list("What was done", table.method)
     yield from _list("How to read it", table.notes)
     yield from _list("Missing", table.unfinished)
+    yield from _samples(table)
     yield from _figures(table)
     if table.command:
         yield "<h3>Made anew by</h3>"
@@ -112,6 +114,20 @@ def _list(heading: str, sentences: Sequence[str]) -> Iterator[str]:
         yield "<ul>"
         yield from (f"<li>{escape(sentence)}</li>" for sentence in sentences)
         yield "</ul>"
+
+
+def _samples(table: TableSummary) -> Iterator[str]:
+    if not table.samples:
+        return
+    yield f"<details><summary>{SAMPLES}</summary>"
+    for sample in table.samples:
+        yield f'<table class="sample"><caption>line {sample.line}</caption><tbody>'
+        cells = ("source", sample.source), ("reference", sample.reference)
+        for name, text in (*cells, *sample.translations.items()):
+            cell = f'<td class="text" dir="auto">{escape(text)}</td>'
+            yield f'<tr><th scope="row">{escape(name)}</th>{cell}</tr>'
+        yield "</tbody></table>"
+    yield "</details>"
 
 
 def _figures(table: TableSummary) -> Iterator[str]:

@@ -19,6 +19,11 @@ h3 { font-size: 1rem; margin: 1.75rem 0 0.4rem; }
 a { color: var(--link); }
 ul { margin: 0; padding-left: 1.2rem; max-width: 60rem; }
 li { color: var(--quiet); overflow-wrap: anywhere; }
+summary { cursor: pointer; font-weight: 600; margin: 1.75rem 0 0.4rem; }
+caption { text-align: left; color: var(--quiet); padding: 0.6rem 0 0.2rem; }
+.sample { width: 100%; max-width: 60rem; border-bottom-width: 1px; }
+.sample th { width: 9rem; font-weight: 600; vertical-align: top; white-space: normal; }
+.sample td.text:not(.wide):not(.narrow) { overflow-wrap: anywhere; min-width: 10rem; }
 .narrow { display: none; }
 .hint { color: var(--quiet); font-size: 14px; margin: 0 0 0.4rem; }
 /* A shade at the right edge, which the end of the table covers. */

@@ -11,12 +11,11 @@ import types
 
 import pytest
 
-from configs import tiny
-from experiments.report import samples
 from experiments.sweep import __main__ as command
 from experiments.sweep import sweep
 from tests.experiments import fakes, pretended_run
-from tests.experiments.sweeps import CONFIG, TABLE, prepared
+from tests.experiments.report.test_samples import references, write_run
+from tests.experiments.sweeps import CONFIG, TABLE
 
 ROWS = TABLE.rows(CONFIG)
 
@@ -77,21 +76,13 @@ def test_a_corpus_that_has_changed_since_a_run_is_told(tmp_path, monkeypatch):
         sweep.run_table(TABLE, CONFIG, tmp_path, patterns="base")
 
 
-def test_sample_translations_stand_between_source_and_reference(tmp_path):
-    config = tiny.get_config()
-    text = {"train": "a\n", "dev": "b\n", "test": "one\ntwo\nthree\n"}
-    for stem, lines in text.items():
-        (tmp_path / f"{stem}.en").write_text(lines)
-        (tmp_path / f"{stem}.de").write_text(lines.upper())
-    config.data.update(source="text", directory=str(tmp_path))
-    [directory] = prepared(tmp_path / "work", "base", config=config)
-    (directory / "translations").mkdir()
-    (directory / "translations" / "test.txt").write_text("eins\nzwei\ndrei\n")
-    blocks = samples.sample_translations(directory, 2).split("\n\n")
-    assert [block.split() for block in blocks] == [
-        ["source", "one", "translation", "eins", "reference", "ONE"],
-        ["source", "two", "translation", "zwei", "reference", "TWO"],
-    ]
+@pytest.mark.parametrize("num_samples", [0, 2])
+def test_translations_are_printed_if_they_are_asked_for(tmp_path, capsys, num_samples):
+    write_run(tmp_path, "base", references(line0="Da sind wir."))
+    assert sweep.run_table(TABLE, CONFIG, tmp_path, patterns="base", num_samples=num_samples) == 0
+    said = capsys.readouterr().out
+    assert ("| base | Da sind wir. |" in said) == (num_samples > 0)
+    assert "| base | Da sind wir. |" in (tmp_path / "report.md").read_text("utf-8")
 
 
 def _command(*arguments: str) -> subprocess.CompletedProcess:
