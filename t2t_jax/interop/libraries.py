@@ -1,4 +1,4 @@
-"""The libraries of the `interop` extra, imported when they are needed and not before."""
+"""The libraries of an extra, imported when they are needed and not before."""
 
 import importlib
 import os
@@ -7,8 +7,8 @@ from typing import Any
 _LONGEST = 200  # characters of another library's message
 
 
-def library(name: str) -> Any:
-    """The module `name`.
+def library(name: str, extra: str = "interop") -> Any:
+    """The module `name`, which this project's `extra` brings.
 
     Raises:
       ValueError: it is not installed.
@@ -19,7 +19,7 @@ def library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise ValueError(
-            f"this needs {name}, which cannot be imported ({error}): pip install 't2t-jax[interop]'"
+            f"this needs {name}, which cannot be imported ({error}): pip install 't2t-jax[{extra}]'"
         ) from error
 
 

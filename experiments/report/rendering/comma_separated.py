@@ -30,11 +30,11 @@ def csv_text(found: Sequence[TableSummary]) -> str:
     writer.writerow([*_FACTS, *of_measures, *(cost.name for cost in COSTS), *_PAPER])
     for table in found:
         for row in table.rows:
-            writer.writerow(map(_cell, _line(table, row, measures)))
+            writer.writerow(map(cell, _line(table, row, measures)))
     return stream.getvalue()
 
 
-def _cell(value: object) -> object:
+def cell(value: object) -> object:
     """A number as it is; text that a spreadsheet would take for a formula with a ' before it."""
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@"))
     return f"'{value}" if is_formula else value

@@ -127,12 +127,12 @@ def _check_csv(text):
 
 
 def test_a_cell_that_would_be_a_formula_is_text_and_a_number_is_one():
-    from experiments.report.rendering.comma_separated import _cell
+    from experiments.report.rendering.comma_separated import cell
 
-    assert [_cell(each) for each in ("=1", "+1", "-1", "@a", "a=1")] == [
+    assert [cell(each) for each in ("=1", "+1", "-1", "@a", "a=1")] == [
         *("'=1", "'+1", "'-1", "'@a", "a=1"),
     ]
-    assert _cell(-1.2) == -1.2
+    assert cell(-1.2) == -1.2
 
 
 _NO_TEXT = {"html_block", "html_inline", "link_open", "image", "code_inline", "fence", "em_open"}

@@ -1,0 +1,62 @@
+"""Runs -> what people already watch: a CSV file, TensorBoard, MLflow, Weights & Biases.
+
+    python -m experiments.report.export --workdir=W --to=csv --output=DIR
+    python -m experiments.report.export --workdir=W --to=tensorboard --output=DIR
+    python -m experiments.report.export --workdir=W --to=mlflow --output=DIR
+    python -m experiments.report.export --workdir=W --to=wandb --output=DIR
+
+Every finished run below W with its settings, scores, costs, commit and, but for CSV, curves; of one
+that is damaged or not finished it is said why it is left out. A second time nothing is doubled, and
+what has changed is replaced: a DIR is for one W. Nothing is sent anywhere.
+
+    csv          DIR/runs.csv, a line a run, with the keys in which runs differ
+    tensorboard  tensorboard --logdir=DIR: curves, and HPARAMS with those keys and the scores
+    mlflow       mlflow ui --backend-store-uri=sqlite:///DIR/mlflow.db; needs the extra `mlflow`
+    wandb        wandb sync DIR/wandb/offline-run-*, if you like; needs the extra `wandb`
+"""
+
+import functools
+import importlib
+import sys
+from pathlib import Path
+
+from absl import app, flags
+
+from experiments.run.plain_text import plain_text
+from t2t_jax.cli.command import parse_flags
+
+_DESTINATIONS = {
+    "csv": "csv_file",
+    "tensorboard": "tensorboard",
+    "mlflow": "mlflow_database",
+    "wandb": "wandb_offline",
+}
+
+
+def main(argv: list[str]) -> None:
+    """Reads the flags, exports, says what was left out."""
+    values = flags.FLAGS
+    if len(argv) != 1:
+        sys.exit(f"export: {argv[1]!r} is no flag; flags look like --name=value")
+    from experiments.report.export.exported_runs import read_runs
+
+    # They import what they write with.
+    module = importlib.import_module(f"experiments.report.export.{_DESTINATIONS[values.to]}")
+    output = Path(values.output).expanduser().absolute()
+    try:
+        runs, told = read_runs(Path(values.workdir).expanduser())
+        output.mkdir(parents=True, exist_ok=True)
+        written = module.export(runs, output)
+    except (OSError, ValueError) as error:
+        sys.exit(f"export: {plain_text(error)}")
+    for sentence in told:
+        print(f"export: {sentence}", file=sys.stderr)
+    print(f"written: {plain_text(written)}, {len(runs)} run{'' if len(runs) == 1 else 's'}")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("workdir", None, "where a sweep, or several, kept its runs")
+    flags.DEFINE_enum("to", None, list(_DESTINATIONS), "what to write")
+    flags.DEFINE_string("output", None, "the directory it goes to")
+    flags.mark_flags_as_required(["workdir", "to", "output"])
+    app.run(main, flags_parser=functools.partial(parse_flags, "export"))

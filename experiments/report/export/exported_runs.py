@@ -1,0 +1,164 @@
+"""The finished runs below a directory, as any destination wants them: settings, scores, curves.
+
+In: run.json, record.json and metrics.jsonl, which may be anybody's. Out: plain text and numbers.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments.report.measures import COSTS
+from experiments.run import record
+from experiments.run.outcomes import Outcome, read_outcomes
+from experiments.run.plain_text import plain_text, plain_values
+from experiments.run.record import is_number
+from t2t_jax.json_files import flat_dict
+from t2t_jax.training.metrics_file import read_metrics
+
+_TEXTS = ("direction", "hardware", "commit", "data_fingerprint", "vocabulary_fingerprint")
+# Of a split, beside its scores.
+_NO_SCORES = ("step", "tokens", "sentences", "seconds")
+
+
+class Point(NamedTuple):
+    """What was measured at a step while training, such as "dev/perplexity"."""
+
+    step: int
+    seconds: float  # since training began
+    numbers: dict[str, float]
+
+
+class ExportedRun(NamedTuple):
+    """A finished run."""
+
+    name: str  # its directory below the workdir
+    table: str
+    row: str
+    seed: int
+    config: dict[str, Any]  # by dotted key
+    changed: dict[str, Any]  # of the keys that a row changes, or in which two runs differ
+    numbers: dict[str, float]  # what it took
+    scores: dict[str, float]  # by split and score, such as "test_bleu"
+    facts: dict[str, str]
+    points: list[Point]
+    ended: float  # seconds since 1970
+
+    @property
+    def step(self) -> int:
+        """The one that was scored."""
+        return int(self.numbers.get("steps", 0))
+
+    @property
+    def began(self) -> float:
+        """Seconds since 1970."""
+        return self.ended - self.numbers.get("seconds", 0.0)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all there is to export, as a hexadecimal number."""
+        values = json.dumps(self._replace(ended=0), sort_keys=True)
+        return hashlib.sha256(values.encode()).hexdigest()
+
+
+def read_runs(workdir: Path) -> tuple[list[ExportedRun], list[str]]:
+    """The finished runs below `workdir`, and a sentence for each other and for each damaged file.
+
+    Raises:
+      ValueError: there is no finished run.
+    """
+    found = read_outcomes(workdir)
+    told = list(found.unreadable.values())
+    finished = [outcome for outcome in found.runs if outcome.record is not None]
+    for outcome in found.runs:
+        if outcome.record is None:
+            why = outcome.refused or outcome.failure
+            name = plain_text(_name(outcome, workdir))
+            told.append(f"{name} {f'has no record: {why}' if why else 'is not finished'}")
+    if not finished:
+        more = f": {told[0]}" if told else "; experiments.sweep makes them"
+        raise ValueError(f"there are no finished runs below {workdir}{more}")
+    keys = _changed_keys(finished)
+    runs = []
+    for outcome in finished:
+        try:
+            points = list(_points(outcome.directory / "metrics.jsonl"))
+        except (OSError, ValueError) as error:
+            points = []
+            told.append(plain_text(f"{_name(outcome, workdir)} has no curve: {error}"))
+        runs.append(_exported(outcome, workdir, keys, points))
+    return runs, told
+
+
+def _name(outcome: Outcome, workdir: Path) -> str:
+    relative = outcome.directory.relative_to(workdir)
+    return (relative if relative.parts else outcome.run.directory).as_posix()
+
+
+def _changed_keys(outcomes: Sequence[Outcome]) -> list[str]:
+    """The keys in which a run differs from its base or from another run, but for its seed."""
+    configs = [record.settings(outcome.run.config) for outcome in outcomes]
+    bases = [record.settings(outcome.run.base) for outcome in outcomes]
+    return [
+        key
+        for key in dict.fromkeys(key for config in configs for key in config)
+        if len({json.dumps(each.get(key)) for each in (*configs, *bases)}) > 1
+    ]
+
+
+def _exported(
+    outcome: Outcome, workdir: Path, keys: Sequence[str], points: list[Point]
+) -> ExportedRun:
+    run, values = outcome.run, outcome.record or {}
+    config = flat_dict(run.config)
+    signature = values.get("scores", {}).get("test", {}).get("bleu_signature", "")
+    return ExportedRun(
+        name=_name(outcome, workdir),
+        table=run.table,
+        row=run.row,
+        seed=run.seed,
+        config=config,
+        changed={key: config.get(key) for key in keys},
+        numbers=_finite(_numbers(values)),
+        scores=_finite(_scores(values)),
+        facts={key: values.get(key) or "" for key in _TEXTS} | {"bleu_signature": signature},
+        points=points,
+        ended=(outcome.directory / record.RECORD_FILE).stat().st_mtime,
+    )
+
+
+def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key in ("params", "steps"):
+        yield key, values.get(key)
+    for cost in COSTS:
+        try:
+            yield cost.name, cost.value(dict(values))
+        except (KeyError, TypeError, ZeroDivisionError):
+            continue  # a record of before lacks it
+
+
+def _scores(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for split, scores in values.get("scores", {}).items():
+        for name, value in scores.items():
+            if isinstance(value, dict):
+                for kind, number in value.items():
+                    its_score = number.get("score") if isinstance(number, dict) else number
+                    if name in ("metrics", "probes", "accuracy_by_class"):
+                        yield f"{split}_{'' if name == 'metrics' else f'{name}_'}{kind}", its_score
+            elif name not in _NO_SCORES:
+                yield f"{split}_{name}", value
+
+
+def _points(path: Path) -> Iterator[Point]:
+    for entry in plain_values(read_metrics(path)):
+        others = ((key, value) for key, value in entry.items() if key not in ("split", "step"))
+        numbers = _finite((f"{entry['split']}/{key}", value) for key, value in others)
+        seconds = numbers.pop(f"{entry['split']}/seconds", 0.0)
+        if numbers and 0 <= entry["step"] < 2**63:
+            yield Point(entry["step"], seconds, numbers)
+
+
+def _finite(values: Any) -> dict[str, float]:
+    return {key: value for key, value in values if is_number(value) and math.isfinite(value)}

@@ -1,0 +1,69 @@
+"""All runs as Weights & Biases keeps them offline; `wandb sync` sends them, if somebody likes."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.report.export.exported_runs import ExportedRun
+from t2t_jax.interop.libraries import library
+
+_FINGERPRINT_FILE = "t2t_jax.fingerprint"
+
+
+def export(runs: Sequence[ExportedRun], output: Path) -> Path:
+    """Adds the runs to `wandb/`; one that is there is left alone, or replaced if it has changed.
+
+    Raises:
+      ValueError: Weights & Biases is not installed.
+    """
+    os.environ["WANDB_ERROR_REPORTING"] = "false"  # nothing is sent anywhere
+    wandb = library("wandb", extra="wandb")
+    settings = wandb.Settings(
+        mode="offline",
+        silent=True,
+        console="off",
+        disable_git=True,
+        save_code=False,
+        # Of this machine, which need not be the one of the run.
+        x_save_requirements=False,
+        x_disable_meta=True,
+        x_disable_stats=True,
+        x_disable_machine_info=True,
+    )
+    for run in runs:
+        # W&B takes two runs of one number for the same, also of two sweeps that are sent there.
+        values = json.dumps([run.name, run.config, run.facts["commit"]], sort_keys=True)
+        number = hashlib.sha256(values.encode()).hexdigest()[:16]
+        before = list((output / "wandb").glob(f"offline-run-*-{number}"))
+        if any(_fingerprint(each) == run.fingerprint for each in before):
+            continue
+        for each in before:
+            shutil.rmtree(each)
+        with wandb.init(
+            project=run.table,
+            name=f"{run.row} seed-{run.seed}",
+            group=run.row,
+            id=number,
+            dir=str(output),
+            config={"row": run.row, **run.config, **run.facts},
+            settings=settings,
+        ) as made:
+            by_step: dict[int, dict[str, float]] = {}
+            for point in run.points:
+                by_step.setdefault(point.step, {}).update(point.numbers)
+            for step in sorted(by_step):
+                made.log(by_step[step], step)
+            made.summary.update(run.numbers)
+            made.summary.update({f"scores/{name}": value for name, value in run.scores.items()})
+            directory = Path(made.dir).parent
+        (directory / _FINGERPRINT_FILE).write_text(run.fingerprint, "utf-8")
+    return output / "wandb"
+
+
+def _fingerprint(directory: Path) -> str:
+    """Of what was exported to a directory; "" of one that was not finished."""
+    path = directory / _FINGERPRINT_FILE
+    return path.read_text("utf-8") if path.is_file() else ""
