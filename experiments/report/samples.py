@@ -61,9 +61,10 @@ def samples(outcomes: Sequence[Outcome], number: int | None) -> list[Sample]:
     places = _most_different(kept, _USUAL_NUMBER if number is None else number)
     return [
         Sample(
-            place + 1,
-            *map(plain_text, pairs[place]),
-            {each.row: plain_text(each.lines[place]) for each in kept},
+            line=place + 1,
+            source=plain_text(pairs[place][0]),
+            reference=plain_text(pairs[place][1]),
+            translations={each.row: plain_text(each.lines[place]) for each in kept},
         )
         for place in places
     ]

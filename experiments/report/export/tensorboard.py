@@ -1,12 +1,12 @@
 """All runs as TensorBoard reads them: curves, and the plugin HPARAMS with settings and scores."""
 
-import os
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments.report.export.exported_runs import ExportedRun
-from t2t_jax.json_files import full_disk_told
+from t2t_jax.json_files import write_bytes
 
 # The same each time: who exports again replaces what was there.
 _FILE = "events.out.tfevents.0.t2t_jax"
@@ -58,14 +58,15 @@ def _event(step: int, seconds: float, **what: Any) -> Any:
     return protocol.Event(step=step, wall_time=seconds, **what)
 
 
-def _write(path: Path, events: Any) -> None:
-    from tensorboardX.record_writer import RecordWriter
+def _write(path: Path, events: Iterable[Any]) -> None:
+    first = _event(0, 0.0, file_version="brain.Event:2")
+    write_bytes(path, b"".join(_framed(each.SerializeToString()) for each in (first, *events)))
 
-    partial = path.with_name(f".{path.name}")
-    with full_disk_told(path):
-        writer = RecordWriter(str(partial))
-        writer.write(_event(0, 0.0, file_version="brain.Event:2").SerializeToString())
-        for event in events:
-            writer.write(event.SerializeToString())
-        writer.close()
-        os.replace(partial, path)
+
+def _framed(data: bytes) -> bytes:
+    """With its length and checksums, as a TFRecord."""
+    from tensorboardX.record_writer import masked_crc32c
+
+    length = struct.pack("<Q", len(data))
+    checksums = [struct.pack("<I", masked_crc32c(each)) for each in (length, data)]
+    return length + checksums[0] + data + checksums[1]

@@ -33,6 +33,7 @@ def export(runs: Sequence[ExportedRun], output: Path) -> Path:
         x_disable_stats=True,
         x_disable_machine_info=True,
     )
+    made: dict[Path, str] = {}
     for run in runs:
         # W&B takes two runs of one number for the same, also of two sweeps that are sent there.
         values = json.dumps([run.name, run.config, run.facts["commit"]], sort_keys=True)
@@ -50,16 +51,18 @@ def export(runs: Sequence[ExportedRun], output: Path) -> Path:
             dir=str(output),
             config={"row": run.row, **run.config, **run.facts},
             settings=settings,
-        ) as made:
+        ) as its:
             by_step: dict[int, dict[str, float]] = {}
             for point in run.points:
                 by_step.setdefault(point.step, {}).update(point.numbers)
             for step in sorted(by_step):
-                made.log(by_step[step], step)
-            made.summary.update(run.numbers)
-            made.summary.update({f"scores/{name}": value for name, value in run.scores.items()})
-            directory = Path(made.dir).parent
-        (directory / _FINGERPRINT_FILE).write_text(run.fingerprint, "utf-8")
+                its.log(by_step[step], step)
+            its.summary.update(run.numbers)
+            its.summary.update({f"scores/{name}": value for name, value in run.scores.items()})
+            made[Path(its.dir).parent] = run.fingerprint
+    wandb.teardown()  # waits until all is on the disk
+    for directory, fingerprint in made.items():
+        (directory / _FINGERPRINT_FILE).write_text(fingerprint, "utf-8")
     return output / "wandb"
 
 

@@ -59,6 +59,7 @@ pre { background: var(--shade); padding: 0.75rem 1rem; border-radius: 4px; overf
   table { font-size: 12px; }
   th, td { padding: 0.28rem 0.2rem; }
   th[scope=row] { white-space: normal; overflow-wrap: anywhere; min-width: 5.5rem; }
+  .sample th { width: 6rem; }
 }
 @media print {
   @page { size: landscape; margin: 12mm; }
