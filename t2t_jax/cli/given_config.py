@@ -30,8 +30,8 @@ def given_config(
     return config
 
 
-def check_given(flag: str, configs: Sequence[ConfigDict]) -> None:
-    """Raises ValueError if a key that was set has no effect in any of the configs."""
+def check_given(flag: str, configs: Sequence[ConfigDict], verb: str = "") -> None:
+    """Raises ValueError if a key that was set has no effect in any of the configs, or on `verb`."""
     from t2t_jax.runs.effect import check_effect
 
-    check_effect(flag, list(config_flags.get_override_values(flags.FLAGS[flag])), configs)
+    check_effect(flag, list(config_flags.get_override_values(flags.FLAGS[flag])), configs, verb)

@@ -118,7 +118,7 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
         if not hosts.is_first():
             sys.stdout = open(os.devnull, "w")  # what is written is the same on every host
         if name not in _MAKE_RUNS and "config" in values:
-            check_given("config", [values.config])
+            check_given("config", [values.config], name)
         verb.main(*arguments)
     except KeyboardInterrupt:
         _end_at_once(f"t2t-jax {name}: stopped{_WHEN_STOPPED.get(name, '')}")

@@ -128,6 +128,33 @@ ALWAYS_READ = frozenset(
     }
 )
 
+_KEYS = sorted(READ_WHERE.keys() | ALWAYS_READ)
+# Those of these that no verb which uses a trained model asks; beside others the check of a config
+# asks what training has kept.
+_OF_TRAINING = {
+    "seed",
+    *(key for key in _KEYS if key.startswith("training.")),
+    *("evaluation.bleu_on_dev", "evaluation.bleu_on_long"),
+} - {"training.keep_checkpoints", "training.checkpoint_every_steps"}
+_OF_CORPUS = {
+    *("data.name", "data.directory", "data.mixture", "data.train", "data.dev", "data.test"),
+    *("data.corpus_seed", "data.train_pairs", "data.vocabulary_kind", "data.character_coverage"),
+    *("data.vocabulary_sentences", "data.cache", "data.batching", "data.packed_length"),
+    *("data.source_tokens_per_batch", "data.target_tokens_per_batch", "data.num_buckets"),
+    "data.mask_rate",
+}
+_OF_SCORES = {key for key in _KEYS if key.startswith("evaluation.")}
+_LOSS = {"label_smoothing", "label_smoothing_mass", "loss_chunk_tokens"}
+
+# By verb of a trained model the keys that it does not read for certain: others it may.
+NOT_READ_BY: dict[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("translate", "generate", "classify", "export"),
+        frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES),
+    ),
+    "score": frozenset(_OF_TRAINING - {f"training.{name}" for name in _LOSS}),
+}
+
 
 def unmet(key: str, config: Mapping[str, Any]) -> Condition | None:
     """The condition that keeps a key from being read in a config as a flat dict; None of one read.
@@ -138,21 +165,28 @@ def unmet(key: str, config: Mapping[str, Any]) -> Condition | None:
     return next((each for each in conditions if not each.holds(config)), None)
 
 
-def check_effect(flag: str, given: Collection[str], configs: Sequence[ConfigDict]) -> None:
+def check_effect(
+    flag: str, given: Collection[str], configs: Sequence[ConfigDict], verb: str = ""
+) -> None:
     """Refuses keys that a person has set and nothing reads; one that says 0, "" or no may stand.
 
     Args:
       flag: what the keys are set with, "config" or "base".
       given: the keys that were set.
       configs: what is to be done with them: a config, or those of all rows.
+      verb: of t2t-jax, that does it; "" of one that reads all.
 
     Raises:
-      ValueError: a key is read in none of the configs; says why.
+      ValueError: a key is read in none of the configs, or not by the verb; says why.
     """
     values = [flat_dict(config.to_dict()) for config in configs]
     for key in given:
         reasons = [unmet(key, each) for each in values]
-        if not values or None in reasons or not values[0].get(key):
+        if not values or not values[0].get(key):
+            continue
+        if None in reasons:
+            if key in NOT_READ_BY.get(verb, ()):
+                raise ValueError(f"--{flag}.{key} has no effect on {verb}, which does not read it")
             continue
         reason = reasons[0]
         assert reason is not None

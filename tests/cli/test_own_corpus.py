@@ -67,6 +67,24 @@ def test_the_verbs_of_a_run_refuse_it_too(trained):
     assert "--config.data.mask_rate has no effect where data.task='translation'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("verb", "key"),
+    [
+        *(("translate", key) for key in ("training.steps=5", "data.directory=D", "seed=3")),
+        ("score", "training.peak_learning_rate=1.0"),
+        ("export", "evaluation.num_probes=9"),
+    ],
+)
+def test_a_key_that_the_verb_does_not_read_is_refused(trained, verb, key):
+    needs = ["--format=marian", "--output=absent"] if verb == "export" else []
+    source = ["--config.data.source=text"] if "directory" in key else []
+    done = command(verb, f"--workdir={trained}", f"--config.{key}", *source, *needs)
+    assert done.returncode == 1
+    name = key.partition("=")[0]
+    sentence = f"--config.{name} has no effect on {verb}, which does not read it\n"
+    assert done.stderr.endswith(f"t2t-jax {verb}: {sentence}")
+
+
 def sweep(*arguments):
     words = ("positions", "--base=configs/tiny.py", "--dry_run", *arguments)
     return _run_module("experiments.sweep", *words)

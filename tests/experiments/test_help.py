@@ -15,7 +15,7 @@ _HEAVY = ("jax", "flax", "optax", "orbax", "sentencepiece", "sacrebleu", "scipy"
 _COMMANDS = (
     *(
         f"experiments.{name}"
-        for name in ("quickstart", "report", "report.evidence", "run", "sweep")
+        for name in ("quickstart", "report", "report.evidence", "report.export", "run", "sweep")
     ),
     *(
         f"{room.__name__}.{file.name}"

@@ -7,7 +7,11 @@ import pytest
 
 from configs import base, tiny
 from t2t_jax.json_files import flat_dict
-from t2t_jax.runs.effect import ALWAYS_READ, READ_WHERE, check_effect, unmet
+from t2t_jax.runs.effect import ALWAYS_READ, NOT_READ_BY, READ_WHERE, check_effect, unmet
+from t2t_jax.runs.score import score
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.translate import translate_lines
+from t2t_jax.runs.workdir import load_trained, read_config
 from tests.model.configs import small
 from tests.model.test_every_key import FIELDS, KINDS, NOT_IN_THE_LOGITS, another, computation
 
@@ -84,6 +88,57 @@ def changed(config, key):
     if key == "tied_embeddings":  # without a source "decoder" is "all"
         return dataclasses.replace(config, tied_embeddings="none")
     return another(config, key)
+
+
+class Reads:
+    """A section that tells when a key is read which is said not to be."""
+
+    def __init__(self, name, section, not_read):
+        self._of = name, section, not_read
+
+    def __getattr__(self, key):
+        name, section, not_read = self._of
+        assert f"{name}.{key}" not in not_read, f"{name}.{key} is read"
+        return getattr(section, key)
+
+
+def reads_nothing_of(verb, workdir):
+    """The sections of a run, which tell when a key is read that `verb` is said not to read."""
+    sections = read_sections(read_config(workdir))
+    not_read = NOT_READ_BY[verb]
+    names = [
+        name for name in ("data", "training", "evaluation") if verb != "score" or name != "data"
+    ]
+    told = {name: Reads(name, getattr(sections, name), not_read) for name in names}
+    assert "seed" in not_read
+    return sections._replace(seed=None, **told)
+
+
+def test_a_verb_reads_none_of_the_keys_that_it_is_said_not_to(trained):
+    model = load_trained(trained, reads_nothing_of("translate", trained))
+    [found] = translate_lines(model, [["The dog sleeps."]])
+    assert found
+    assert score(trained, "test", reads_nothing_of("score", trained))["perplexity"] > 1
+    with pytest.raises(AssertionError, match="training.steps is read"):
+        _ = model.sections.training.steps
+
+
+@pytest.mark.parametrize("verb", NOT_READ_BY)
+def test_keys_that_a_verb_does_not_read_are_keys(verb):
+    assert BASE.keys() >= NOT_READ_BY[verb]
+    config = base.get_config()
+    for key in NOT_READ_BY[verb] - READ_WHERE.keys() - {"seed"}:
+        if BASE[key]:
+            with pytest.raises(ValueError, match=f"--config.{key} has no effect on {verb}, which"):
+                check_effect("config", [key], [config], verb)
+        check_effect("config", [key], [config])
+    for key in (
+        "decoding.beam_size",
+        "data.max_length",
+        "devices.data",
+        "training.keep_checkpoints",
+    ):
+        check_effect("config", [key], [config], verb)
 
 
 def test_one_row_that_reads_a_key_is_enough():
