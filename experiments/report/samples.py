@@ -4,13 +4,14 @@ In: what `t2t-jax score` has left in directories of runs, which may be anybody's
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from experiments.report.effects import sentences_of
 from experiments.run.outcomes import Outcome
 from experiments.run.plain_text import plain_text
+from t2t_jax.json_files import flat_dict
 
 SAMPLES = (
     "Test sentences as the first seed of each row translates them: the first, and those on which "
@@ -50,7 +51,7 @@ def samples(outcomes: Sequence[Outcome], number: int | None) -> list[Sample]:
     pairs: list[tuple[str, str]] = []
     kept: list[_Kept] = []
     for outcome in _first_seeds(outcomes):
-        is_ours = outcome.run.config.get("data", {}).get("source") == "embedded"
+        is_ours = flat_dict(outcome.run.config).get("data.source") == "embedded"
         if number == 0 or (number is None and not is_ours) or not (found := _kept(outcome)):
             continue
         pairs = pairs or _pairs(outcome)
@@ -100,8 +101,9 @@ def _pairs(outcome: Outcome) -> list[tuple[str, str]]:
     from t2t_jax.data.config import DataConfig
     from t2t_jax.data.corpora.corpus import read_pairs
 
+    values: Any = outcome.run.config.get("data")
     try:
-        return list(read_pairs(DataConfig(**outcome.run.config["data"]), "test"))
+        return list(read_pairs(DataConfig(**values), "test"))
     except (OSError, TypeError, ValueError):
         return []
 

@@ -19,6 +19,7 @@ from t2t_jax.json_files import flat_dict
 from t2t_jax.training.metrics_file import read_metrics
 
 _TEXTS = ("direction", "hardware", "commit", "data_fingerprint", "vocabulary_fingerprint")
+_LARGEST = 10**9  # steps or seconds
 # Of a split, beside its scores.
 _NO_SCORES = ("step", "tokens", "sentences", "seconds")
 
@@ -49,12 +50,12 @@ class ExportedRun(NamedTuple):
     @property
     def step(self) -> int:
         """The one that was scored."""
-        return int(self.numbers.get("steps", 0))
+        return int(_bounded(self.numbers.get("steps", 0)))
 
     @property
     def began(self) -> float:
         """Seconds since 1970."""
-        return self.ended - self.numbers.get("seconds", 0.0)
+        return self.ended - _bounded(self.numbers.get("seconds", 0))
 
     @property
     def fingerprint(self) -> str:
@@ -155,9 +156,14 @@ def _points(path: Path) -> Iterator[Point]:
     for entry in plain_values(read_metrics(path)):
         others = ((key, value) for key, value in entry.items() if key not in ("split", "step"))
         numbers = _finite((f"{entry['split']}/{key}", value) for key, value in others)
-        seconds = numbers.pop(f"{entry['split']}/seconds", 0.0)
-        if numbers and 0 <= entry["step"] < 2**63:
+        seconds = _bounded(numbers.pop(f"{entry['split']}/seconds", 0))
+        if numbers and entry["step"] == _bounded(entry["step"]):
             yield Point(entry["step"], seconds, numbers)
+
+
+def _bounded(value: float) -> float:
+    """A number of steps or seconds; 0 of one that no run has."""
+    return value if 0 <= value < _LARGEST else 0
 
 
 def _finite(values: Any) -> dict[str, float]:

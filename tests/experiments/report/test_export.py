@@ -257,9 +257,17 @@ def test_hostile_text_is_plain_and_no_formula(workdir, tmp_path):
         path = workdir / NAME / file
         values = json.loads(path.read_text())
         values["config"]["data"]["name"] = "=1+1\x1b[2J\n"
-        values["hardware"] = "@x"
+        values |= {"hardware": "@x", "steps": 1e99, "seconds": {"train": -1e99}}
+        values["scores"] = {"dev": {"perplexity": 1e99}}
         path.write_text(json.dumps(values))
+    (workdir / NAME / "metrics.jsonl").write_text(
+        "".join(
+            json.dumps({"split": "\x1b[", "step": step, "x": 1e99, "seconds": -1e99}) + "\n"
+            for step in (-1, 5, 10**99)
+        )
+    )
     runs = exported(workdir)
+    assert runs[2].points == [(5, 0, {"\\x1b[/x": 1e99})]
     lines = csv_lines(runs, tmp_path)
     assert (lines[2]["data.name"], lines[2]["hardware"]) == ("'=1+1\\x1b[2J\\n", "'@x")
     tensorboard.export(runs, tmp_path)

@@ -117,6 +117,16 @@ def test_where_nothing_is_kept_nothing_is_said(tmp_path):
     assert "<details>" not in report.text(tmp_path, "html")
 
 
+@pytest.mark.parametrize("data", [None, "embedded", {"source": "embedded"}])
+def test_a_config_that_names_no_corpus_has_none(tmp_path, data):
+    directory = write_run(tmp_path, "base", references())
+    for file in ("run.json", "record.json"):
+        values = json.loads((directory / file).read_text())
+        values["config"]["data"] = data
+        (directory / file).write_text(json.dumps(values))
+    assert samples(tmp_path) == samples(tmp_path, 5) == []
+
+
 def test_text_of_another_corpus_is_shown_only_if_asked_for(tmp_path):
     config = tiny.get_config()
     pairs = [("one secret", "ein Geheimnis"), ("two", "zwei")]
