@@ -14,8 +14,6 @@ continues where it stopped, and does nothing once there is a record.json.
 
 import contextlib
 import functools
-import os
-import platform
 import sys
 import traceback
 from pathlib import Path
@@ -74,11 +72,12 @@ def main(argv: list[str]) -> None:
         sys.exit(f"run: {plain_text(error)}")
 
     from t2t_jax import hosts
+    from t2t_jax.runs.kept_programs import keep_programs
     from t2t_jax.training.loop import Stopped
 
     try:
         hosts.join()
-        _keep_compiled()
+        keep_programs()
         with presence.present(directory) if hosts.is_first() else contextlib.nullcontext():
             values = run(directory)
     except Stopped as stop:
@@ -94,27 +93,6 @@ def main(argv: list[str]) -> None:
         sys.exit(f"run: {plain_text(error)}")
     if hosts.is_first():
         print(f"{directory / record.RECORD_FILE}: {record.score_text(values)}")
-
-
-def _keep_compiled() -> None:
-    """Has JAX keep what it compiles: on this machine seeds, some rows and retries find it again.
-
-    Its directory may be deleted. It is another one where the environment says so, as a sweep does,
-    never where a run says so, which may be somebody else's: programs are loaded from it. It is none
-    where several hosts must compile together.
-    """
-    import jax
-
-    from t2t_jax import hosts
-    from t2t_jax.cores import own_cores
-    from t2t_jax.runs.keys import own_cache
-
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and not hosts.are_several():
-        # What is compiled for a CPU depends on which one and on the number of cores.
-        machine = f"{platform.node()}-{len(own_cores())}"
-        here = Path(own_cache()).expanduser() / "compiled" / machine
-        jax.config.update("jax_compilation_cache_dir", str(here))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 
 if __name__ == "__main__":

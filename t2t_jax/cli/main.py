@@ -105,6 +105,7 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
 
     from t2t_jax import hosts
     from t2t_jax.cli.given_config import check_given
+    from t2t_jax.runs.kept_programs import keep_programs
     from t2t_jax.training.loop import Stopped
 
     values = flags.FLAGS
@@ -115,6 +116,7 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
             values.process_id,
             detect=values.distributed,
         )
+        keep_programs()
         if not hosts.is_first():
             sys.stdout = open(os.devnull, "w")  # what is written is the same on every host
         if name not in _MAKE_RUNS and "config" in values:

@@ -8,6 +8,7 @@ Axes: B rows of sentences, W beams, N = B * W rows, S source positions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -89,6 +90,7 @@ class StagedSearch:
         self._params = params
         self._start = jax.jit(decoder.start, static_argnames="room")
         self._search_on = jax.jit(self._searched_on, donate_argnames="rows")
+        self._shapes = cache(self._shapes_of)
         self._pad = jax.jit(_padded, static_argnames="shapes")
         self._refill = jax.jit(_refilled, donate_argnames="rows")
         self._take = jax.jit(_taken)
@@ -174,12 +176,16 @@ class StagedSearch:
     def _with_more_room(self, batch: _Batch, length: int, most: int) -> _Batch:
         room = 2 * batch.room
         room = most if 1.5 * room >= most else room
-        source_ids = jax.ShapeDtypeStruct((len(batch.places), length), jnp.int32)
-        shapes = jax.eval_shape(
+        shapes = self._shapes(len(batch.places), length, room)
+        return batch._replace(rows=self._pad(batch.rows, shapes=shapes), room=room)
+
+    def _shapes_of(self, num_rows: int, length: int, room: int) -> tuple[tuple[int, ...], ...]:
+        """Those of all that is known of a batch."""
+        source_ids = jax.ShapeDtypeStruct((num_rows, length), jnp.int32)
+        rows = jax.eval_shape(
             lambda params, ids: self._decoder.start(params, ids, room), self._params, source_ids
         )
-        leaves = tuple(leaf.shape for leaf in jax.tree.leaves(shapes))
-        return batch._replace(rows=self._pad(batch.rows, shapes=leaves), room=room)
+        return tuple(leaf.shape for leaf in jax.tree.leaves(rows))
 
     def _searched_on(
         self, params: PyTree, rows: Rows, first: Int[Array, ""], stop: Int[Array, ""]

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import subprocess
 import sys
 import warnings
@@ -41,6 +42,8 @@ def in_this_process(function: Callable[[], Any], *argv: str, text: str = "") -> 
     stdout, stderr = _Stream(), _Stream()
     returncode = 0
     with (
+        # What this process compiles from here on is not to be kept.
+        mock.patch.dict(os.environ, JAX_COMPILATION_CACHE_DIR=""),
         mock.patch.multiple(sys, argv=list(argv), stdin=_Stream(text)),
         contextlib.redirect_stdout(stdout),
         contextlib.redirect_stderr(stderr),

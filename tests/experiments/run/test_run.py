@@ -15,6 +15,7 @@ from experiments.run import presence, record, run
 from experiments.run.outcomes import read_outcomes
 from experiments.tables import quickstart
 from t2t_jax.locks import IsTakenError
+from t2t_jax.runs.kept_programs import keep_programs
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.training.loop import Stopped
 from t2t_jax.training.nonfinite import Diverged
@@ -76,7 +77,7 @@ def test_a_run_that_another_process_does_has_an_exit_code_of_its_own(
         monkeypatch.setattr(command, "run", is_taken)
     else:
         verbs.train.train = is_taken
-    monkeypatch.setattr(command, "_keep_compiled", lambda: None)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
     with pytest.raises(SystemExit) as stop:
         command.main(["run", str(directory)])
     assert stop.value.code == presence.IS_TAKEN
@@ -204,7 +205,7 @@ def test_what_is_compiled_is_kept_where_the_environment_says_and_never_where_a_r
     updates = {}
     monkeypatch.setattr(jax.config, "update", updates.__setitem__)
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
-    command._keep_compiled()
+    keep_programs()
     assert not updates
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
     monkeypatch.setenv("T2T_JAX_CACHE", "mine")
@@ -215,7 +216,7 @@ def test_what_is_compiled_is_kept_where_the_environment_says_and_never_where_a_r
     command.main(["run", str(directory)])
     assert updates["jax_compilation_cache_dir"].startswith("mine/compiled/")
     monkeypatch.delenv("T2T_JAX_CACHE")
-    command._keep_compiled()
+    keep_programs()
     own = os.path.expanduser("~/.cache/t2t_jax/compiled/")
     assert updates["jax_compilation_cache_dir"].startswith(own)
 
@@ -292,6 +293,6 @@ def test_a_run_is_present_while_it_is_done(verbs, directory, monkeypatch):
         record.write_json(workdir / "training.json", TRAINING)
 
     verbs.train.train = train
-    monkeypatch.setattr(command, "_keep_compiled", lambda: None)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
     command.main(["run", str(directory)])
     assert [sign and sign.pid for sign in seen] == [os.getpid()]
