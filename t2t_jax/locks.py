@@ -13,6 +13,10 @@ from typing import IO
 SECONDS_FOR_THE_LOCK = 100.0
 
 
+Tell = Callable[[str], None]
+_listeners: list[Tell] = []
+
+
 class IsTakenError(BlockingIOError):
     """Another process holds the lock."""
 
@@ -32,7 +36,7 @@ def locked(
       IsTakenError: that process still holds it then.
       OSError: the file cannot be made or locked.
     """
-    with open(file, "ab") as lock:
+    with open(file, "ab") as lock, contextlib.ExitStack() as waiting:
         deadline = time.monotonic() + patience
         has_told = False
         while not try_lock(lock):
@@ -41,10 +45,38 @@ def locked(
                     f"{who()} {does}; if that was on a machine that is gone, remove {file}"
                 )
             if not has_told:
-                print(f"{who()} {does}: waiting for it", file=sys.stderr, flush=True)
+                waiting.enter_context(told_waiting(f"{who()} {does}", _say))
                 has_told = True
             time.sleep(min(5.0, max(0.1, deadline - time.monotonic())))
+        waiting.close()
         yield
+
+
+@contextlib.contextmanager
+def told_waiting(what: str, log: Tell) -> Iterator[None]:
+    """Says what this process waits for, to a person by `log`, and to whoever listens."""
+    log(f"{what}: waiting for it")
+    for tell in _listeners:
+        tell(what)
+    try:
+        yield
+    finally:
+        for tell in _listeners:
+            tell("")
+
+
+@contextlib.contextmanager
+def listening(tell: Tell) -> Iterator[None]:
+    """Has `tell` called with what this process waits for, and with "" when that is over."""
+    _listeners.append(tell)
+    try:
+        yield
+    finally:
+        _listeners.remove(tell)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def try_lock(file: IO[bytes]) -> bool:

@@ -1,6 +1,7 @@
 """A run's presence in its directory: a lock, so that it is there once, and a sign of life.
 
 W/TABLE/ROW/seed-N/running.json  who works on the run, and since when; renewed every few seconds
+                   waiting.json  for what a process waits that is to do the run, while it does
                    .lock         held by the process that does
                    .launch.lock  held by a launcher that does the run elsewhere
 
@@ -10,6 +11,7 @@ several hosts that do one run together on one disk, only the first is to be pres
 
 import contextlib
 import errno
+import functools
 import os
 import socket
 import threading
@@ -19,9 +21,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_jax.json_files import read_json, write_json
-from t2t_jax.locks import SECONDS_FOR_THE_LOCK, locked, try_lock
+from t2t_jax.locks import SECONDS_FOR_THE_LOCK, listening, locked, try_lock
 
 RUNNING_FILE = "running.json"
+_WAITING_FILE = "waiting.json"
 IS_TAKEN = os.EX_TEMPFAIL  # exit code of a run that another process does already
 _LOCK_FILE = ".lock"
 _LAUNCH_LOCK_FILE = ".launch.lock"
@@ -52,9 +55,20 @@ class Sign(NamedTuple):
         return time.time() - self.beat < _SECONDS_OF_SILENCE
 
 
+class Waiting(NamedTuple):
+    """A process that is to do a run, and waits for another one."""
+
+    host: str
+    pid: int
+    parent: int  # the process that started it
+    what: str  # "another process is preparing this corpus"
+
+
 @contextlib.contextmanager
 def present(directory: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iterator[None]:
     """Has the directory for this process alone, and gives signs of life meanwhile.
+
+    What the process waits for, for this directory or later, is told by `waiting`.
 
     Args:
       patience: seconds to wait for another process to leave.
@@ -68,7 +82,8 @@ def present(directory: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iterator
         return f"process {sign.pid} on {sign.host}" if sign else "another process"
 
     does = f"works on the run in {directory}"
-    with locked(directory / _LOCK_FILE, does, who=who, patience=patience):
+    tell = functools.partial(_tell_waiting, directory)
+    with listening(tell), locked(directory / _LOCK_FILE, does, who=who, patience=patience):
         stop = threading.Event()
         beats = threading.Thread(target=_beat, args=(directory, stop), daemon=True)
         _take_over(directory)
@@ -98,7 +113,13 @@ def only_launcher(directory: Path) -> Iterator[None]:
 
 
 def announce(directory: Path) -> None:
-    """Writes the sign that this process is starting the run; the run itself goes on with it."""
+    """Writes the sign that this process is starting the run; the run itself goes on with it.
+
+    Not in the place of one who works on it already: the run will wait, and name that process.
+    """
+    sign = read(directory)
+    if sign is not None and sign.is_alive and sign.stage != "starting":
+        return
     now = time.time()
     _write(directory, Sign(socket.gethostname(), os.getpid(), now, now, "starting"))
 
@@ -114,7 +135,8 @@ def _take_over(directory: Path) -> None:
 
 def clear(directory: Path) -> None:
     """Takes the sign away; nobody works on the run any more."""
-    (directory / RUNNING_FILE).unlink(missing_ok=True)
+    for name in (RUNNING_FILE, _WAITING_FILE):
+        (directory / name).unlink(missing_ok=True)
 
 
 def read(directory: Path) -> Sign | None:
@@ -133,6 +155,29 @@ def read(directory: Path) -> Sign | None:
     if not all(isinstance(values.get(field), kind) for field, kind in kinds):
         return None
     return Sign(**{field: values[field] for field in Sign._fields})
+
+
+def waiting(directory: Path) -> Waiting | None:
+    """The process that waits and is to do this run; None if none does."""
+    try:
+        values = read_json(directory / _WAITING_FILE)
+    except (OSError, ValueError):
+        return None
+    kinds = (("host", str), ("pid", int), ("parent", int), ("what", str))
+    if not all(isinstance(values.get(field), kind) for field, kind in kinds):
+        return None
+    if values["host"] == socket.gethostname() and not _exists(values["pid"]):
+        return None
+    return Waiting(**{field: values[field] for field in Waiting._fields})
+
+
+def _tell_waiting(directory: Path, what: str) -> None:
+    with contextlib.suppress(OSError):  # of a full disk the run itself will tell
+        if not what:
+            (directory / _WAITING_FILE).unlink(missing_ok=True)
+            return
+        values = Waiting(socket.gethostname(), os.getpid(), os.getppid(), what)
+        write_json(directory / _WAITING_FILE, values._asdict())
 
 
 def _write(directory: Path, sign: Sign) -> None:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t2t_jax.data.prepare.tokenise import Side, Tokenised
+from t2t_jax.locks import told_waiting
 
 ARRAYS = ("source_ids", "source_offsets", "target_ids", "target_offsets")
 WHAT_IS_LEFT = "what is finished is kept, and the same command goes on from there"
@@ -201,8 +202,8 @@ def _wait_for(stream: io.TextIOWrapper, lock: Path, log: Callable[[str], None]) 
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            log("another process is preparing this corpus: waiting for it")
-            fcntl.flock(stream, fcntl.LOCK_EX)
+            with told_waiting("another process is preparing this corpus", log):
+                fcntl.flock(stream, fcntl.LOCK_EX)
     except OSError as error:
         if error.errno in _HAS_GONE:
             return

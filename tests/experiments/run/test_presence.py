@@ -1,15 +1,21 @@
 """The lock and the sign of life of a run."""
 
 import errno
+import fcntl
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from experiments.run import presence
+from t2t_jax.data.prepare.unfinished import only_one_process
+from t2t_jax.json_files import write_json
+from t2t_jax.locks import told_waiting
 
 
 @pytest.fixture
@@ -88,3 +94,50 @@ def test_silence_on_another_machine_is_death_after_a_while(tmp_path):
     there = presence.Sign(**values | {"host": "elsewhere", "pid": 1})
     assert there.is_alive
     assert not there._replace(beat=time.time() - 1000).is_alive
+
+
+def test_what_a_run_waits_for_is_told_until_it_has_it(tmp_path):
+    corpus_lock = tmp_path / "corpus.lock"
+    seen = []
+    with presence.present(tmp_path):
+        assert presence.waiting(tmp_path) is None
+        other = corpus_lock.open("w")
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        def let_go():
+            while (waiting := presence.waiting(tmp_path)) is None:
+                time.sleep(0.01)
+            seen.append(waiting)
+            other.close()
+
+        threading.Thread(target=let_go, daemon=True).start()
+        with only_one_process(corpus_lock, seen.append):
+            assert presence.waiting(tmp_path) is None
+    sentence = "another process is preparing this corpus"
+    waiting = presence.Waiting(socket.gethostname(), os.getpid(), os.getppid(), sentence)
+    assert seen == [f"{sentence}: waiting for it", waiting]
+    with told_waiting(sentence, seen.append):  # and nobody listens any more
+        assert presence.waiting(tmp_path) is None
+
+
+def test_what_a_dead_process_waited_for_is_not_told(tmp_path):
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    values = {"host": socket.gethostname(), "pid": dead.pid, "parent": 1, "what": "another"}
+    write_json(tmp_path / "waiting.json", values)
+    assert presence.waiting(tmp_path) is None
+    write_json(tmp_path / "waiting.json", values | {"host": "elsewhere"})
+    assert presence.waiting(tmp_path).what == "another"
+    presence.clear(tmp_path)
+    assert presence.waiting(tmp_path) is None
+
+
+def test_who_starts_a_run_leaves_the_sign_of_one_that_does_it_already(tmp_path):
+    now = time.time()
+    sign = presence.Sign("elsewhere", 7, now - 60, now, "training")
+    write_json(tmp_path / presence.RUNNING_FILE, sign._asdict())
+    presence.announce(tmp_path)
+    assert presence.read(tmp_path) == sign
+    write_json(tmp_path / presence.RUNNING_FILE, sign._replace(beat=now - 3600)._asdict())
+    presence.announce(tmp_path)
+    assert presence.read(tmp_path).stage == "starting"
