@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
     @property
     def has_diverged(self) -> bool:
         """Whether its numbers became none, so that it has no scores and never will."""
-        return self.record is None and (self.failure or "").startswith("diverged at step ")
+        return self.record is None and is_divergence(self.failure or "")
 
 
 class Outcomes(NamedTuple):
@@ -64,6 +64,11 @@ def _outcome(directory: Path, run: Run) -> Outcome:
         return Outcome(directory, run, values, failure)
     except (OSError, ValueError) as error:
         return Outcome(directory, run, None, failure, refused=plain_text(error))
+
+
+def is_divergence(failure: str) -> bool:
+    """Whether a run failed for this reason: that its numbers became none."""
+    return failure.startswith("diverged at step ")
 
 
 def divergence_of(values: dict[str, Any]) -> str | None:

@@ -28,7 +28,7 @@ LOG_FILE = "log.txt"
 
 # What a record may lack, and what it then is.
 _TEXTS = ("commit", "direction", "data_fingerprint", "vocabulary_fingerprint", "hardware")
-_NUMBERS = ("params", "steps", "target_tokens")
+_NUMBERS = ("params", "steps", "target_tokens", "overhead_seconds")
 _SCORES = ("perplexity", "accuracy", "bleu")
 # Nothing that is measured is larger; sums of larger numbers could overflow.
 _LARGEST = 1e100

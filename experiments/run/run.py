@@ -10,7 +10,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from experiments.run import record
+from experiments.run import presence, record
 from experiments.run.record import Run
 from t2t_jax.json_files import write_bytes
 from t2t_jax.locks import IsTakenError
@@ -48,8 +48,12 @@ def run(directory: Path) -> dict[str, Any]:
     try:
         this_run = record.read_run(directory)
         its_commit, diff = commit(), uncommitted()  # now: the code may be another at the end
-        train(read_sections(ConfigDict(this_run.config)), directory)
-        values = _scored(this_run, directory) | {"commit": its_commit}
+        sign = presence.read(directory)
+        started = time.time() if sign is None else sign.started
+        in_loop = train(read_sections(ConfigDict(this_run.config)), directory)
+        values = _scored(this_run, directory)
+        overhead = time.time() - started - in_loop - values["seconds"]["score"]
+        values |= {"overhead_seconds": max(0.0, overhead), "commit": its_commit}
         if hosts.is_first():
             if diff:
                 write_bytes(directory / record.DIFF_FILE, diff)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import time
 from functools import partial
 from pathlib import Path
 
@@ -27,11 +28,14 @@ from t2t_jax.training.schedule import learning_rate
 from t2t_jax.training.step import TrainState, make_train_state
 
 
-def train(sections: Sections, workdir: Path, init: str | None = None) -> None:
+def train(sections: Sections, workdir: Path, init: str | None = None) -> float:
     """Trains as `sections` say, in `workdir`, from where the run there stands.
 
     With `init`, hf:DIR, it begins with the weights of another library's model: the model section
     is theirs but for dropout and dtype, the vocabulary is their tokenizer.
+
+    Returns:
+      Seconds in the training loop, this time.
 
     Raises:
       ValueError: the config or the corpus is wrong, or `workdir` is of another run.
@@ -49,7 +53,7 @@ def train(sections: Sections, workdir: Path, init: str | None = None) -> None:
     with run_directory.only_training(workdir):
         run_directory.check_vocabulary(workdir, prepared.vocabulary)
         run_directory.check_config(workdir, sections)
-        _train_alone(workdir, sections, prepared, begin)
+        return _train_alone(workdir, sections, prepared, begin)
 
 
 def _train_alone(
@@ -57,8 +61,8 @@ def _train_alone(
     sections: Sections,
     prepared: Prepared,
     begin: pretrained.Beginning | None,
-) -> None:
-    """Trains in a directory where nobody else does."""
+) -> float:
+    """Trains in a directory where nobody else does; seconds in the loop."""
     devices = make_devices(**dataclasses.asdict(sections.devices))
     check_lengths(prepared, sections, devices)
     model = make_model(sections.model)
@@ -102,7 +106,8 @@ def _train_alone(
         run_directory.write_run(workdir, sections, prepared)
         record_file = workdir / "training.json"
         if step == steps and not hosts.any_of(not _is_recorded(record_file)):
-            return
+            return 0.0
+        started = time.monotonic()
         summary = loop.train(
             state,
             sections.training,
@@ -117,6 +122,7 @@ def _train_alone(
             begin=first_state,
             dump=partial(nonfinite.dump, workdir, sections, devices, microbatches),
         )
+        seconds = time.monotonic() - started
     facts = {
         "params": num_params,
         "examples": {split: each.num_pairs for split, each in prepared.splits.items()},
@@ -131,6 +137,7 @@ def _train_alone(
     hosts.wait("the run is recorded")
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
     hosts.log(f"trained {summary.steps:,} steps in {summary.seconds:,.0f} s{early}")
+    return seconds
 
 
 def _is_recorded(record_file: Path) -> bool:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import types
 
 import jax
@@ -41,6 +42,7 @@ def verbs(monkeypatch):
     def train(sections, workdir):
         calls.append(("train", sections))
         record.write_json(workdir / "training.json", TRAINING)
+        return TRAINING["seconds"]
 
     def score_splits(workdir, splits, sections):
         calls.append(("score", splits))
@@ -98,6 +100,15 @@ def test_the_record_says_all_that_a_table_needs(verbs, directory):
         assert values[key] == TRAINING[key]
     assert {"commit", "versions", "changes", "base"} <= values.keys()
     assert {"python", "jax", "sacrebleu"} <= values["versions"].keys()
+
+
+def test_the_record_tells_what_the_process_took_beside_training_and_scoring(verbs, directory):
+    now = time.time()
+    sign = presence.Sign("here", 7, now - 20, now, "training")  # it was started before that
+    record.write_json(directory / presence.RUNNING_FILE, sign._asdict())
+    values = run.run(directory)
+    assert values["overhead_seconds"] == pytest.approx(20 - 7.5, abs=2)
+    assert record.read_record(directory)["overhead_seconds"] == values["overhead_seconds"]
 
 
 def test_training_gets_the_rows_config_with_the_seed(verbs, directory):
@@ -268,8 +279,8 @@ def test_what_was_not_committed_lies_beside_the_record(verbs, directory, reposit
     working = verbs.train.train
 
     def train(sections, workdir):
-        working(sections, workdir)
         (repository / "run.py").write_text("newer\n")  # which has not run
+        return working(sections, workdir)
 
     verbs.train.train = train
     assert run.run(directory)["commit"].endswith("-dirty")
@@ -291,6 +302,7 @@ def test_a_run_is_present_while_it_is_done(verbs, directory, monkeypatch):
     def train(config, workdir):
         seen.append(presence.read(workdir))
         record.write_json(workdir / "training.json", TRAINING)
+        return 0.0
 
     verbs.train.train = train
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
