@@ -5,7 +5,6 @@ what the runs leave there, and a printed line for each event.
 """
 
 import contextlib
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,8 @@ from ml_collections import ConfigDict
 from experiments.launchers.event import Event, Launch
 from experiments.run import record
 from experiments.run.plain_text import plain_text
+from experiments.sweep.time_left import duration_text
+from experiments.sweep.watch import Watch, name, to_go_text
 from experiments.tables.ablation import Rows, Table, as_dict, check_config
 
 
@@ -69,36 +70,37 @@ def do_unfinished(directories: Sequence[Path], launch: Launch, num_retries: int 
     damaged = [path for path in directories if is_finished(path) and _damage(path)]
     for path in damaged:
         print(f"        {name(path)} FAILED: {_damage(path)}; remove that file to do it anew")
-    failed = _round(unfinished, launch)
-    for retry in range(1, num_retries + 1):
-        if not failed:
-            break
-        print(f"        {len(failed)} failed; retry {retry} of {num_retries}")
-        failed = _round(failed, launch)
+    with Watch(directories, failed=damaged) as watch:
+        failed = _round(unfinished, launch, watch)
+        for retry in range(1, num_retries + 1):
+            if not failed:
+                break
+            watch.say(f"        {len(failed)} failed; retry {retry} of {num_retries}")
+            watch.again(failed)
+            failed = _round(failed, launch, watch)
     return len(failed) + len(damaged)
 
 
-def _round(directories: Sequence[Path], launch: Launch) -> list[Path]:
+def _round(directories: Sequence[Path], launch: Launch, watch: Watch) -> list[Path]:
     """Launches the runs and prints how they go; those that failed."""
-    start = time.monotonic()
     failed = []
     num_done = 0
     with contextlib.closing(launch(directories)) as events:
         for event in events:
             if event.kind == "started":
+                watch.started(event.directory)
                 where = f" {event.reason}" if event.reason else ""
-                print(
+                watch.say(
                     f"        {name(event.directory)} started{where}, log: {_log(event.directory)}"
                 )
                 continue
+            watch.ended(event.directory, event.kind)
             num_done += 1
             if event.kind == "failed":
                 failed.append(event.directory)
-            print(f"{num_done:>3}/{len(directories):<3} {_end_text(event)}")
-            num_left = len(directories) - num_done
-            if num_left:
-                seconds_left = (time.monotonic() - start) / num_done * num_left
-                print(f"        {num_left} to go, about {_duration(seconds_left)}")
+            watch.say(f"{num_done:>3}/{len(directories):<3} {_end_text(event)}")
+            if num_done < len(directories):
+                watch.say(to_go_text(watch.totals()))
     return failed
 
 
@@ -120,20 +122,8 @@ def _end_text(event: Event) -> str:
     if event.kind == "failed":
         return f"{name(event.directory)} FAILED: {event.reason}; log: {_log(event.directory)}"
     scores = record.score_text(record.read_json(event.directory / record.RECORD_FILE))
-    return f"{name(event.directory)} finished in {_duration(event.seconds)}: {scores}"
-
-
-def name(directory: Path) -> str:
-    """Row and seed: "A.h=1 seed-0"."""
-    return f"{directory.parent.name} {directory.name}"
+    return f"{name(event.directory)} finished in {duration_text(event.seconds)}: {scores}"
 
 
 def _log(directory: Path) -> Path:
     return directory / record.LOG_FILE
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"

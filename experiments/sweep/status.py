@@ -1,13 +1,12 @@
 """How the runs of a sweep stand, from the files in their directories alone.
 
-In: the directories below a workdir. Out: one `Status` each, and a table of them for a terminal.
+In: the directories below a workdir. Out: one `Status` each, and a table of them with the totals.
 What a launcher on another machine writes there is enough; no launcher is asked.
 """
 
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,34 +17,43 @@ import rich.table
 import rich.text
 
 from experiments.run import presence, record
-from experiments.run.outcomes import divergence_of
+from experiments.run.outcomes import divergence_of, is_divergence
 from experiments.run.plain_text import plain_text
+from experiments.sweep import time_left
 from t2t_jax.json_files import flat_dict
 from t2t_jax.training.metrics_file import read_metrics
 
 _REFRESH_SECONDS = 2.0
-# Speed is that of the last entries: the first ones hold the compilation.
-_NUM_ENTRIES = 10
 # Where no terminal says how wide it is.
 _WIDTH = 160
 
-_ENDED = ("done", "failed", "damaged")
+_ENDED = ("done", "failed", "diverged", "damaged")
+_RUNNING = ("starting", "compiling", "training", "scoring")
 
 
 class Status(NamedTuple):
     """How one run stands; None where nothing is known."""
 
     name: str  # "table3 A.h=1 seed-0"
-    state: str  # waiting | starting | compiling | training | scoring | lost | done | failed
+    state: str  # waiting | one of _RUNNING | lost | one of _ENDED
     step: int
     steps: int
     loss: float | None = None  # of training, nats per target token
     tokens_per_second: float | None = None  # of the target side
-    seconds_left: float | None = None  # of training
-    remark: str = ""  # the scores, the reason, where it runs
+    seconds_left: float | None = None  # scoring included, once a run has been scored
+    remark: str = ""  # the scores, the reason, where it runs, what it waits for
 
 
-def statuses(workdir: Path) -> list[Status]:
+class Standing(NamedTuple):
+    """How a whole sweep stands."""
+
+    runs: list[Status]
+    seconds_spent: float  # by all runs, one after the other
+    parallel: int  # how many run now, at least 1
+    forecast: time_left.Forecast
+
+
+def standing(workdir: Path) -> Standing:
     """Of every run below `workdir`, in the order of their names.
 
     One of which a file is damaged has the state "damaged", and a remark that names the file.
@@ -57,7 +65,20 @@ def statuses(workdir: Path) -> list[Status]:
     directories = sorted(path.parent for path in paths)
     if not directories:
         raise ValueError(f"there are no runs below {workdir}; experiments.sweep makes them")
-    return [_status_or_damage(directory) for directory in directories]
+    runs = [_status_or_damage(directory) for directory in directories]
+    jobs = [_job(directory, run) for directory, run in zip(directories, runs, strict=True)]
+    parallel = max(1, sum(run.state in _RUNNING for run in runs))
+    forecast = time_left.forecast(jobs, parallel)
+    runs = [
+        run._replace(seconds_left=None if run.state in _ENDED else left)
+        for run, left in zip(runs, forecast.of_runs, strict=True)
+    ]
+    return Standing(runs, sum(job.spent for job in jobs), parallel, forecast)
+
+
+def _job(directory: Path, run: Status) -> time_left.Job:
+    job = time_left.job_of(directory)
+    return job._replace(stage="over") if run.state in _ENDED else job
 
 
 def _status_or_damage(directory: Path) -> Status:
@@ -81,7 +102,7 @@ def status(directory: Path) -> Status:
         values = record.read_record(directory)
         done = values.get("steps", 0)
         if divergence := divergence_of(values):
-            return Status(name, "failed", done, steps, remark=divergence)
+            return Status(name, "diverged", done, steps, remark=divergence)
         return Status(name, "done", done, steps, remark=record.score_text(values))
 
     entries = _train_entries(directory / "metrics.jsonl")
@@ -89,21 +110,33 @@ def status(directory: Path) -> Status:
     so_far = Status(name, "waiting", last.get("step", 0), steps, loss=last.get("loss"))
     sign = presence.read(directory)
     if sign is not None and sign.is_alive:
-        so_far = so_far._replace(state=sign.stage, remark=f"on {sign.host}")
+        waits = _waiting_text(directory, sign)
+        so_far = so_far._replace(state=sign.stage, remark=f"on {sign.host}{waits}")
         if sign.stage == "training" and entries:
-            so_far = so_far._replace(**_speed(entries, steps))
+            speed = entries[-1].get("target_tokens_per_second")
+            so_far = so_far._replace(tokens_per_second=speed)
         return so_far
     if (failure := record.read_failure(directory)) is not None:
-        return so_far._replace(state="failed", remark=failure)
+        state = "diverged" if is_divergence(failure) else "failed"
+        return so_far._replace(state=state, remark=failure)
     if sign is not None:
         silent = _time_text(time.time() - sign.beat)
         return so_far._replace(state="lost", remark=f"no sign from {sign.host} for {silent}")
     return so_far._replace(remark="stopped, will go on" if so_far.step else "")
 
 
+def _waiting_text(directory: Path, sign: presence.Sign) -> str:
+    waiting = presence.waiting(directory)
+    if waiting is None:
+        return ""
+    if (waiting.host, waiting.pid) == (sign.host, sign.pid):
+        return f", waits: {waiting.what}"
+    return f"; process {waiting.pid} on {waiting.host} waits to do the same run"
+
+
 def _train_entries(path: Path) -> list[dict[str, Any]]:
     entries = [entry for entry in read_metrics(path) if entry["split"] == "train"]
-    for entry in entries[-_NUM_ENTRIES:]:
+    for entry in entries[-1:]:
         if type(entry["step"]) is not int:
             raise ValueError(f"{path}: step={entry['step']!r:.60} is no whole number")
         for name in ("loss", "seconds", "target_tokens_per_second"):
@@ -112,28 +145,13 @@ def _train_entries(path: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def _speed(entries: Sequence[dict[str, Any]], steps: int) -> dict[str, float | None]:
-    first, last = entries[-_NUM_ENTRIES:][0], entries[-1]
-    needed = ("seconds", "target_tokens_per_second")
-    if any(entry.get(name) is None for entry in (first, last) for name in needed):
-        return {}
-    seconds_left = None
-    if last["step"] > first["step"]:
-        rate = (last["seconds"] - first["seconds"]) / (last["step"] - first["step"])
-        seconds_left = rate * (steps - last["step"])
-    return {
-        "tokens_per_second": last["target_tokens_per_second"],
-        "seconds_left": seconds_left,
-    }
-
-
 def show(workdir: Path, *, once: bool = False) -> None:
     """Prints the table; on a terminal again and again, until all have ended or Ctrl-C.
 
     Raises:
       ValueError: there are no runs below `workdir`.
     """
-    found = statuses(workdir)
+    found = standing(workdir)
     console = rich.console.Console()
     if once or not console.is_terminal:
         width = None if console.is_terminal else _WIDTH
@@ -141,20 +159,35 @@ def show(workdir: Path, *, once: bool = False) -> None:
         return
     with rich.live.Live(table(found), console=console, auto_refresh=False) as live:
         try:
-            while not all(one.state in _ENDED for one in found):
+            while not all(one.state in _ENDED for one in found.runs):
                 time.sleep(_REFRESH_SECONDS)
-                found = statuses(workdir)
+                found = standing(workdir)
                 live.update(table(found), refresh=True)
         except KeyboardInterrupt:
             pass  # how one leaves it
 
 
-def table(found: Sequence[Status]) -> rich.table.Table:
-    """The statuses, a line each; below them how many there are of each state."""
-    counts = Counter(one.state for one in found)
+def totals_text(found: Standing) -> str:
+    """How many runs are done, running and so on, of how many; time spent and time left."""
+    counts = Counter("running" if run.state in _RUNNING else run.state for run in found.runs)
+    states = ["done", "running", "waiting", "failed", "diverged"]
+    states += [state for state in ("lost", "damaged") if counts[state]]
+    num_to_go = len(found.runs) - sum(counts[state] for state in _ENDED)
+    lines = [
+        f"{len(found.runs)} runs: " + ", ".join(f"{counts[state]} {state}" for state in states),
+        f"time spent: {time_left.duration_text(found.seconds_spent)}, all runs added up",
+    ]
+    if num_to_go:
+        left = time_left.left_text(found.forecast).removeprefix("time left ")
+        lines.append(f"time left: {left}; {num_to_go} to go, {found.parallel} at a time")
+    return "\n".join(lines)
+
+
+def table(found: Standing) -> rich.table.Table:
+    """The statuses, a line each; below them the totals."""
     shown = rich.table.Table(
         box=rich.box.SIMPLE_HEAD,
-        caption=", ".join(f"{count} {state}" for state, count in counts.items()),
+        caption=rich.text.Text(totals_text(found)),
         caption_justify="left",
         caption_style="none",
         pad_edge=False,
@@ -164,7 +197,7 @@ def table(found: Sequence[Status]) -> rich.table.Table:
     for title in ("step", "loss", "tokens/s", "left"):
         shown.add_column(title, justify="right", no_wrap=True)
     shown.add_column("", min_width=16)
-    for one in found:
+    for one in found.runs:
         step = f"{one.step:,} of {one.steps:,}" if one.step else ""
         loss = "" if one.loss is None else f"{one.loss:.3f}"
         speed = "" if one.tokens_per_second is None else f"{one.tokens_per_second:,.0f}"

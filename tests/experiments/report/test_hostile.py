@@ -258,7 +258,7 @@ def test_a_terminal_obeys_nothing_of_a_status(text):
         _write(Path(directory), text)
         stream = io.StringIO()
         console = rich.console.Console(file=stream, force_terminal=True, width=160)
-        console.print(status.table(status.statuses(Path(directory))))
+        console.print(status.table(status.standing(Path(directory))))
     shown = re.sub(r"\x1b\[[\d;]*m", "", stream.getvalue())  # the table's own bold titles
     assert all(each.isprintable() or each == "\n" for each in shown)
     cut = _squeezed(plain_text(text))

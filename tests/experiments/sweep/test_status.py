@@ -36,7 +36,7 @@ def test_a_run_nobody_has_begun_is_waiting(directory):
     )
 
 
-def test_a_training_run_tells_step_loss_speed_and_time_left(directory):
+def test_a_training_run_tells_step_loss_speed_and_time_left(directory, tmp_path):
     # The first entry holds the compilation; the speed is that of what follows.
     lines = [_train_entry(1, 100.0), _train_entry(51, 110.0), _train_entry(101, 120.0)]
     (directory / "metrics.jsonl").write_text("".join(lines) + '{"split": "tra')
@@ -44,7 +44,8 @@ def test_a_training_run_tells_step_loss_speed_and_time_left(directory):
     seen = status.status(directory)
     assert (seen.state, seen.step, seen.loss) == ("training", 101, 2.5)
     assert seen.tokens_per_second == 1234.5
-    assert seen.seconds_left == pytest.approx((CONFIG.training.steps - 101) * 0.2)
+    [one] = status.standing(tmp_path).runs
+    assert one.seconds_left == pytest.approx((CONFIG.training.steps - 101) * 0.2, rel=0.05)
     assert seen.remark == "on elsewhere"
 
 
@@ -79,7 +80,7 @@ def test_a_failed_run_says_why_until_it_is_tried_again(directory):
 
 def test_a_finished_run_has_its_scores(tmp_path):
     fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.234, bleu=91.26)
-    [seen] = status.statuses(tmp_path)
+    [seen] = status.standing(tmp_path).runs
     assert (seen.state, seen.remark) == ("done", "PPL 1.23  BLEU 91.3")
     assert seen.step == 300
 
@@ -89,7 +90,7 @@ def test_the_table_has_a_line_for_each_run_and_counts_the_states(tmp_path):
     failing, _ = prepared(tmp_path, "one_head,one_layer")
     record.write_json(failing / record.FAILURE_FILE, {"error": "[red] is no markup"})
     console = rich.console.Console(width=120, record=True, file=io.StringIO())
-    console.print(status.table(status.statuses(tmp_path)))
+    console.print(status.table(status.standing(tmp_path)))
     lines = console.export_text().splitlines()
     assert [line.split()[:2] for line in lines if "quickstart" in line] == [
         ["quickstart", "base"],
@@ -97,7 +98,11 @@ def test_the_table_has_a_line_for_each_run_and_counts_the_states(tmp_path):
         ["quickstart", "one_layer"],
     ]
     assert "[red] is no markup" in "\n".join(lines)
-    assert lines[-1].strip() == "1 done, 1 failed, 1 waiting"
+    assert [line.strip() for line in lines[-3:]] == [
+        "3 runs: 1 done, 0 running, 1 waiting, 1 failed, 0 diverged",
+        "time spent: 64 s, all runs added up",
+        "time left: about 47 s; 1 to go, 1 at a time",
+    ]
 
 
 def test_the_command_prints_once_where_no_terminal_is(tmp_path):
@@ -110,16 +115,42 @@ def test_the_command_prints_once_where_no_terminal_is(tmp_path):
 
     shown = said(str(tmp_path))
     assert shown.returncode == 0
-    assert "1 done, 1 waiting" in shown.stdout
+    assert "2 runs: 1 done, 0 running, 1 waiting" in shown.stdout
     wrong = said(str(tmp_path / "absent"))
     assert wrong.returncode == 1
     assert wrong.stderr.startswith("sweep: there are no runs below ")
 
 
-def test_the_time_left_is_told_by_the_last_entries():
-    def entry(step, seconds):
-        return {"step": step, "seconds": seconds, "target_tokens_per_second": 1.0}
+def test_the_totals_tell_what_is_done_running_and_lost_and_the_time(tmp_path):
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.2, bleu=91.0)
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 1, perplexity=float("inf"), bleu=0.0)
+    directories = prepared(tmp_path, "base,one_head", num_seeds=4)
+    diverged, training, scoring, lost = directories[1::2]
+    record.write_json(diverged / record.FAILURE_FILE, {"error": "diverged at step 7: nan"})
+    _sign(training)
+    _sign(scoring, stage="scoring")
+    _sign(lost, beat=time.time() - 3600)
+    found = status.standing(tmp_path)
+    counted, spent, left = status.totals_text(found).splitlines()
+    assert counted == "8 runs: 1 done, 2 running, 2 waiting, 0 failed, 2 diverged, 1 lost"
+    assert spent == "time spent: 2 min, all runs added up"
+    assert left.startswith("time left: about 2 min; 5 to go, 2 at a time")
 
-    slow = [entry(step, 10.0 * step) for step in range(11)]
-    fast = [entry(10 + step, 100.0 + step) for step in range(1, 11)]
-    assert status._speed([*slow, *fast], 120)["seconds_left"] == pytest.approx(100)
+
+def test_of_a_sweep_of_which_nothing_is_known_the_totals_say_so(tmp_path):
+    prepared(tmp_path, "base,one_head")
+    assert status.totals_text(status.standing(tmp_path)).splitlines()[-1] == (
+        "time left: unknown: no run has come far enough to tell; 2 to go, 1 at a time"
+    )
+
+
+def test_a_run_that_waits_for_another_process_says_so(directory, monkeypatch):
+    _sign(directory, stage="compiling")
+    sentence = "another process is preparing this corpus"
+    waiting = presence.Waiting("elsewhere", 7, 1, sentence)
+    monkeypatch.setattr(presence, "waiting", lambda path: waiting)
+    assert status.status(directory).remark == f"on elsewhere, waits: {sentence}"
+    waiting = presence.Waiting("here", 9, 1, "process 7 on elsewhere works on the run")
+    assert status.status(directory).remark == (
+        "on elsewhere; process 9 on here waits to do the same run"
+    )

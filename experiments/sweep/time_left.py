@@ -1,0 +1,296 @@
+"""How long a sweep still takes: start-up, training and scoring of every run that is to come.
+
+In: the directories of its runs, and how many run at a time. Out: seconds, and what they leave out.
+A run that is over tells how long one takes; before that, the progress of those that train.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeGuard
+
+from experiments.run import presence, record
+from t2t_jax.json_files import flat_dict
+from t2t_jax.training.metrics_file import read_metrics
+
+# What does not grow with the model: of a training step, and of decoding, whose steps are small.
+# They make the runs of experiments/results/table3_tiny from each other, most of them to a tenth.
+_FIXED_SHARE_OF_TRAINING = 0.25
+_FIXED_SHARE_OF_SCORING = 0.5
+# Of a run's steps; with fewer its own speed says less than a run that is over.
+_ENOUGH = 0.05
+_OVERDUE = 0.1
+# A file may say any number; products of larger ones would overflow.
+_LARGEST = 1e15
+
+NOTHING_KNOWN = "no run has come far enough to tell"
+NO_SCORING = "without scoring, which no run has done yet"
+
+
+class Job(NamedTuple):
+    """What is known of one run; None is unknown."""
+
+    row: str  # runs of one row differ in their seed alone
+    tokens: float  # that it is to train on, padding included
+    size: float  # of the model: see `_size`
+    beam: float
+    stage: str = "waiting"  # waiting | starting | training | scoring | over
+    trained: float = 0.0  # the share of its training that need not be done again
+    elapsed: float = 0.0  # seconds since the stage began, or since its last sign of progress
+    train: float | None = None  # seconds, of all its training but for the compiler
+    score: float | None = None
+    overhead: float | None = None  # seconds from its start to its first step, and other such
+    train_left: float | None = None  # by its own speed, when `elapsed` began
+    spent: float = 0.0  # seconds
+
+
+_DAMAGED = Job("", 1.0, 1.0, 1.0, stage="over")
+
+
+class Forecast(NamedTuple):
+    """How long it takes."""
+
+    seconds: float | None  # None where nobody knows
+    missing: str  # what the seconds leave out, or why there are none; else empty
+    of_runs: list[float | None]  # seconds left of each, 0 of one that is over
+    share: float  # of all the time that the sweep takes, which is over
+
+
+def forecast(jobs: Sequence[Job], parallel: int) -> Forecast:
+    """Of runs that are taken up in their order, `parallel` at a time."""
+    trains = _predictor(jobs, lambda job: job.train, _training_ratio)
+    scores = _predictor(jobs, lambda job: job.score, _scoring_ratio)
+    overheads = _predictor(jobs, lambda job: job.overhead, lambda one, other: 1.0)
+    lefts: list[float | None] = []
+    totals = []
+    for job in jobs:
+        train = trains(job)
+        score = scores(job) or 0.0
+        overhead = overheads(job) or 0.0
+        lefts.append(_left(job, train, score, overhead))
+        totals.append((train or 0.0) + score + overhead)
+    to_come = [(job, left) for job, left in zip(jobs, lefts, strict=True) if job.stage != "over"]
+    if any(left is None for _, left in to_come):
+        share = sum(job.stage == "over" for job in jobs) / len(jobs)
+        return Forecast(None, NOTHING_KNOWN, lefts, share)
+    seconds = _makespan(
+        [left or 0.0 for job, left in to_come if job.stage != "waiting"],
+        [left or 0.0 for job, left in to_come if job.stage == "waiting"],
+        parallel,
+    )
+    has_scores = any(job.score is not None for job in jobs)
+    whole = sum(totals)
+    share = 1 - min(1.0, sum(left or 0.0 for left in lefts) / whole) if whole else 1.0
+    return Forecast(seconds, "" if has_scores or not to_come else NO_SCORING, lefts, share)
+
+
+def _left(job: Job, train: float | None, score: float, overhead: float) -> float | None:
+    if job.stage == "over":
+        return 0.0
+    if job.stage == "scoring":
+        return _rest(score, job.elapsed)
+    if job.trained == 1:
+        return _rest(overhead, job.elapsed) + score
+    train_left = job.train_left
+    if train_left is None:
+        if train is None:
+            return None
+        train_left = train * (1 - job.trained)
+    if job.stage != "training":
+        train_left += overhead
+    return _rest(train_left, job.elapsed) + score
+
+
+def _rest(seconds: float, elapsed: float) -> float:
+    """Of what was to take so long; what takes longer is not about to end at each moment."""
+    return max(seconds - elapsed, _OVERDUE * elapsed)
+
+
+def _makespan(running: Iterable[float], waiting: Iterable[float], parallel: int) -> float:
+    """Seconds until the last is done, where each begins when there is room."""
+    ends = sorted(running)
+    ends = [0.0] * (parallel - len(ends)) + ends
+    for seconds in waiting:
+        ends.sort()
+        ends[0] += seconds
+    return max(ends, default=0.0)
+
+
+def _predictor(
+    jobs: Sequence[Job],
+    seconds: Callable[[Job], float | None],
+    ratio: Callable[[Job, Job], float],
+) -> Callable[[Job], float | None]:
+    """What a job takes: as it says itself, or as others do, its row and those over before all."""
+    known = [(job, took) for job in jobs if (took := seconds(job)) is not None]
+    over = [(job, took) for job, took in known if job.stage == "over"]
+
+    def predicted(job: Job) -> float | None:
+        if (own := seconds(job)) is not None:
+            return own
+        of_row = [(other, took) for other, took in known if other.row == job.row]
+        evidence = of_row or over or known
+        if not evidence:
+            return None
+        return statistics.median(took * ratio(job, other) for other, took in evidence)
+
+    return predicted
+
+
+def _training_ratio(one: Job, other: Job) -> float:
+    size = _with_fixed_share(one.size / other.size, _FIXED_SHARE_OF_TRAINING)
+    return one.tokens / other.tokens * size
+
+
+def _scoring_ratio(one: Job, other: Job) -> float:
+    size = _with_fixed_share(one.size / other.size, _FIXED_SHARE_OF_SCORING)
+    return one.beam / other.beam * size
+
+
+def _with_fixed_share(ratio: float, fixed: float) -> float:
+    return fixed + (1 - fixed) * ratio
+
+
+def job_of(directory: Path) -> Job:
+    """What the files of a run say of its time; one whose files are damaged is over."""
+    try:
+        return _read(directory)
+    except (OSError, ValueError):
+        return _DAMAGED
+
+
+def _read(directory: Path) -> Job:
+    run = record.read_run(directory)
+    config = flat_dict(run.config)
+    steps = _number(config, "training.steps")
+    job = Job(
+        f"{run.table} {run.row}",
+        steps * _number(config, "data.target_tokens_per_batch"),
+        _size(config),
+        _number(config, "decoding.beam_size"),
+    )
+    entries = [entry for entry in read_metrics(directory / "metrics.jsonl") if _is_timed(entry)]
+    if (directory / record.RECORD_FILE).exists():
+        return _over(job, record.read_record(directory), _compiling(entries))
+    spent = entries[-1]["seconds"] if entries else 0.0
+    job = job._replace(trained=_trained(directory, entries, steps), spent=spent)
+    if job.trained == 1:
+        took = record.read_json(directory / "training.json").get("seconds")
+        compiling = sum(_compiling(entries))
+        job = job._replace(train=max(0.0, took - compiling) if _is_time(took) else None)
+    sign = presence.read(directory)
+    if sign is None or not sign.is_alive:
+        return job
+    now = time.time()
+    since_start = max(0.0, now - sign.started)
+    if job.trained == 1 and sign.stage == "scoring":
+        since = _seconds_since(directory / "training.json", now)
+        return job._replace(stage="scoring", elapsed=min(since, since_start))
+    if job.trained == 1 or sign.stage != "training" or not entries:
+        return job._replace(stage="starting", elapsed=since_start)
+    since = _seconds_since(directory / "metrics.jsonl", now)
+    at = entries[-1]["step"]
+    job = job._replace(
+        stage="training", trained=min(at / steps, 0.999), elapsed=min(since, since_start)
+    )
+    return job._replace(**_own_speed(entries, steps))
+
+
+def _over(job: Job, values: dict[str, Any], compiling: Sequence[float]) -> Job:
+    seconds = values.get("seconds", {})
+    train, score = seconds.get("train"), seconds.get("score")
+    overhead = values.get("overhead_seconds")
+    train, score, overhead = (each if _is_time(each) else None for each in (train, score, overhead))
+    spent = sum(each or 0.0 for each in (train, score, overhead))
+    if train is not None:
+        train = max(0.0, train - sum(compiling))
+    if compiling:
+        overhead = (overhead or 0.0) + compiling[-1]
+    return job._replace(stage="over", train=train, score=score, overhead=overhead, spent=spent)
+
+
+def _own_speed(entries: Sequence[dict[str, Any]], steps: float) -> dict[str, float]:
+    """Of a run that trains; the first step since it was started has waited for the compiler."""
+    last = entries[-1]
+    starts = [entry for entry in entries if entry["split"] == "start"]
+    first = starts[-1] if starts else entries[0]
+    num_steps = last["step"] - first["step"]
+    if num_steps < _ENOUGH * steps or num_steps < 1:
+        return {}
+    left = (last["seconds"] - first["seconds"]) / num_steps * max(0, steps - last["step"])
+    train = max(0.0, last["seconds"] - sum(_compiling(entries)))
+    return {"train": train + left, "train_left": left}
+
+
+def _compiling(entries: Sequence[dict[str, Any]]) -> list[float]:
+    """Seconds to the first step of each time that the training was started.
+
+    They are the compiler's, and so no more where there are more steps.
+    """
+    seconds = (entry.get("seconds_to_first_step") for entry in entries)
+    return [each for each in seconds if _is_time(each)]
+
+
+def _trained(directory: Path, entries: Sequence[dict[str, Any]], steps: float) -> float:
+    """The share of its steps that a run which is taken up again need not repeat."""
+    if (directory / "training.json").exists():
+        return 1.0
+    last = entries[-1]["step"] if entries else 0
+    checkpoints = directory / "checkpoints"
+    if checkpoints.is_dir():  # else they are where the run is
+        names = [path.name for path in checkpoints.iterdir()]
+        last = max((int(name) for name in names if name.isdecimal()), default=0)
+    return min(last / steps, 0.999)
+
+
+def _size(config: dict[str, Any]) -> float:
+    """About how many numbers a token meets; only the proportion of two of them is used.
+
+    Counted from the config alone: who looks every two seconds cannot wait for jax.
+    """
+    d_model = _number(config, "model.d_model")
+    widths = _number(config, "model.d_k") + _number(config, "model.d_v")
+    attention = 2 * d_model * _number(config, "model.num_heads") * widths
+    feed_forward = 2 * d_model * _number(config, "model.d_ff")
+    encoder = _number(config, "model.num_encoder_layers", 0) * (attention + feed_forward)
+    decoder = _number(config, "model.num_decoder_layers", 0) * (2 * attention + feed_forward)
+    return encoder + decoder + d_model * _number(config, "model.vocabulary_rows")
+
+
+def _number(config: dict[str, Any], key: str, least: float = 1) -> float:
+    value = config.get(key)
+    if not record.is_number(value) or not math.isfinite(value):
+        return least
+    return min(max(least, value), _LARGEST)
+
+
+def _is_timed(entry: dict[str, Any]) -> bool:
+    return _is_time(entry.get("seconds")) and 0 <= entry["step"] <= _LARGEST
+
+
+def _is_time(value: Any) -> TypeGuard[int | float]:
+    return record.is_number(value) and math.isfinite(value) and value >= 0
+
+
+def _seconds_since(path: Path, now: float) -> float:
+    try:
+        return max(0.0, now - path.stat().st_mtime)
+    except OSError:
+        return 0.0
+
+
+def left_text(found: Forecast) -> str:
+    """The time left in words: "about 12 min"."""
+    if found.seconds is None:
+        return f"time left unknown: {found.missing}"
+    return f"about {duration_text(found.seconds)}" + (f", {found.missing}" if found.missing else "")
+
+
+def duration_text(seconds: float) -> str:
+    """ "12 s", "34 min" or "5 h 06 min"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"
