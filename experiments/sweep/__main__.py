@@ -8,7 +8,9 @@
 
 Any key of the base config can be overridden: --base.training.steps=200. Each run has its directory
 W/TABLE/ROW/seed-N with its log, its checkpoints and, when it is finished, its record.json. The same
-command again continues what is not finished and repeats nothing; Ctrl-C stops it. "score" gives
+command again continues what is not finished and repeats nothing; Ctrl-C stops it. On a terminal a
+bar shows the whole sweep; the time left is that of start-up, training and scoring of all runs to
+come. "status" prints how each run stands, and the totals. "score" gives
 every finished run below W the scores of another test set, one after the other on this machine, and
 the report its column.
 
