@@ -82,7 +82,9 @@ def forecast(jobs: Sequence[Job], parallel: int) -> Forecast:
     )
     has_scores = any(job.score is not None for job in jobs)
     whole = sum(totals)
-    share = 1 - min(1.0, sum(left or 0.0 for left in lefts) / whole) if whole else 1.0
+    # One that takes longer than it was to has nothing left of that.
+    rest = sum(min(left or 0.0, total) for left, total in zip(lefts, totals, strict=True))
+    share = 1 - rest / whole if whole else 1.0
     return Forecast(seconds, "" if has_scores or not to_come else NO_SCORING, lefts, share)
 
 

@@ -84,6 +84,13 @@ def test_before_a_run_is_over_its_progress_tells_and_what_is_missing_is_said():
     assert time_left.left_text(found) == ("about 6 min, without scoring, which no run has done yet")
 
 
+def test_a_run_that_takes_longer_than_others_takes_nothing_from_what_is_over():
+    over = Job("base", 1.0, 1.0, 1.0, "over", train=100.0, score=40.0, overhead=10.0)
+    scoring = _to_come(over)._replace(stage="scoring", trained=1.0, elapsed=6000.0)
+    found = time_left.forecast([over, over, scoring], 1)
+    assert found.seconds == pytest.approx(600) and found.share == pytest.approx(2 / 3)
+
+
 def test_a_row_is_told_by_its_own_seeds():
     base = Job("base", 1.0, 1.0, 1.0, "over", train=100.0, score=10.0, overhead=0.0)
     odd = Job("odd", 1.0, 1.0, 1.0, "over", train=900.0, score=90.0, overhead=0.0)
