@@ -3,10 +3,11 @@
     python -m experiments.benchmarks.decoding --workdir=W
     python -m experiments.benchmarks.decoding --workdir=W --against=ctranslate2 --beam_sizes=1,4
 
-Translates a split of the run's corpus from text to text, first with compilation, then in rounds in
-which both take turns. The rate is that of output tokens a second, in pieces of the vocabulary, the
-end tokens counted; the ratio is ours over theirs, round by round. CTranslate2 computes in float32,
-with as many threads as there are cores, and with the size of batches that it is fastest with.
+Translates a split of the run's corpus from text to text, in stages: first with compilation or with
+programs of an earlier time, then in rounds in which both take turns. The rate is that of output
+tokens a second, in pieces of the vocabulary, the end tokens counted; the ratio is ours over theirs,
+round by round. CTranslate2 computes in float32, with as many threads as there are cores, and with
+the size of batches that it is fastest with.
 """
 
 import dataclasses
@@ -43,7 +44,7 @@ def measure(
         return sum(map(len, trained.vocabulary.encode(list(outputs)))) + len(outputs)
 
     started = time.perf_counter()
-    translator = make_translator(trained)
+    translator = make_translator(trained, in_stages=True)
 
     def ours(lines: Sequence[str]) -> list[str]:
         return [best[0].text for best in translator(lines)]
@@ -132,9 +133,11 @@ def _ctranslate2(trained: "Trained", lines: Sequence[str]) -> Translate:
 def main(argv: list[str]) -> None:
     """Measures."""
     from t2t_jax.data.corpora.corpus import read_pairs
+    from t2t_jax.runs.kept_programs import keep_programs
     from t2t_jax.runs.workdir import load_trained
 
     given = flags.FLAGS
+    keep_programs()
     try:
         trained = load_trained(Path(given.workdir))
         lines = [source for source, _ in read_pairs(trained.sections.data, given.split)]

@@ -69,10 +69,10 @@ class BeamSearch:
             limits=limits,
             alive_ids=jnp.full((num_sentences, self.beam_size, room), PAD_ID, jnp.int32),
             last_ids=jnp.full((num_sentences, self.beam_size), START_ID, jnp.int32),
-            alive_log_probs=jnp.where(is_alive, 0.0, -jnp.inf),
+            alive_log_probs=jnp.where(is_alive, 0.0, -jnp.inf).astype(jnp.float32),
             finished=Hypotheses(
                 ids=jnp.full((num_sentences, self.n_best, room), PAD_ID, jnp.int32),
-                scores=jnp.full((num_sentences, self.n_best), -jnp.inf),
+                scores=jnp.full((num_sentences, self.n_best), -jnp.inf, jnp.float32),
             ),
             cache=cache,
         )

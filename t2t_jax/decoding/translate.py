@@ -31,6 +31,11 @@ from t2t_jax.model.masks import is_token
 _Decode = Callable[[PyTree, Int[Array, "B S"]], Hypotheses]
 
 
+# Operations that make up for compiling a search in stages, some ten programs instead of one or two.
+_WORTH_STAGES = {"cpu": 1e12}
+_WORTH_STAGES_ELSEWHERE = 1e14
+
+
 class Translation(NamedTuple):
     text: str
     score: float  # log-probability in nats over the length penalty; 0 for an empty line
@@ -47,6 +52,8 @@ class Translator:
       compile: what compiles the search, such as `jax.jit`. The rows of a batch know nothing of
         each other, so it may also cut them over devices that each search on their own.
       row_multiple: every batch has a multiple of so many rows, for a `compile` that cuts them.
+      in_stages: whether sentences leave a batch as they end, see `stages.py`; only on one device.
+        By default once there is so much to translate that it makes up for the programs it takes.
     """
 
     def __init__(
@@ -58,6 +65,7 @@ class Translator:
         *,
         compile: Callable[[_Decode], _Decode],
         row_multiple: int = 1,
+        in_stages: bool | None = None,
     ) -> None:
         self._params = params
         self._vocabulary = vocabulary
@@ -65,11 +73,11 @@ class Translator:
         self._row_multiple = row_multiple
         self._shapes: set[tuple[int, int]] = set()  # of batches, which have been compiled
         self._max_positions = model.config.longest_sequence
+        self._decoder = TranslationDecoder(model, config, vocabulary.size)
         self._decode = compile(make_decode(model, config, vocabulary.size))
-        self._staged = None
-        if _lies_on_one_device(params):
-            decoder = TranslationDecoder(model, config, vocabulary.size)
-            self._staged = StagedSearch(decoder, params)
+        self._staged = StagedSearch(self._decoder, params)
+        self._in_stages = in_stages if _lies_on_one_device(params) else False
+        self._num_operations = 0  # so far, if all outputs are as long as they may be
 
     def __call__(
         self,
@@ -102,7 +110,8 @@ class Translator:
             shapes=self._shapes,
         )
 
-        for places, hypotheses in self._found(batches, sources):
+        found = self._staged if self._is_staged(sources) else self._found_at_once
+        for places, hypotheses in found(batches, sources):
             for place, translated in zip(places, self._texts(hypotheses), strict=False):
                 translations[place] = translated
             num_done += len(places)
@@ -110,13 +119,19 @@ class Translator:
                 progress(num_done, len(sentences))
         return translations
 
-    def _found(
+    def _is_staged(self, sources: Sequence[Sequence[int]]) -> bool:
+        if self._in_stages is not None:
+            return self._in_stages
+        num_params = sum(leaf.size for leaf in jax.tree.leaves(self._params))
+        num_tokens = sum(self._decoder.most_tokens(len(source)) for source in sources)
+        self._num_operations += 2 * num_params * num_tokens * self._config.beam_size
+        worth = _WORTH_STAGES.get(jax.default_backend(), _WORTH_STAGES_ELSEWHERE)
+        return self._num_operations > worth
+
+    def _found_at_once(
         self, batches: Iterable[LengthBatch], sources: Sequence[Sequence[int]]
     ) -> Iterator[tuple[list[int], Hypotheses]]:
-        """What is found of all sentences, some at a time, with their places in `sources`."""
-        if self._staged is not None:
-            yield from self._staged(batches, sources)
-            return
+        """What is found of all sentences, batch by batch, with their places in `sources`."""
 
         def start(batch: LengthBatch) -> Hypotheses:
             return self._decode(self._params, jnp.asarray(padded_ids(batch, sources)))

@@ -91,8 +91,8 @@ def _joined(parts: list[list[Translation]]) -> list[Translation]:
     return joined
 
 
-def make_translator(trained: UsableModel) -> Translator:
-    """What `translate` uses, to be used again.
+def make_translator(trained: UsableModel, *, in_stages: bool | None = None) -> Translator:
+    """What `translate` uses, to be used again; `in_stages` as `Translator` has it.
 
     Raises:
       ValueError: the model does not translate.
@@ -106,4 +106,5 @@ def make_translator(trained: UsableModel) -> Translator:
         trained.sections.decoding,
         compile=partial(compile_by_row, trained.devices),
         row_multiple=trained.devices.num_data,
+        in_stages=in_stages,
     )

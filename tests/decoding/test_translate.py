@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
+from t2t_jax.decoding import translate as translate_module
 from t2t_jax.decoding.step import Hypotheses
 from t2t_jax.decoding.translate import Translation, Translator, make_decode
 from t2t_jax.model.transformer import Transformer
@@ -144,6 +145,27 @@ def test_batches_cut_over_devices_are_translated_as_on_one():
     _same(translate(sentences), _translator()(sentences))
     translate(["a"])  # goes where three did: nothing is compiled anew
     assert shapes == [(2, 16)]
+
+
+def test_in_stages_it_says_the_same_and_much_work_is_done_so_by_itself(monkeypatch):
+    model, params = _model_and_params()
+    sentences = SENTENCES * 20
+    expected = _translator()(sentences)
+    options = dict(compile=jax.jit)
+    staged = Translator(model, params, _vocabulary(), BEAM_OF_3, in_stages=True, **options)
+    _same(staged(sentences), expected)
+
+    def refuse(decode):
+        def refused(*arguments):
+            raise AssertionError("not in stages")
+
+        return refused
+
+    translate = Translator(model, params, _vocabulary(), BEAM_OF_3, compile=refuse)
+    with pytest.raises(AssertionError, match="not in stages"):
+        translate(sentences)
+    monkeypatch.setitem(translate_module._WORTH_STAGES, "cpu", 1e6)
+    _same(translate(sentences), expected)
 
 
 def test_progress_ends_at_the_number_of_sentences():
