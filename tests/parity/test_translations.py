@@ -32,6 +32,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 ctranslate2 = pytest.importorskip("ctranslate2")
 
+from experiments.benchmarks import decoding  # noqa: E402
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID  # noqa: E402
 from t2t_jax.decoding.translate import make_decode  # noqa: E402
 from t2t_jax.interop.exporting import never_generated  # noqa: E402
@@ -217,3 +218,13 @@ def test_ctranslate2(exported, ours, translations_compared):
     else:
         assert np.abs(ours.scores - scores_of_ours)[compared].max() < 1e-4
         assert np.all(np.abs(scores(theirs) - scores_of_ours)[differing] < 0.005)
+
+
+def test_the_benchmark_of_decoding_takes_turns_with_ctranslate2(exported):
+    lines = exported.texts[:60]
+    found = decoding.measure(exported.trained, lines, rounds=2, against="ctranslate2")
+    assert found["sentences"] == 60
+    assert len(found["ratios"]) == 2
+    assert min(found["ratios"]) > 0
+    # Those of both that did not come to an end, and a few: theirs stops a beam earlier.
+    assert found["outputs_that_differ"] <= 20
