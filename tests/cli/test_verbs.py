@@ -14,6 +14,7 @@ import pytest
 from configs import base
 from t2t_jax.cli.config_keys import config_keys
 from t2t_jax.json_files import flat_dict
+from t2t_jax.runs import kept_programs
 from t2t_jax.runs.sections import Sections
 from tests.cli.command import command, process
 
@@ -162,6 +163,13 @@ print([name for name in ("jax", "flax", "orbax", "sentencepiece", "numpy") if na
         arguments = [sys.executable, "-c", code, verb, "--help"]
         found = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
         assert found.stdout.splitlines()[-1] == "[]"
+
+
+def test_what_a_verb_compiles_is_kept_for_the_next_process(trained, monkeypatch):
+    kept = []
+    monkeypatch.setattr(kept_programs, "keep_programs", lambda: kept.append("asked"))
+    assert command("translate", f"--workdir={trained}", text="a dog\n").returncode == 0
+    assert kept == ["asked"]
 
 
 @pytest.mark.parametrize(
