@@ -1,19 +1,29 @@
 """Our training step against one written out by hand, and against the matrix products alone.
 
     python -m experiments.benchmarks.plain_step --config=configs/multi30k.py
+    python -m experiments.benchmarks.plain_step --config=configs/multi30k.py --against=torch
 
 Both train the same sizes (3 + 3 layers, d_model 256, d_ff 1024, 4 heads, 8,000 rows, dropout 0.1,
 float32) on the same full batches, take turns, and are rated by the median of their rounds. The
 plain step is what a paper's formulas become in JAX without a library: no biases, no learned norms,
 the logits of the whole batch at once.
+
+PyTorch does the same model by hand in a process of its own, and once more in one that has its
+products use AVX-512 on processors that are not Intel's as well, where they have it.
 """
 
+import dataclasses
+import importlib.util
 import json
 import os
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 from absl import app, flags
@@ -152,27 +162,90 @@ def products_alone(config: TransformerConfig) -> float:
     for inner, outer in set(widths):
         x, w = jnp.ones((tokens, inner)), jnp.ones((inner, outer))
         product = jax.jit(lambda x, w: x @ w)
-        seconds[inner, outer] = _rate([lambda product=product, x=x, w=w: product(x, w)])[0]
+        run = _timed(lambda product=product, x=x, w=w: product(x, w))
+        seconds[inner, outer] = statistics.median(_in_turns({"product": run})["product"])
     return 3 * sum(seconds[shape] for shape in widths)  # forward, and two gradients
 
 
-def _rate(runs: list[Callable]) -> list[float]:
-    """Seconds of one call of each, the median of rounds in which they take turns."""
+def _torch_steppers(
+    config: TransformerConfig, training: TrainingConfig, directory: Path
+) -> dict[str, Callable[[], float]]:
+    """Name -> what does a round of steps in PyTorch and gives the seconds of one."""
+    import jax.numpy as jnp
+
+    from t2t_jax.cores import own_cores
+    from t2t_jax.model.positions import sinusoids
+
+    sizes = {**dataclasses.asdict(config), "label_smoothing": training.label_smoothing}
+    sizes |= dict(num_threads=len(own_cores()), steps=_STEPS_A_ROUND, shape=(_ROWS, _LENGTH))
+    sizes["positions"] = sinusoids(jnp.arange(_LENGTH), config.d_model).tolist()
+    command = [sys.executable, "-m", "experiments.benchmarks.peers.torch_step"]
+
+    def stepper(environment: dict[str, str]) -> Callable:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | environment,
+        )
+        questions, answers = process.stdin, process.stdout
+        assert questions is not None and answers is not None
+        print(json.dumps(sizes), file=questions, flush=True)
+
+        def seconds() -> float:
+            print(file=questions, flush=True)
+            answer = answers.readline()
+            if not answer:
+                sys.exit("plain_step: PyTorch has ended; its last words stand above")
+            return float(answer)
+
+        return seconds
+
+    steppers = {"torch": stepper({})}
+    if (library := _library_for_avx512(directory)) is not None:
+        steppers["torch_avx512"] = stepper({"LD_PRELOAD": str(library)})
+    return steppers
+
+
+def _library_for_avx512(directory: Path) -> Path | None:
+    """What has Intel's library of products take any processor for its own; None without a compiler.
+
+    It takes the path with AVX-512 only where the processor has it.
+    """
+    if (compiler := shutil.which("cc")) is None:
+        return None
+    source, library = directory / "intel.c", directory / "intel.so"
+    source.write_text("int mkl_serv_intel_cpu_true(void) { return 1; }\n")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+def _timed(run: Callable) -> Callable[[], float]:
+    """What calls `run` for a round and gives the seconds of one call."""
     import jax
 
-    times: list[list[float]] = [[] for _ in runs]
-    for _ in range(_ROUNDS + 1):
-        for run, taken in zip(runs, times, strict=True):
-            started, result = time.perf_counter(), None
-            for _ in range(_STEPS_A_ROUND):
-                result = run()
-            jax.block_until_ready(result)
-            taken.append((time.perf_counter() - started) / _STEPS_A_ROUND)
-    return [statistics.median(taken[1:]) for taken in times]  # the first round compiles
+    def seconds() -> float:
+        started, result = time.perf_counter(), None
+        for _ in range(_STEPS_A_ROUND):
+            result = run()
+        jax.block_until_ready(result)
+        return (time.perf_counter() - started) / _STEPS_A_ROUND
+
+    return seconds
+
+
+def _in_turns(steppers: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
+    """The seconds of each in rounds in which they take turns, but for the first, which compiles."""
+    rounds = [{name: run() for name, run in steppers.items()} for _ in range(_ROUNDS + 1)]
+    return {name: [seconds[name] for seconds in rounds[1:]] for name in steppers}
 
 
 def _main(_: list[str]) -> None:
     """Measures and prints one JSON object."""
+    against = flags.FLAGS.against
+    if against and importlib.util.find_spec(against) is None:
+        sys.exit(f"plain_step: {against} is not installed: pip install 't2t-jax[parity]'")
     if any(name not in os.environ for name in FASTER_ALLOCATION):
         command = [sys.executable, "-m", "experiments.benchmarks.plain_step", *sys.argv[1:]]
         os.execve(sys.executable, command, {**FASTER_ALLOCATION, **os.environ})
@@ -186,7 +259,7 @@ def _main(_: list[str]) -> None:
     ids = np.random.default_rng(0).integers(4, config.vocabulary_rows, (2, _ROWS, _LENGTH))
     batch = jax.device_put(Batch(*ids.astype(np.int32)))
 
-    def stepper(state, step):
+    def stepper(state, step) -> Callable[[], float]:
         step = jax.jit(step, donate_argnums=0)
         box = [state]
 
@@ -194,19 +267,25 @@ def _main(_: list[str]) -> None:
             box[0], result = step(box[0], batch)
             return result
 
-        return run
+        return _timed(run)
 
-    ours, plain = _rate(
-        [stepper(*our_step(config, training)), stepper(*plain_step(config, training))]
-    )
-    products = products_alone(config)
+    steppers = {
+        "ours": stepper(*our_step(config, training)),
+        "plain": stepper(*plain_step(config, training)),
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        if against:
+            steppers |= _torch_steppers(config, training, Path(directory))
+        seconds = _in_turns(steppers)
     tokens = _ROWS * _LENGTH
     measured = {
-        "ours_tokens_per_second": tokens / ours,
-        "plain_tokens_per_second": tokens / plain,
-        "products_alone_tokens_per_second": tokens / products,
-        "ours_over_plain": plain / ours,
+        f"{name}_tokens_per_second": tokens / statistics.median(taken)
+        for name, taken in seconds.items()
     }
+    measured["products_alone_tokens_per_second"] = tokens / products_alone(config)
+    for name in list(seconds)[1:]:
+        ratios = [other / own for other, own in zip(seconds[name], seconds["ours"], strict=True)]
+        measured[f"ours_over_{name}"] = statistics.median(ratios)
     print(json.dumps({name: round(value, 3) for name, value in measured.items()}, indent=2))
 
 
@@ -215,4 +294,5 @@ if __name__ == "__main__":
         "config", None, "its keys that are no sizes: a file of configs/"
     )
     flags.mark_flag_as_required("config")
+    flags.DEFINE_enum("against", "", ["", "torch"], "what takes turns with it besides")
     app.run(_main)

@@ -21,6 +21,7 @@ _COMMANDS = (
         f"{room.__name__}.{file.name}"
         for room in (experiments.benchmarks, experiments.inspect)
         for file in pkgutil.iter_modules(room.__path__)
+        if not file.ispkg
     ),
 )
 _CODE = """

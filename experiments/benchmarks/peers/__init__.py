@@ -1,0 +1,1 @@
+"""What ours is measured against, written out by hand for other libraries."""
