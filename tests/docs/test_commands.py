@@ -28,10 +28,12 @@ from t2t_jax.runs.train import train
 from tests.cli.command import command, in_this_process
 from tests.data.text_corpus import sentence_pairs, write_pairs
 from tests.docs.commands import REPOSITORY, documents, of_docstrings, of_documents
+from tests.runs import conftest as runs
 from tests.runs.configs import OVERRIDES, smallest
-from tests.runs.conftest import cache, few_sentences_to_evaluate
 
-__all__ = ["cache", "few_sentences_to_evaluate"]
+# Of this file alone: what pytest finds in a module with the scope of a package lasts to the end.
+few_sentences_to_evaluate = pytest.fixture(scope="module", autouse=True)(runs.with_few_sentences)
+cache = pytest.fixture(scope="module")(runs.with_cache)
 
 FEWEST_STEPS = {
     "training.steps": 2,

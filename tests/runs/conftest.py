@@ -7,19 +7,21 @@ from t2t_jax.runs.train import train
 from tests.runs.configs import smallest
 
 
-@pytest.fixture(scope="package", autouse=True)
-def few_sentences_to_evaluate():
+def with_few_sentences():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(embedded_corpus, "_EVALUATION_PAIRS", 100)
         yield
 
 
-@pytest.fixture(scope="package")
-def cache(tmp_path_factory):
+def with_cache(tmp_path_factory):
     directory = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("T2T_JAX_CACHE", str(directory))
         yield directory
+
+
+few_sentences_to_evaluate = pytest.fixture(scope="package", autouse=True)(with_few_sentences)
+cache = pytest.fixture(scope="package")(with_cache)
 
 
 @pytest.fixture(scope="package")
