@@ -24,7 +24,7 @@ from ml_collections import ConfigDict, config_flags
 from experiments.run import presence, record
 from experiments.run.plain_text import plain_text
 from experiments.run.run import run
-from experiments.tables.ablation import AnyConfig, check_config
+from experiments.tables.ablation import AnyConfig, check_row
 from experiments.tables.registry import find_table
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.cli.given_config import given_config
@@ -51,7 +51,7 @@ def _prepared_directory(table_name: str) -> Path:
 
     base: AnyConfig = given_config("base", lambda line: print(line, file=sys.stderr), of_row)
     row = table.rows(base).named(values.row)
-    check_config(row.config(base), f"row {row.name}")
+    check_row(row, base)
     seed = base.seed if values.seed is None else values.seed
     this_run = record.make_run(table, row, base, seed)
     directory = Path(values.workdir).expanduser() / this_run.directory

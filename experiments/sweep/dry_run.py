@@ -21,7 +21,7 @@ from experiments.tables.ablation import (
     Table,
     as_dict,
     changes_text,
-    check_config,
+    check_row,
     num_params,
 )
 
@@ -94,7 +94,7 @@ def text(
     if num_seeds < 1:
         raise ValueError(f"seeds={num_seeds}; at least 1 is needed")
     for row in rows.rows:
-        check_config(row.config(_with_some_directory(base)), f"row {row.name}")
+        check_row(row, _with_some_directory(base))
     lines = [_line(row, base, num_seeds, basis) for row in rows.rows]
     has_paper_base = table.has_paper_base(base)
     blocks = [

@@ -15,7 +15,7 @@ from experiments.run import record
 from experiments.run.plain_text import plain_text
 from experiments.sweep.time_left import duration_text
 from experiments.sweep.watch import Watch, name, to_go_text
-from experiments.tables.ablation import Rows, Table, as_dict, check_config
+from experiments.tables.ablation import Rows, Table, as_dict, check_row
 
 
 def prepare(
@@ -33,7 +33,7 @@ def prepare(
     if num_seeds < 1:
         raise ValueError(f"seeds={num_seeds}; at least 1 is needed")
     for row in rows.rows:
-        check_config(row.config(base), f"row {row.name}")
+        check_row(row, base)
     first_seed = as_dict(base)["seed"]
     seeds = range(first_seed, first_seed + num_seeds)
     runs = [record.make_run(table, row, base, seed) for seed in seeds for row in rows.rows]

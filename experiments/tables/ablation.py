@@ -226,3 +226,19 @@ def check_config(config: ConfigDict, name: str) -> None:
         read_sections(config)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from error
+
+
+def check_row(row: Row, base: ConfigDict) -> None:
+    """Checks the config of a row, and that all that it changes is read.
+
+    Raises:
+      ValueError: a value is not allowed, or nothing reads it; one that is 0, "" or no may stand.
+    """
+    from t2t_jax.runs.effect import why_unread
+
+    name = f"row {row.name}"
+    check_config(row.config(base), name)
+    before, after = flat(base), flat(row.config(base))
+    for key in row.changes:
+        if after[key] and after[key] != before[key] and (why := why_unread(key, after)):
+            raise ValueError(f"{name}: {key} {why}")

@@ -165,6 +165,14 @@ def unmet(key: str, config: Mapping[str, Any]) -> Condition | None:
     return next((each for each in conditions if not each.holds(config)), None)
 
 
+def why_unread(key: str, config: Mapping[str, Any]) -> str | None:
+    """The sentence without its subject, where nothing reads a key of a config as a flat dict."""
+    if (reason := unmet(key, config)) is None:
+        return None
+    there = f"{reason.other}={config[reason.other]!r}"
+    return f"has no effect where {there}: it is read only where {reason}"
+
+
 def check_effect(
     flag: str, given: Collection[str], configs: Sequence[ConfigDict], verb: str = ""
 ) -> None:
@@ -181,16 +189,10 @@ def check_effect(
     """
     values = [flat_dict(config.to_dict()) for config in configs]
     for key in given:
-        reasons = [unmet(key, each) for each in values]
+        reasons = [why_unread(key, each) for each in values]
         if not values or not values[0].get(key):
             continue
-        if None in reasons:
-            if key in NOT_READ_BY.get(verb, ()):
-                raise ValueError(f"--{flag}.{key} has no effect on {verb}, which does not read it")
-            continue
-        reason = reasons[0]
-        assert reason is not None
-        raise ValueError(
-            f"--{flag}.{key} has no effect where {reason.other}={values[0][reason.other]!r}: it is "
-            f"read only where {reason}"
-        )
+        if None not in reasons:
+            raise ValueError(f"--{flag}.{key} {reasons[0]}")
+        if key in NOT_READ_BY.get(verb, ()):
+            raise ValueError(f"--{flag}.{key} has no effect on {verb}, which does not read it")

@@ -10,8 +10,10 @@ from experiments.tables.ablation import (
     as_dict,
     changes_text,
     check_config,
+    check_row,
     flat,
 )
+from experiments.tables.registry import TABLES, find_table
 
 CONFIG = tiny.get_config()
 
@@ -112,3 +114,17 @@ def test_a_value_no_section_allows_is_refused_with_its_row():
     config = Row("odd", {"model.d_model": 0}).config(CONFIG)
     with pytest.raises(ValueError, match=r"row odd: .*d_model=0"):
         check_config(config, "row odd")
+
+
+def test_a_row_that_changes_what_nothing_reads_is_refused_in_words():
+    row = Row("buckets", {"model.relative_buckets": 8})
+    with pytest.raises(ValueError, match="row buckets: model.relative_buckets has no effect where"):
+        check_row(row, tiny.get_config())
+    check_row(Row("buckets", {**row.changes, "model.positions": "relative"}), tiny.get_config())
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.parametrize("config", [tiny, base])
+def test_all_that_the_rows_of_our_tables_change_is_read(table, config):
+    for row in find_table(table).rows(config.get_config()).rows:
+        check_row(row, config.get_config())
