@@ -4,13 +4,19 @@ All outputs of a batch take as long as its longest, and most are much shorter. S
 every few positions: the sentences that have ended leave it, and those that go on are put together
 with those of other batches that stand at the same position. The cache grows with what is written.
 
+Several such searches go side by side on a CPU: a small product makes poor use of two cores, and
+what is between the products of one.
+
 Axes: B rows of sentences, W beams, N = B * W rows, S source positions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property, partial
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from queue import SimpleQueue
+from threading import Event
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +37,10 @@ _SHORTEST_STAGE = 4
 _FULL_ENOUGH = 0.75
 _FEW = 0.25
 _FEWEST_ROWS = 16
+
+
+Item = TypeVar("Item")
+_AnyArray = jax.Array | np.ndarray
 
 
 class Rows(NamedTuple):
@@ -83,17 +93,20 @@ class StagedSearch:
     Args:
       decoder: compiled here for every shape that comes up.
       params: of its model.
+      side_by_side: that many searches, each with batches of its own; what is found does not hang
+        on which of them is faster.
     """
 
-    def __init__(self, decoder: Decoder, params: PyTree) -> None:
+    def __init__(self, decoder: Decoder, params: PyTree, side_by_side: int = 1) -> None:
         self._decoder = decoder
         self._params = params
+        self._side_by_side = side_by_side
         self._start = jax.jit(decoder.start, static_argnames="room")
         self._search_on = jax.jit(self._searched_on, donate_argnames="rows")
-        self._shapes = cache(self._shapes_of)
-        self._pad = jax.jit(_padded, static_argnames="shapes")
-        self._refill = jax.jit(_refilled, donate_argnames="rows")
-        self._take = jax.jit(_taken)
+        # Where device and host share a memory, numpy moves rows as fast, and is never compiled.
+        moved = _on_host if jax.default_backend() == "cpu" else jax.jit
+        self._refill, self._take = moved(_refilled), moved(_taken)
+        self._pad = moved(_padded, static_argnames=("axes", "missing"))
 
     def __call__(
         self, batches: Iterable[LengthBatch], sources: Sequence[Sequence[int]]
@@ -102,6 +115,13 @@ class StagedSearch:
 
         Batches of one shape must follow each other. The arrays are numpy's.
         """
+        batches = list(batches)
+        shares = [batches[i :: self._side_by_side] for i in range(self._side_by_side)]
+        return _side_by_side([self._found(share, sources) for share in shares if share])
+
+    def _found(
+        self, batches: Sequence[LengthBatch], sources: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[list[int], Hypotheses]]:
         for (_, length), alike in groupby(batches, key=lambda batch: batch[1:]):
             waiting: dict[int, _Batch] = {}  # by position
             for batch in alike:
@@ -126,7 +146,7 @@ class StagedSearch:
         most = self._decoder.most_tokens(length)
         while True:
             if batch.position == batch.room:
-                batch = self._with_more_room(batch, length, most)
+                batch = self._with_more_room(batch, most)
             stop = batch.room
             if len(batch.places) >= _FEWEST_ROWS:
                 stop = min(stop, batch.position + max(_SHORTEST_STAGE, batch.position // 4))
@@ -159,7 +179,7 @@ class StagedSearch:
         places[free], rest[coming] = other.places[coming], -1
         if np.any(rest >= 0):
             waiting[other.position] = other._replace(places=rest)
-        rows = self._refill(rows=one.rows, others=other.rows, sources=sources)
+        rows = self._refill(one.rows, other.rows, sources)
         return one._replace(places=places, rows=rows)
 
     def _cut_down(self, batch: _Batch) -> _Batch:
@@ -173,19 +193,26 @@ class StagedSearch:
         rows = self._take(batch.rows, sources)
         return batch._replace(places=batch.places[sources], rows=rows)
 
-    def _with_more_room(self, batch: _Batch, length: int, most: int) -> _Batch:
+    def _with_more_room(self, batch: _Batch, most: int) -> _Batch:
         room = 2 * batch.room
         room = most if 1.5 * room >= most else room
-        shapes = self._shapes(len(batch.places), length, room)
-        return batch._replace(rows=self._pad(batch.rows, shapes=shapes), room=room)
+        rows = self._pad(batch.rows, axes=self._growing_axes, missing=room - batch.room)
+        return batch._replace(rows=rows, room=room)
 
-    def _shapes_of(self, num_rows: int, length: int, room: int) -> tuple[tuple[int, ...], ...]:
-        """Those of all that is known of a batch."""
-        source_ids = jax.ShapeDtypeStruct((num_rows, length), jnp.int32)
-        rows = jax.eval_shape(
-            lambda params, ids: self._decoder.start(params, ids, room), self._params, source_ids
+    @cached_property
+    def _growing_axes(self) -> tuple[int | None, ...]:
+        """Of each leaf of what is known of a batch, the axis that is as long as the room."""
+
+        def shapes(room: int) -> list[tuple[int, ...]]:
+            ids = jax.ShapeDtypeStruct((1, 1), jnp.int32)
+            rows = jax.eval_shape(partial(self._decoder.start, room=room), self._params, ids)
+            return [leaf.shape for leaf in jax.tree.leaves(rows)]
+
+        unlike = zip(shapes(2), shapes(3), strict=True)
+        return tuple(
+            next((axis for axis, size in enumerate(one) if size != other[axis]), None)
+            for one, other in unlike
         )
-        return tuple(leaf.shape for leaf in jax.tree.leaves(rows))
 
     def _searched_on(
         self, params: PyTree, rows: Rows, first: Int[Array, ""], stop: Int[Array, ""]
@@ -196,29 +223,66 @@ class StagedSearch:
         return rows._replace(state=state), search.is_going(state), search.found(state)
 
 
-def _padded(rows: Rows, shapes: tuple[tuple[int, ...], ...]) -> Rows:
+def _side_by_side(iterators: Sequence[Iterator[Item]]) -> Iterator[Item]:
+    """What all of them give, each in a thread of its own, as it comes."""
+    results: SimpleQueue[Item | Future] = SimpleQueue()
+    is_over = Event()
+
+    def give(iterator: Iterator[Item]) -> None:
+        for item in iterator:
+            results.put(item)
+            if is_over.is_set():
+                return
+
+    with ThreadPoolExecutor(max(len(iterators), 1)) as threads:
+        for iterator in iterators:
+            threads.submit(give, iterator).add_done_callback(results.put)
+        try:
+            num_going = len(iterators)
+            while num_going:
+                if isinstance(result := results.get(), Future):
+                    result.result()  # raises what its thread raised
+                    num_going -= 1
+                else:
+                    yield result
+        finally:
+            is_over.set()
+
+
+def _on_host(function: Callable, **_: Any) -> Callable:
+    """`function` of numpy's arrays; takes what `jax.jit` takes."""
+
+    def on_host(*args: Any, **options: Any) -> Any:
+        return function(*jax.tree.map(np.asarray, args), **options)
+
+    return on_host
+
+
+def _padded(rows: Rows, axes: tuple[int | None, ...], missing: int) -> Rows:
+    """`rows` with zeros at the end of each leaf's own axis of `axes`."""
     leaves, tree = jax.tree.flatten(rows)
-    widths = (
-        [(0, new - old) for old, new in zip(leaf.shape, shape, strict=True)]
-        for leaf, shape in zip(leaves, shapes, strict=True)
-    )
-    return tree.unflatten(map(jnp.pad, leaves, widths))
+
+    def padded(leaf: _AnyArray, axis: int | None) -> _AnyArray:
+        widths = [(0, missing if axis == i else 0) for i in range(leaf.ndim)]
+        return leaf if axis is None else leaf.__array_namespace__().pad(leaf, widths)
+
+    return tree.unflatten(map(padded, leaves, axes))
 
 
-def _refilled(rows: Rows, others: Rows, sources: Int[Array, " B"]) -> Rows:
+def _refilled(rows: Rows, others: Rows, sources: Int[_AnyArray, " B"]) -> Rows:
     """`rows` with sentence `sources[b]` of the `others` in the place of b, where that is not -1."""
     num_rows, num_others = _num_rows(rows), _num_rows(others)
 
-    def refilled(leaf: Array, other: Array) -> Array:
+    def refilled(leaf: _AnyArray, other: _AnyArray) -> _AnyArray:
         old = _by_sentence(leaf, num_rows)
         new = _by_sentence(other, num_others)[sources]
         is_new = (sources >= 0).reshape(-1, *[1] * (old.ndim - 1))
-        return jnp.where(is_new, new, old).reshape(leaf.shape)
+        return leaf.__array_namespace__().where(is_new, new, old).reshape(leaf.shape)
 
     return jax.tree.map(refilled, rows, others)
 
 
-def _taken(rows: Rows, sources: Int[Array, " new_B"]) -> Rows:
+def _taken(rows: Rows, sources: Int[_AnyArray, " new_B"]) -> Rows:
     """Some sentences of `rows`."""
     num_rows = _num_rows(rows)
     return jax.tree.map(
@@ -226,7 +290,7 @@ def _taken(rows: Rows, sources: Int[Array, " new_B"]) -> Rows:
     )
 
 
-def _by_sentence(leaf: Array, num_rows: int) -> Array:
+def _by_sentence(leaf: _AnyArray, num_rows: int) -> _AnyArray:
     return leaf.reshape(num_rows, -1, *leaf.shape[1:])
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PyTree
 
+from t2t_jax.cores import own_cores
 from t2t_jax.data.vocabulary.vocabulary import END_ID, Vocabulary
 from t2t_jax.decoding.beam_search import BeamSearch
 from t2t_jax.decoding.config import DecodingConfig
@@ -34,6 +35,9 @@ _Decode = Callable[[PyTree, Int[Array, "B S"]], Hypotheses]
 # Operations that make up for compiling a search in stages, some ten programs instead of one or two.
 _WORTH_STAGES = {"cpu": 1e12}
 _WORTH_STAGES_ELSEWHERE = 1e14
+
+# On a CPU a batch in stages has so many tokens at most: what a step computes stays near its core.
+_STAGED_TOKENS_ON_CPU = 4_096
 
 
 class Translation(NamedTuple):
@@ -71,11 +75,17 @@ class Translator:
         self._vocabulary = vocabulary
         self._config = config
         self._row_multiple = row_multiple
-        self._shapes: set[tuple[int, int]] = set()  # of batches, which have been compiled
+        # Of batches that have been compiled, at once and in stages.
+        self._shapes: tuple[set[tuple[int, int]], ...] = (set(), set())
         self._max_positions = model.config.longest_sequence
         self._decoder = TranslationDecoder(model, config, vocabulary.size)
         self._decode = compile(make_decode(model, config, vocabulary.size))
-        self._staged = StagedSearch(self._decoder, params)
+        side_by_side = 1
+        if jax.default_backend() == "cpu":
+            side_by_side = max(1, config.tokens_per_batch // _STAGED_TOKENS_ON_CPU)
+        self._most_staged_tokens = config.tokens_per_batch // side_by_side
+        side_by_side = min(side_by_side, len(own_cores()))
+        self._staged = StagedSearch(self._decoder, params, side_by_side)
         self._in_stages = in_stages if _lies_on_one_device(params) else False
         self._num_operations = 0  # so far, if all outputs are as long as they may be
 
@@ -101,16 +111,18 @@ class Translator:
         check_lengths(sources, self._max_positions, counted="end token")
         translations = [[Translation("", 0.0)] for _ in sentences]
         num_done = sum(len(source) == 1 for source in sources)
+        is_staged = self._is_staged(sources)
+        most_tokens = self._most_staged_tokens if is_staged else self._config.tokens_per_batch
         batches = batches_by_length(
             # The end token alone is no sentence.
             [len(source) if len(source) > 1 else 0 for source in sources],
-            tokens_per_batch=self._config.tokens_per_batch // self._config.beam_size,
+            tokens_per_batch=most_tokens // self._config.beam_size,
             row_multiple=self._row_multiple,
             max_length=self._max_positions,
-            shapes=self._shapes,
+            shapes=self._shapes[is_staged],
         )
 
-        found = self._staged if self._is_staged(sources) else self._found_at_once
+        found = self._staged if is_staged else self._found_at_once
         for places, hypotheses in found(batches, sources):
             for place, translated in zip(places, self._texts(hypotheses), strict=False):
                 translations[place] = translated

@@ -1,3 +1,5 @@
+from itertools import count
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -5,7 +7,7 @@ import pytest
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID
 from t2t_jax.decoding.length_batches import batches_by_length, padded_ids
-from t2t_jax.decoding.stages import StagedSearch
+from t2t_jax.decoding.stages import StagedSearch, _side_by_side
 from t2t_jax.decoding.translate import TranslationDecoder, make_decode
 from t2t_jax.model.families import make_model
 from t2t_jax.model.interface import TranslationModel
@@ -67,16 +69,17 @@ def _batches(sources, num_rows):
 
 
 @pytest.mark.parametrize(
-    ("family", "beam_size", "num_rows"),
+    ("family", "beam_size", "num_rows", "side_by_side"),
     [
-        ("toy", 1, 64),
-        ("toy", 3, 32),
-        ("toy", 3, 4),
-        ("encoder_decoder", 3, 32),
-        ("recurrent", 1, 32),
+        ("toy", 1, 64, 1),
+        ("toy", 3, 32, 1),
+        ("toy", 3, 4, 3),
+        ("encoder_decoder", 3, 32, 1),
+        ("encoder_decoder", 1, 16, 2),
+        ("recurrent", 1, 32, 1),
     ],
 )
-def test_it_finds_what_each_batch_finds_alone(family, beam_size, num_rows):
+def test_it_finds_what_each_batch_finds_alone(family, beam_size, num_rows, side_by_side):
     model, params = _model_and_params(family)
     decoder = _decoder(model, beam_size)
     sources = _sources(200, longest=30)
@@ -88,7 +91,7 @@ def test_it_finds_what_each_batch_finds_alone(family, beam_size, num_rows):
         for place, ids, scores in zip(batch.places, *map(np.asarray, found), strict=False):
             expected[place] = ids, scores
     seen = []
-    for places, found in StagedSearch(decoder, params)(batches, sources):
+    for places, found in StagedSearch(decoder, params, side_by_side)(batches, sources):
         for place, ids, scores in zip(places, *found, strict=True):
             expected_ids, expected_scores = expected[place]
             length = ids.shape[-1]
@@ -115,3 +118,21 @@ def test_sentences_leave_as_they_end_and_others_take_their_place():
     lengths = [np.sum(found.ids > 0) for _, found in staged(batches, sources)]
     assert sum(lengths) > 600 * 10
     assert sum(num_row_steps) < 1.5 * sum(lengths) < 0.5 * len(batches) * 64 * 40
+
+
+def test_what_goes_wrong_side_by_side_is_raised_and_ends_the_others():
+    def wrong():
+        yield -1
+        raise ValueError("no such batch")
+
+    found = _side_by_side([count(), wrong()])
+    with pytest.raises(ValueError, match="no such batch"):
+        for _ in found:
+            pass
+    found = _side_by_side([count()])
+    assert next(found) == 0
+    found.close()  # who listens no more is not waited for
+
+
+def test_nothing_at_all_is_found_of_no_sentences():
+    assert list(StagedSearch(_decoder(Toy(), 1), {}, side_by_side=2)([], [])) == []
