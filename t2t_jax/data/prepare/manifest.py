@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -146,12 +147,14 @@ def _is_as_written(manifest: dict[str, Any]) -> bool:
 def changes(cache: Path, made_from: dict[str, Any]) -> str | None:
     """How a corpus differs from the prepared one in `cache` that is most like it, in words.
 
-    None if none there is of the same corpus: from the same place, or with a file in common.
+    None if none there is of the same corpus: from the same place, or with a file of train in
+    common.
 
     Args:
       made_from: its `settings` as "config", its `place`, and its "inputs": sha256 by name.
     """
-    inputs = set(made_from["inputs"].values())
+    inputs = _train_files(made_from["inputs"])
+    place = made_from["place"] if _is_one_place(made_from["place"]) else None
     wanted = {"format": FORMAT} | made_from
     wanted_facts = _facts(wanted)
     found = []
@@ -159,8 +162,8 @@ def changes(cache: Path, made_from: dict[str, Any]) -> str | None:
         try:
             other = read_json(file)
             facts = _facts(other)
-            shares_input = not inputs.isdisjoint(other["inputs"].values())
-            if shares_input or other.get("place") == made_from["place"]:
+            shares_input = not inputs.isdisjoint(_train_files(other["inputs"]))
+            if shares_input or place is not None and other.get("place") == place:
                 num_alike = len(wanted_facts.items() & facts.items())
                 found.append((num_alike, file.stat().st_mtime_ns, file.parent.name, other))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -169,6 +172,18 @@ def changes(cache: Path, made_from: dict[str, Any]) -> str | None:
         return None
     *_, other = max(found, key=lambda each: each[:3])
     return "; ".join(_differences(other, wanted))
+
+
+def _is_one_place(place: dict[str, Any]) -> bool:
+    """Whether it means the same wherever it is typed, as a relative directory does not."""
+    directories = [place["directory"], *place["corpora"]] if place["source"] == "text" else []
+    return all(os.path.isabs(os.path.expanduser(each)) for each in directories if each)
+
+
+def _train_files(inputs: dict[str, str]) -> set[str]:
+    """sha256 of what train is read from: people of other corpora may have the same test set."""
+    splits = {name: _split_of(name) for name in inputs}
+    return {inputs[name] for name, split in splits.items() if split in ("train", None)}
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
@@ -195,8 +210,13 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
 
 def _place_keys(file: str) -> set[str]:
     """Which keys of `place` say where this file of the inputs is; none of our own code's."""
-    split = re.match(r"(?:corpus \d+/)?(train|dev|test)[.:]", file)
-    return {"name", "directory", "corpora", split[1]} if split else set()
+    split = _split_of(file)
+    return {"name", "directory", "corpora", split} if split else set()
+
+
+def _split_of(file: str) -> str | None:
+    found = re.match(r"(?:corpus \d+/)?(train|dev|test)[.:]", file)
+    return found[1] if found else None
 
 
 def _facts(manifest: dict[str, Any]) -> dict[tuple[str, str], Any]:

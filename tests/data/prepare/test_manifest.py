@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import time
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -112,11 +113,38 @@ def test_a_file_that_another_name_is_of_has_not_changed(directory):
     elsewhere = directory / "elsewhere"
     elsewhere.mkdir()
     write_corpus(elsewhere)
-    write_pairs(elsewhere, "train", sentence_pairs(79))
+    write_pairs(elsewhere, "dev", sentence_pairs(79))
     assert told(elsewhere) == (
-        "prepared anew: train.de is another file; train.en is another file; "
+        "prepared anew: dev.de is another file; dev.en is another file; "
         f"directory was {directory}, is {elsewhere}"
     )
+
+
+def test_a_corpus_is_not_compared_with_one_that_has_only_its_test_set(directory):
+    cache = str(directory / "cache")
+    stranger = directory / "stranger"
+    stranger.mkdir()
+    write_corpus(stranger)
+    for split in ("train", "dev"):
+        write_pairs(stranger, split, sentence_pairs(120)[40:])
+    prepare(text_config(stranger, cache=cache, max_length=256), silent)
+    lines = []
+    prepare(text_config(directory, cache=cache), lines.append)
+    assert lines[0].startswith("vocabulary:")
+
+
+def test_a_relative_directory_is_the_same_place_only_with_the_same_files(directory, monkeypatch):
+    cache = str(directory / "cache")
+    lines = []
+    for person, pairs in (("stranger", sentence_pairs(120)[40:]), ("me", sentence_pairs(80))):
+        (directory / person / "DIR").mkdir(parents=True)
+        for split in ("train", "dev", "test"):
+            write_pairs(directory / person / "DIR", split, pairs)
+        monkeypatch.chdir(directory / person)
+        prepare(text_config(Path("DIR"), cache=cache, max_length=len(person) * 8), lines.append)
+    assert not [line for line in lines if line.startswith("prepared anew")]
+    prepare(text_config(Path("DIR"), cache=cache, max_length=50), lines.append)
+    assert "prepared anew: max_length was 16, is 50" in lines
 
 
 def test_what_has_changed_is_told_of_the_same_corpus_only(directory):
