@@ -41,7 +41,7 @@ def get_config() -> ConfigDict:
     data.character_coverage = 1.0  # share of the characters that get pieces
     data.vocabulary_sentences = 10_000_000  # of both languages, at most so many teach the pieces
     data.max_length = 256  # tokens, end included; longer training pairs are dropped
-    data.cache = "~/.cache/t2t_jax"  # where the vocabulary and the token ids are kept
+    data.cache = "~/.cache/t2t_jax"  # of prepared data; T2T_JAX_CACHE of the environment goes first
     data.batching = "bucketed"  # by length | "packed": several pairs in a row
     data.packed_length = 512  # packed: tokens of a target row; the source's follows from the corpus
     data.source_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)

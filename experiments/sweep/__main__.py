@@ -109,7 +109,12 @@ def _run_table(arguments: list[str], values: Any) -> int:
     if values.base is None:
         raise ValueError("--base is needed, for example --base=configs/tiny.py")
     workdir = None if values.workdir is None else Path(values.workdir).expanduser()
-    base: AnyConfig = given_config("base", _say, lambda base: _configs(table, base, values.rows))
+    base: AnyConfig = given_config(
+        "base",
+        _say,
+        lambda base: _configs(table, base, values.rows),
+        is_for_here=values.launcher != "tpu_vm",  # whose slices have disks of their own
+    )
     values["base"].value = base  # the options of launchers ask it too
     if values.dry_run:
         options.check(values)

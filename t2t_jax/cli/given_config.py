@@ -11,21 +11,31 @@ def given_config(
     flag: str,
     log: Callable[[str], None],
     variants: Callable[[ConfigDict], Sequence[ConfigDict]] = lambda config: [config],
+    *,
+    is_for_here: bool = True,
 ) -> ConfigDict:
     """The value of --config or --base, with the files of a corpus that was given.
+
+    Where no data.cache was typed it is T2T_JAX_CACHE of the environment, if that is set.
 
     Args:
       flag: "config" or "base".
       log: takes a line about what was found.
       variants: what is done with it; a key that was set must have an effect in one of them.
+      is_for_here: whether it is used where this machine's environment is meant.
 
     Raises:
       ValueError, TypeError: a key that was set has no effect, or several files could be meant.
     """
+    from t2t_jax.json_files import flat_dict
+    from t2t_jax.runs.keys import own_cache
     from t2t_jax.runs.own_corpus import with_own_corpus
 
     typed: Any = flags.FLAGS[flag]
-    config = with_own_corpus(typed.value, flag, config_flags.get_override_values(typed), log)
+    given = config_flags.get_override_values(typed)
+    config = with_own_corpus(typed.value, flag, given, log)
+    if is_for_here and "data.cache" not in given and "data.cache" in flat_dict(config.to_dict()):
+        config.data.cache = own_cache(config.data.cache)
     check_given(flag, variants(config))
     return config
 

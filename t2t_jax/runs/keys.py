@@ -27,9 +27,10 @@ def may_change(key: str) -> bool:
     return key in _MAY_CHANGE or key.startswith(("decoding.", "evaluation."))
 
 
-def own_cache() -> str:
-    """In the place of `data.cache` where nobody has said it: a run's own files are not asked.
+def own_cache(otherwise: str = "~/.cache/t2t_jax") -> str:
+    """In the place of `data.cache` where nobody has typed it: T2T_JAX_CACHE of the environment.
 
-    They may be somebody else's. The environment can say T2T_JAX_CACHE, as a sweep does to its runs.
+    A sweep says it to its runs. `otherwise` is what a person's own config has, never a run's file,
+    which may be somebody else's.
     """
-    return os.environ.get("T2T_JAX_CACHE") or "~/.cache/t2t_jax"
+    return os.environ.get("T2T_JAX_CACHE") or otherwise

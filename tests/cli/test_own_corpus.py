@@ -5,6 +5,8 @@ import json
 import pytest
 
 from configs.base import get_config as get_base
+from experiments.launchers import options
+from experiments.sweep import sweep as sweeping
 from t2t_jax.runs.own_corpus import with_own_corpus
 from tests.cli.command import command
 from tests.data.text_corpus import sentence_pairs, write_pairs
@@ -116,3 +118,43 @@ def test_text_files_are_no_directory_of_tfds_and_without_any_it_is_one(directory
     base.data.directory = str(tmp_path)
     assert with_own_corpus(base, "config", ["data.directory"], said.append) == base
     assert len(said) == 1
+
+
+_SAYS = "--config.data.cache=typed"
+
+
+@pytest.mark.parametrize(
+    ("environment", "typed", "expected"),
+    [("mine", [], "mine"), ("mine", [_SAYS], "typed"), ("", [], "~/.cache/t2t_jax")],
+)
+@pytest.mark.parametrize("verb", ["prepare", "train"])
+def test_prepared_data_is_kept_where_the_environment_says_unless_it_is_typed(
+    verb, environment, typed, expected, monkeypatch
+):
+    asked = []
+    monkeypatch.setenv("T2T_JAX_CACHE", environment)
+    monkeypatch.setattr(
+        f"t2t_jax.runs.{verb}.{verb}", lambda sections, *_: asked.append(sections.data.cache)
+    )
+    workdir = ["--workdir=w"] if verb == "train" else []
+    done = command(verb, "--config=configs/tiny.py", *workdir, *typed)
+    assert (done.returncode, asked) == (0, [expected]), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("launcher", "expected"), [("local", "mine"), ("tpu_vm", "~/.cache/t2t_jax")]
+)
+def test_a_sweep_keeps_it_there_too_but_not_on_other_peoples_machines(
+    launcher, expected, monkeypatch
+):
+    asked = []
+    monkeypatch.setenv("T2T_JAX_CACHE", "mine")
+    monkeypatch.setattr(options, "chosen", lambda values: options.LOCAL)
+
+    def run_table(table, base, *_, **__):
+        asked.append(base.data.cache)
+
+    monkeypatch.setattr(sweeping, "run_table", run_table)
+    where = ["--base=configs/tiny.py", "--workdir=w", f"--launcher={launcher}"]
+    done = _run_module("experiments.sweep", "quickstart", *where)
+    assert (done.returncode, asked) == (0, [expected]), done.stderr
