@@ -9,6 +9,7 @@ The second takes the corpus and the batches of a config, prepared beforehand, an
 a second that the feed alone gives beside the steps a second of the training that uses them up.
 """
 
+import functools
 import json
 import time
 import tracemalloc
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from absl import app, flags
 from ml_collections import config_flags
+
+from t2t_jax.cli.command import parse_flags
 
 if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
     from t2t_jax.data.batches.batches import Batches
@@ -198,4 +201,4 @@ if __name__ == "__main__":
     flags.DEFINE_integer("pairs", 4_500_000, "of the invented corpus", lower_bound=1_000)
     flags.DEFINE_integer("num_buckets", 8, "of the invented corpus's batches", lower_bound=1)
     flags.DEFINE_integer("packed_length", _LONGEST, "of a packed target row", lower_bound=_LONGEST)
-    app.run(main)
+    app.run(main, flags_parser=functools.partial(parse_flags, "batch_speed"))

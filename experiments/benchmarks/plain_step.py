@@ -13,6 +13,7 @@ products use AVX-512 on processors that are not Intel's as well, where they have
 """
 
 import dataclasses
+import functools
 import importlib.util
 import json
 import os
@@ -30,6 +31,7 @@ from absl import app, flags
 from ml_collections import config_flags
 
 from experiments.launchers.process import FASTER_ALLOCATION
+from t2t_jax.cli.command import parse_flags
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.training.config import TrainingConfig
 
@@ -295,4 +297,4 @@ if __name__ == "__main__":
     )
     flags.mark_flag_as_required("config")
     flags.DEFINE_enum("against", "", ["", "torch"], "what takes turns with it besides")
-    app.run(_main)
+    app.run(_main, flags_parser=functools.partial(parse_flags, "plain_step"))

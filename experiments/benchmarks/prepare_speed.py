@@ -8,6 +8,7 @@ and prints what that took. Memory is the resident memory of the command and its 
 processes, added up. --keep leaves the prepared corpus there, and finds the text there again.
 """
 
+import functools
 import itertools
 import json
 import os
@@ -21,6 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 from absl import app, flags
+
+from t2t_jax.cli.command import parse_flags
 
 _LANGUAGES = ("en", "de")
 _WORDS = 200_000  # different ones of each language
@@ -223,4 +226,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("directory", None, "where the corpus and what is prepared of it go")
     flags.DEFINE_bool("keep", False, "keep what is prepared; use the text that is there")
     flags.mark_flag_as_required("directory")
-    app.run(main)
+    app.run(main, flags_parser=functools.partial(parse_flags, "prepare_speed"))

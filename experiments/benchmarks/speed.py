@@ -1,4 +1,4 @@
-"""How fast a config trains here: time to the first step, target tokens a second, peak memory.
+r"""How fast a config trains here: time to the first step, target tokens a second, peak memory.
 
     python -m experiments.benchmarks.speed --config=configs/tiny.py
     python -m experiments.benchmarks.speed --config=configs/multi30k.py --windows=6 \
@@ -8,6 +8,7 @@ Takes the flags of `t2t-jax train`, except --workdir, and trains with the real f
 log windows are full; the rate is the median of the last three. The corpus is prepared beforehand.
 """
 
+import functools
 import json
 import os
 import resource
@@ -23,6 +24,7 @@ from absl import app, flags
 
 from experiments.launchers.event import last_line
 from experiments.launchers.process import FASTER_ALLOCATION
+from t2t_jax.cli.command import parse_flags
 from t2t_jax.training.metrics_file import read_metrics
 
 _RATED_WINDOWS = 3
@@ -84,14 +86,7 @@ def main(argv: list[str]) -> None:
     print(json.dumps(measured, indent=2))
 
 
-def _own_flags(argv: list[str]) -> list[str]:
-    """Reads them; gives back those of `t2t-jax train`."""
-    try:
-        return flags.FLAGS(argv, known_only=True)
-    except flags.Error as error:
-        sys.exit(f"speed: {error}")
-
-
 if __name__ == "__main__":
     flags.DEFINE_integer("windows", 6, "log windows to fill", lower_bound=_RATED_WINDOWS)
-    app.run(main, flags_parser=_own_flags)
+    # What it does not know are flags of `t2t-jax train`.
+    app.run(main, flags_parser=functools.partial(parse_flags, "speed", known_only=True))

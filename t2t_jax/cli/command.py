@@ -1,7 +1,12 @@
 """Reads flags so that a mistyped one ends in one sentence, not in a traceback."""
 
+import contextlib
 import difflib
+import os
+import re
+import signal
 import sys
+from collections.abc import Iterator
 from logging import LogRecord
 from pathlib import Path
 
@@ -14,25 +19,78 @@ _ONLY_IN_A_CHECKOUT = (
 )
 
 
-def parse_flags(name: str, argv: list[str]) -> list[str]:
+def parse_flags(name: str, argv: list[str], *, known_only: bool = False) -> list[str]:
     """A `flags_parser` for `app.run`; `name` stands before the sentences about flags.
+
+    With `known_only`, flags that are not defined are given back among the other arguments.
 
     Libraries tell their warnings only, and no stacks, unless --verbosity says otherwise.
     """
     try:
-        rest = flags.FLAGS(argv)
+        with may_be_cut_off():
+            rest = flags.FLAGS(argv, known_only=known_only)
         for flag in flags.FLAGS:
             hasattr(flags.FLAGS[flag].value, "")  # of a config that is not there this raises
     except (AttributeError, KeyError, flags.UnrecognizedFlagError) as error:
         sys.exit(f"{name}: {_unknown_flag(argv, error)}")
     except (ImportError, OSError) as error:
         sys.exit(f"{name}: {_no_config(argv, error)}")
+    except flags.IllegalFlagValueError as error:
+        sys.exit(f"{name}: {'; '.join(map(_wrong_value, str(error).splitlines()))}")
     except (TypeError, ValueError, flags.Error) as error:
         sys.exit(f"{name}: {error}")
+    except SystemExit as end:
+        # absl ends so once it has printed the help.
+        sys.exit(0 if end.code == 1 and _asks_for_help(argv) else end.code)
     if flags.FLAGS["verbosity"].using_default_value:
         flags.FLAGS.verbosity = logging.WARNING  # Orbax tells every file it touches
         logging.get_absl_logger().addFilter(_without_stack)
     return rest
+
+
+@contextlib.contextmanager
+def may_be_cut_off() -> Iterator[None]:
+    """Ends without a word where who reads standard output, as `head` does, has had enough."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        # What has not been written would be tried once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
+
+
+def _asks_for_help(argv: list[str]) -> bool:
+    return any(argument.lstrip("-").startswith("help") for argument in argv[1:])
+
+
+_NOT_OF_THE_TYPE = {
+    "invalid literal for int()": "is no whole number",
+    "could not convert string to float": "is no number",
+    "('Non-boolean argument": "is neither true nor false",
+}
+
+
+def _wrong_value(said: str) -> str:
+    """A line in which absl says what is wrong with one flag, or with two, in other words."""
+    if missing := re.search(r"Flag --(\S+) must have a value other than None", said):
+        return _missing(missing[1])
+    if one_of := re.search(r"one of \((\w+), (\w+)\) must have a value other than None", said):
+        first, second = one_of.groups()
+        if flags.FLAGS[first].value is not None:
+            return f"--{first} and --{second} are two things: give one of them"
+        return f"{_missing(first)}; or --{second}: {flags.FLAGS[second].help}"
+    for reason, words in _NOT_OF_THE_TYPE.items():
+        if wrong := re.match(rf"flag --([^=]+)=(.*): {re.escape(reason)}", said):
+            return f"--{wrong[1]}={wrong[2]} {words}"
+    return said
+
+
+def _missing(flag: str) -> str:
+    return f"--{flag} is missing: {flags.FLAGS[flag].help}"
 
 
 def _without_stack(entry: LogRecord) -> bool:
@@ -67,6 +125,12 @@ def _no_config(argv: list[str], error: Exception) -> str:
     for argument in argv[1:]:
         value = argument.partition("=")[2] or argument
         file = Path("configs") / f"{Path(value).stem}.py"
-        if repr(value) in sentence and file.exists():
+        if repr(value) not in sentence:
+            continue
+        if not file.exists():
+            names = [path.stem for path in Path("configs").glob("[!_]*.py")]
+            meant = difflib.get_close_matches(file.stem, names, n=1, cutoff=0.75)
+            file = file.with_stem(meant[0]) if meant else file
+        if file.exists():
             return f"there is no file {value}: did you mean {file}?"
     return sentence

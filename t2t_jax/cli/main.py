@@ -22,7 +22,7 @@ from types import ModuleType
 from absl import app, flags
 
 from t2t_jax.cli import config_keys
-from t2t_jax.cli.command import parse_flags
+from t2t_jax.cli.command import may_be_cut_off, parse_flags
 
 # Modules of this package. They import what they work with when they run: help does not wait.
 _VERBS = ("prepare", "train", "translate", "generate", "classify", "score", "compare", "export")
@@ -41,7 +41,8 @@ def main() -> None:
         sys.path.insert(0, os.getcwd())
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(__doc__)
+        with may_be_cut_off():
+            print(__doc__)
         sys.exit(0 if arguments else 2)
     name, *rest = arguments
     if name not in _VERBS:
@@ -52,12 +53,8 @@ def main() -> None:
     try:
         verb.define_flags([] if questions else rest)
         if questions:
-            section = questions[0].partition("=")[2]
-            if not section:
-                print(verb.__doc__)
-                print(flags.FLAGS.module_help(verb.__name__))
-            if not hasattr(verb, "ARGUMENTS"):  # which has no config
-                print(config_keys.help_text(section))
+            with may_be_cut_off():
+                _print_help(verb, questions[0].partition("=")[2])
             return
     except (OSError, TypeError, ValueError) as error:
         sys.exit(f"t2t-jax {name}: {error}")
@@ -66,6 +63,14 @@ def main() -> None:
         argv=[f"t2t-jax {name}", *rest],
         flags_parser=lambda argv: parse_flags(f"t2t-jax {name}", argv),
     )
+
+
+def _print_help(verb: ModuleType, section: str) -> None:
+    if not section:
+        print(verb.__doc__)
+        print(flags.FLAGS.module_help(verb.__name__))
+    if not hasattr(verb, "ARGUMENTS"):  # which has no config
+        print(config_keys.help_text(section))
 
 
 def _end_at_once(sentence: str) -> None:

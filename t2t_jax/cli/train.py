@@ -1,4 +1,4 @@
-"""t2t-jax train: trains a model, or goes on with one that was stopped.
+r"""t2t-jax train: trains a model, or goes on with one that was stopped.
 
     t2t-jax train --config=configs/tiny.py --workdir=W
     t2t-jax train --config=configs/tiny.py --workdir=W --config.training.steps=500
@@ -34,7 +34,7 @@ def define_flags(arguments: list[str]) -> None:
             "config", None, "a file such as configs/tiny.py; without it, that of the run in W"
         )
         flags.mark_flag_as_required("config")
-    flags.DEFINE_string("workdir", None, "where the run is kept, or is found again")
+    flags.DEFINE_string("workdir", None, "the directory of the run, to be made or found again")
     flags.DEFINE_string(
         "init", None, "hf:DIR: begin with the weights of a directory in Hugging Face format"
     )

@@ -60,9 +60,13 @@ class TrainingConfig:
         rates = ("learning_rate_scale", "peak_learning_rate", "adam_epsilon")
         check_above_zero("training", self, rates)
         if self.schedule in SCHEDULES_WITH_AN_END and self.warmup_steps >= self.steps:
+            shorter = f"--config.training.warmup_steps={self.steps // 10 or 1} or "
             raise ValueError(
                 f"training.warmup_steps={self.warmup_steps} must be below steps={self.steps} "
-                f"with schedule={self.schedule!r}, which falls to 0 at the last step"
+                f"with schedule={self.schedule!r}, which falls to 0 at the last step: add "
+                f"{shorter if self.steps > 1 else ''}"
+                f"--config.training.steps={10 * self.warmup_steps}, in a sweep with --base for "
+                "--config"
             )
         if self.optimizer == "adam" and self.weight_decay > 0:
             raise ValueError(

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import typing
@@ -43,7 +44,26 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
     ("arguments", "sentence"),
     [
         (["fly"], "'fly' is no verb; there are prepare, train, translate"),
-        (["train", "--config=configs/tiny.py"], "--workdir"),
+        (["train", "--config=configs/tiny.py"], "t2t-jax train: --workdir is missing: the dir"),
+        (["train"], "--config is missing: a file such as configs/tiny.py; without it, that of"),
+        (
+            ["translate"],
+            "translate: --workdir is missing: the directory of a trained model; or --model: hf:DIR",
+        ),
+        (["prepare", "--config=configs/tinny.py"], "did you mean configs/tiny.py?"),
+        (
+            ["prepare", "--config=configs/tiny.py", "--config.model.num_heads=4.5"],
+            "t2t-jax prepare: --config.model.num_heads=4.5 is no whole number\n",
+        ),
+        (
+            ["prepare", "--config=configs/tiny.py", "--config.model.dropout_rate=x"],
+            "t2t-jax prepare: --config.model.dropout_rate=x is no number\n",
+        ),
+        (
+            ["prepare", "--config=configs/tiny.py", "--config.model.output_bias=maybe"],
+            "t2t-jax prepare: --config.model.output_bias=maybe is neither true nor false\n",
+        ),
+        (["prepare", "--num_processes=x"], "t2t-jax prepare: --num_processes=x is no whole number"),
         (
             ["prepare", "--config=configs/tiny.py", "--config.model.nheads=3"],
             "there is no key --config.model.nheads: did you mean --config.model.num_heads?",
@@ -72,7 +92,12 @@ def test_a_mistake_ends_in_a_sentence_and_not_in_a_traceback(arguments, sentence
     done = command(*arguments)
     assert done.returncode != 0
     assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in done.stderr and "None" not in done.stderr
+
+
+def test_a_run_and_a_model_are_not_taken_both(trained):
+    done = command("translate", f"--workdir={trained}", "--model=hf:DIR")
+    assert "translate: --workdir and --model are two things: give one of them" in done.stderr
 
 
 def test_the_score_command_takes_files_any_number_of_them(trained, tmp_path):
@@ -145,6 +170,21 @@ def test_help_lists_every_key_with_its_value_comment_and_choices():
             for choice in typing.get_args(field.type):
                 [entry] = [each for each in config_keys() if each.path == f"{name}.{field.name}"]
                 assert f'"{choice}"' in f"{entry.value} {entry.comment}".replace("'", '"')
+
+
+def test_help_shows_a_command_of_two_lines_in_two():
+    shown = command("train", "--help").stdout
+    assert "--init=hf:DIR \\\n      --config.training" in shown
+
+
+@pytest.mark.parametrize("command", ["t2t_jax.cli.main train", "experiments.sweep"])
+def test_help_may_be_cut_off(command):
+    arguments = [sys.executable, "-m", *command.split(), "--help"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(arguments, stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
 def test_help_of_a_section_lists_its_keys_alone():

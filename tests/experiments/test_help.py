@@ -41,6 +41,7 @@ def test_help_waits_for_no_library_that_is_heavy(name):
     found = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
     assert f"python -m {name}" in found.stdout, found.stderr
     assert found.stdout.splitlines()[-1] == "[]"
+    assert found.returncode == 0
 
 
 def test_the_formats_in_the_help_are_those_there_are():

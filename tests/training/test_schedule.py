@@ -1,6 +1,7 @@
 """The learning rate against the paper's formula, and Adam against its published update."""
 
 import dataclasses
+import re
 
 import jax.numpy as jnp
 import numpy as np
@@ -96,3 +97,13 @@ def test_no_number_is_below_zero(field):
 def test_betas_are_below_one(beta):
     with pytest.raises(ValueError, match=rf"training\.{beta}=1\.0 must be in \[0, 1\)"):
         short(**{beta: 1.0})
+
+
+@pytest.mark.parametrize("steps", [1, 30])
+def test_a_warm_up_longer_than_the_training_is_refused_with_what_to_type(steps):
+    with pytest.raises(ValueError, match="falls to 0 at the last step: add --config") as refusal:
+        short(schedule="linear", warmup_steps=40, steps=steps)
+    ways = re.findall(r"--config\.training\.(\w+)=(\d+)", str(refusal.value))
+    assert len(ways) == (1 if steps == 1 else 2)
+    for key, value in ways:
+        short(**{"schedule": "linear", "warmup_steps": 40, "steps": steps, key: int(value)})
