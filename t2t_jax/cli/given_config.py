@@ -33,7 +33,7 @@ def given_config(
 
     typed: Any = flags.FLAGS[flag]
     given = config_flags.get_override_values(typed)
-    config = with_own_corpus(typed.value, flag, given, log)
+    config: Any = with_own_corpus(typed.value, flag, given, log)
     if is_for_here and "data.cache" not in given and "data.cache" in flat_dict(config.to_dict()):
         config.data.cache = own_cache(config.data.cache)
     check_given(flag, variants(config))

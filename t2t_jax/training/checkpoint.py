@@ -9,6 +9,7 @@ What is read is compared with the checksums made when it was saved.
 import functools
 import itertools
 import logging
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ import orbax.checkpoint as ocp
 from jaxtyping import PyTree
 
 from t2t_jax import hosts
-from t2t_jax.json_files import full_disk_told, no_space
+from t2t_jax.json_files import full_disk_told, no_space, read_json
 from t2t_jax.training.about import About, DamagedError, facts_of_before, read_about
 from t2t_jax.training.checksums import checksums, path_name
 from t2t_jax.training.nonfinite import Diverged
@@ -31,6 +32,7 @@ from t2t_jax.training.step import TrainState, count_like
 _DAMAGED = "checkpoints_damaged"
 _PATHS_TOLD = 3
 _MOST_LETTERS = 200  # of what a library says
+_TENSORSTORE = "[tensorstore_spec="  # its own words come before
 
 
 class Checkpoints:
@@ -303,7 +305,7 @@ class Checkpoints:
         except Exception as error:
             if not about.checksums and isinstance(error, (ValueError, KeyError)):
                 raise _misfit(directory) from error
-            raise self._damage(directory, f"it cannot be read ({_first_line(error)})") from error
+            raise self._damage(directory, _unreadable(directory, error)) from error
         # Orbax gives back arrays as they lie on disk, even where the template asks for others.
         if not about.checksums:
             for name, template in templates.items():
@@ -330,7 +332,7 @@ class Checkpoints:
         try:
             known = about.shapes or self._manager.item_metadata(about.step)["progress"] or _COUNTED
         except (ValueError, KeyError, OSError) as error:
-            raise DamagedError(directory, f"it cannot be read ({_first_line(error)})") from error
+            raise DamagedError(directory, _unreadable(directory, error)) from error
         return [name for name in _COUNTED if name not in known]
 
     def _check_shapes(self, about: About, directory: Path, templates: Mapping[str, PyTree]) -> None:
@@ -381,9 +383,13 @@ def _keep_threads_quiet() -> None:
     logging.getLogger("absl").addFilter(
         lambda entry: entry.levelno != logging.ERROR or "/orbax/" not in entry.pathname
     )
-    # Of several files that a full disk refuses, the first is told.
+    # Of several files that a full disk refuses, or that are damaged, the first is told.
     logging.getLogger("asyncio").addFilter(
-        lambda entry: entry.exc_info is None or no_space(entry.exc_info[1]) is None
+        lambda entry: (
+            entry.exc_info is None
+            or no_space(entry.exc_info[1]) is None
+            and _TENSORSTORE not in str(entry.exc_info[1])
+        )
     )
     before = sys.unraisablehook
 
@@ -443,6 +449,26 @@ def _some(paths: Sequence[str]) -> str:
     """The first of the paths, and how many there are."""
     others = len(paths) - _PATHS_TOLD
     return ", ".join(paths[:_PATHS_TOLD]) + (f" and {others} more" if others > 0 else "")
+
+
+def _unreadable(directory: Path, error: Exception) -> str:
+    """Which file of a checkpoint cannot be read; a library says it in the midst of its settings."""
+    said, is_of_arrays, _ = str(error).partition(_TENSORSTORE)
+    if not is_of_arrays:
+        for name in ("params/_METADATA", "progress/_METADATA"):
+            try:
+                read_json(directory / name)
+            except FileNotFoundError:
+                return f"{name} is not there"
+            except ValueError:
+                return f"{name} is not what was written"
+        return f"it cannot be read ({_first_line(error)})"
+    # The outermost comes first: a database is a directory.
+    path = Path([str(directory), *re.findall(r'local file "([^"]*)"', said)][-1])
+    where = path.relative_to(directory) if path.is_relative_to(directory) else path
+    if path.is_dir():
+        return f"{where} lacks a file"
+    return f"{where} is {'not what was written' if path.exists() else 'not there'}"
 
 
 def _first_line(error: Exception) -> str:

@@ -108,6 +108,31 @@ def test_a_run_goes_on_from_the_newest_whole_checkpoint_and_loses_none(run, tmp_
         assert state is not None and int(state.step) == 6
 
 
+def test_who_has_a_damaged_checkpoint_is_told_the_file_and_nothing_of_a_library(
+    run, tmp_path, capsys, caplog
+):
+    save_steps(run, tmp_path / "c", 2)
+    there = tmp_path / "c" / "2"
+    files = [there / "about" / "metadata"]
+    for item in ("params", "progress"):
+        largest = max(files_of(there / item / "d"), key=lambda path: path.stat().st_size)
+        files += [there / item / "_METADATA", there / item / "manifest.ocdbt", largest]
+    for path in files:
+        content, name = path.read_bytes(), str(path.relative_to(there))
+        flip = [flipped(content, 4 * len(content))] if "METADATA" not in name else []
+        for damaged in (content[:-1], *flip, None):
+            path.unlink() if damaged is None else path.write_bytes(damaged)
+            with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+                with pytest.raises(ValueError, match="c/2 is damaged: ") as refused:
+                    checkpoints.restore_last(run.initial)
+            sentence = str(refused.value).partition("c/2 is damaged: ")[2]
+            assert name in sentence or f"{path.parent.name} lacks a file" in sentence
+            assert len(sentence) < 60 + 2 * len(str(tmp_path)) + len(name), sentence
+            path.write_bytes(content)
+    gc.collect()
+    assert "tensorstore" not in capsys.readouterr().err + caplog.text
+
+
 def test_what_is_moved_away_lands_on_nothing(run, tmp_path):
     there = tmp_path / "checkpoints_damaged" / "4"
     there.mkdir(parents=True)
