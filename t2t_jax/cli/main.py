@@ -17,6 +17,7 @@ import importlib
 import os
 import sys
 import traceback
+from pathlib import Path
 from types import ModuleType
 
 from absl import app, flags
@@ -28,10 +29,6 @@ from t2t_jax.cli.command import may_be_cut_off, parse_flags
 _VERBS = ("prepare", "train", "translate", "generate", "classify", "score", "compare", "export")
 
 _MAKE_RUNS = ("prepare", "train")  # these ask for their config themselves: they find its corpus
-_WHEN_STOPPED = {
-    "prepare": "; the same command goes on from there",
-    "train": " without saving; the same command goes on from the last checkpoint",
-}
 STOPPED = 130  # the exit code of whatever a person or a machine has stopped
 
 
@@ -71,6 +68,27 @@ def _print_help(verb: ModuleType, section: str) -> None:
         print(flags.FLAGS.module_help(verb.__name__))
     if not hasattr(verb, "ARGUMENTS"):  # which has no config
         print(config_keys.help_text(section))
+
+
+def _stopped_text(name: str, values: flags.FlagValues) -> str:
+    from t2t_jax.training.stop_requests import left_text
+
+    if name == "train":
+        return left_text(Path(values.workdir).expanduser() / "checkpoints")
+    return "stopped; the same command goes on from there" if name == "prepare" else "stopped"
+
+
+def _out_of_memory_text(name: str, values: flags.FlagValues) -> str:
+    """What helps where a device has not enough memory."""
+    if name != "train":
+        return "lower data.*_tokens_per_batch, or decoding.tokens_per_batch"
+    lower = "lower data.source_tokens_per_batch and data.target_tokens_per_batch"
+    if values.config.training.microbatches == 0:
+        return lower
+    return (
+        "--config.training.microbatches=0 computes a batch in as few parts as fit, where a device "
+        f"says how much it has; or {lower}"
+    )
 
 
 def _end_at_once(sentence: str) -> None:
@@ -128,17 +146,15 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
             check_given("config", [values.config], name)
         verb.main(*arguments)
     except KeyboardInterrupt:
-        _end_at_once(f"t2t-jax {name}: stopped{_WHEN_STOPPED.get(name, '')}")
+        _end_at_once(f"t2t-jax {name}: {_stopped_text(name, values)}")
     except Stopped as stop:
         print(f"t2t-jax {name}: {stop}", file=sys.stderr)
         sys.exit(STOPPED)
     except jax.errors.JaxRuntimeError as error:
         sentence = str(error).splitlines()[0]
         if "RESOURCE_EXHAUSTED" in str(error):
-            sentence = (
-                "the device has not enough memory: lower data.*_tokens_per_batch, or "
-                "decoding.tokens_per_batch"
-            )
+            advice = _out_of_memory_text(name, values)
+            sentence = f"the device has not enough memory: {advice}"
         hosts.leave(f"t2t-jax {name}: {sentence}", error)
         if values.debug or "RESOURCE_EXHAUSTED" not in str(error):
             raise

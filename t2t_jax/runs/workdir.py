@@ -33,6 +33,7 @@ from t2t_jax.model.interface import Model
 from t2t_jax.runs.keys import may_change, own_cache
 from t2t_jax.runs.pretrained import PretrainedModel, load_vocabulary
 from t2t_jax.runs.sections import Sections, check_classes_fit, read_sections
+from t2t_jax.training.about import steps_in
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import SCHEDULES_WITH_AN_END
 from t2t_jax.training.nonfinite import check_params
@@ -186,9 +187,7 @@ def _read_config(workdir: Path) -> dict[str, Any]:
 
 def checkpoint_steps(workdir: Path) -> list[int]:
     """The steps of which the run in `workdir` has a checkpoint, in order."""
-    directory = workdir / "checkpoints"
-    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
-    return sorted(int(name) for name in names if name.isdecimal())
+    return steps_in(workdir / "checkpoints")
 
 
 def load_trained(

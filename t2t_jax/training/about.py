@@ -34,6 +34,12 @@ class About(NamedTuple):
         return values | {"sha256": _digest(values)}
 
 
+def steps_in(directory: Path) -> list[int]:
+    """The steps of which there is a checkpoint in this directory, in order."""
+    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
 def read_about(directory: Path) -> About | None:
     """What the checkpoint in `directory` is about; None where it was written before checksums.
 

@@ -96,6 +96,11 @@ class Checkpoints:
                 raise
 
     @property
+    def directory(self) -> Path:
+        """Where they are."""
+        return self._directory
+
+    @property
     def steps(self) -> list[int]:
         """The steps of which there is a checkpoint, in order."""
         return sorted(self._manager.all_steps())

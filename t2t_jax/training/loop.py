@@ -19,7 +19,7 @@ from t2t_jax.training.metrics_file import MetricsFile
 from t2t_jax.training.nonfinite import BadStep, Diverged, past
 from t2t_jax.training.progress import Progress
 from t2t_jax.training.step import TrainState, TrainStep
-from t2t_jax.training.stop_requests import StopRequests
+from t2t_jax.training.stop_requests import StopRequests, left_text
 
 # A question takes as long as a small step; a machine that is to be taken away has seconds.
 _STEPS_BETWEEN_QUESTIONS = 10
@@ -74,7 +74,9 @@ def train(
     window = _Window()
     checkpoints.tidy()
     with (
-        StopRequests(lambda: _stop_text(window, state)) as stop_requested,
+        StopRequests(
+            lambda: _stop_text(window, state), lambda: left_text(checkpoints.directory)
+        ) as stop_requested,
         Progress("train", config.steps, step) as progress,
         MetricsFile(workdir, step) as file,
     ):

@@ -5,12 +5,22 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from t2t_jax import hosts
+from t2t_jax.training.about import steps_in
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)  # the last is usual in SLURM
 _SECONDS_TO_LEAVE = 2.0
 _STOPPED = 130  # the exit code of whatever Ctrl-C has ended
+
+
+def left_text(checkpoints: Path) -> str:
+    """What becomes of a run that was left at once, by the checkpoints in this directory."""
+    goes = "begins anew: no checkpoint was saved yet"
+    if steps_in(checkpoints):
+        goes = "goes on from the last checkpoint"
+    return f"stopped without saving; the same command {goes}"
 
 
 class StopRequests:
@@ -22,10 +32,12 @@ class StopRequests:
 
     Args:
       answer: what is told to who asks, in a sentence.
+      farewell: what is told to who has asked twice.
     """
 
-    def __init__(self, answer: Callable[[], str]) -> None:
+    def __init__(self, answer: Callable[[], str], farewell: Callable[[], str]) -> None:
         self._answer = answer
+        self._farewell = farewell
         self._request = threading.Event()
         self._has_left = threading.Event()
         self._handlers = {}
@@ -76,7 +88,5 @@ class StopRequests:
                 has_answered = True
                 hosts.log(self._answer())
             elif number[0] == signal.SIGINT and not self._has_left.wait(_SECONDS_TO_LEAVE):
-                hosts.log(
-                    "stopped without saving; the same command goes on from the last checkpoint"
-                )
+                hosts.log(self._farewell())
                 os._exit(_STOPPED)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import typing
 
+import jax
 import pytest
 
 from configs import base
@@ -216,7 +217,7 @@ def test_what_a_verb_compiles_is_kept_for_the_next_process(trained, monkeypatch)
     ("verb", "what_it_says"),
     [
         ("prepare", "; the same command goes on from there"),
-        ("train", " without saving; the same command goes on from the last checkpoint"),
+        ("train", " without saving; the same command begins anew: no checkpoint was saved yet"),
         ("translate", ""),
         ("score", ""),
     ],
@@ -236,3 +237,33 @@ def test_ctrl_c_ends_every_verb_in_a_sentence_with_one_exit_code(
     done = command(verb, *where, *config)
     assert done.returncode == 130
     assert done.stderr == f"t2t-jax {verb}: stopped{what_it_says}\n"
+
+
+def test_ctrl_c_after_a_checkpoint_says_what_is_left(trained, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("t2t_jax.cli.train.main", interrupted)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    done = command("train", f"--workdir={trained}")
+    left = "stopped without saving; the same command goes on from the last checkpoint"
+    assert (done.returncode, done.stderr) == (130, f"t2t-jax train: {left}\n")
+
+
+@pytest.mark.parametrize(
+    ("verb", "changes", "expected"),
+    [
+        ("train", [], "--config.training.microbatches=0 computes a batch in as few parts as fit"),
+        ("train", ["--config.training.microbatches=0"], "memory: lower data.source_tokens_per_b"),
+        ("translate", [], "memory: lower data.*_tokens_per_batch, or decoding.tokens_per_batch"),
+    ],
+)
+def test_too_little_memory_is_told_with_what_helps(verb, changes, expected, trained, monkeypatch):
+    def out_of_memory():
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+    monkeypatch.setattr(f"t2t_jax.cli.{verb}.main", out_of_memory)
+    done = command(verb, f"--workdir={trained}", *changes)
+    assert done.returncode == 1
+    assert "the device has not enough memory: " in done.stderr and expected in done.stderr
+    assert ("decoding" in done.stderr) == (verb == "translate")

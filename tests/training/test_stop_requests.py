@@ -13,32 +13,43 @@ from tests.training.runs import batch
 # The main thread is in compiled code, for a minute and more: no handler is called meanwhile.
 BUSY = """
 import hashlib, os, signal, sys, threading
-from t2t_jax.training.stop_requests import StopRequests
-with StopRequests(lambda: "an answer"):
-    for seconds in map(float, sys.argv[1:]):
+from pathlib import Path
+from t2t_jax.training.stop_requests import StopRequests, left_text
+with StopRequests(lambda: "an answer", lambda: left_text(Path(sys.argv[1]))):
+    for seconds in map(float, sys.argv[2:]):
         threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
     hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
 """
 
 
-def _busy(*seconds):
+def _busy(checkpoints, *seconds):
     return subprocess.Popen(
-        [sys.executable, "-c", BUSY, *map(str, seconds)], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", BUSY, *map(str, (checkpoints, *seconds))],
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
-def test_who_asks_is_answered_at_once_whatever_the_main_thread_does():
-    with _busy(0.1) as process:
+def test_who_asks_is_answered_at_once_whatever_the_main_thread_does(tmp_path):
+    with _busy(tmp_path, 0.1) as process:
         assert process.stderr.readline() == "an answer\n"
         assert process.poll() is None
         process.kill()
 
 
-def test_who_asks_twice_need_not_wait():
-    _, told = (process := _busy(0.1, 0.5)).communicate(timeout=60)
+@pytest.mark.parametrize(
+    ("saved", "goes"),
+    [
+        ("checkpoints/4", "goes on from the last checkpoint"),
+        ("checkpoints/4.orbax-checkpoint-tmp", "begins anew: no checkpoint was saved yet"),
+        ("elsewhere", "begins anew: no checkpoint was saved yet"),
+    ],
+)
+def test_who_asks_twice_need_not_wait_and_is_told_what_is_left(saved, goes, tmp_path):
+    (tmp_path / saved).mkdir(parents=True)
+    _, told = (process := _busy(tmp_path / "checkpoints", 0.1, 0.5)).communicate(timeout=60)
     assert process.returncode == 130
-    sentence = "stopped without saving; the same command goes on from the last checkpoint"
-    assert told == f"an answer\n{sentence}\n"
+    assert told == f"an answer\nstopped without saving; the same command {goes}\n"
 
 
 @pytest.mark.parametrize(
