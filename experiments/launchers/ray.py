@@ -28,6 +28,7 @@ from experiments.launchers.event import (
     was_stopped,
 )
 from experiments.run import presence
+from experiments.run.plain_text import num_runs
 
 _POLL_SECONDS = 0.5
 # Machines that may be taken away at any time are taken away often.
@@ -47,7 +48,7 @@ class _Running(NamedTuple):
 def check_installed() -> None:
     """Raises ValueError if Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
-        raise ValueError("--launcher=ray needs Ray: pip install '.[ray]'")
+        raise ValueError("--launcher=ray needs Ray: pip install -c constraints.txt -e '.[ray]'")
 
 
 def launch(
@@ -144,7 +145,7 @@ def _end(ray: Any, result: Any, one: _Running, num_stops: int) -> Event | None:
 def _stop(ray: Any, running: Mapping[Any, _Running]) -> None:
     if not running:
         return
-    print(f"stopping {len(running)} runs, which save their state", file=sys.stderr)
+    print(f"stopping {num_runs(len(running))}; what has been learned is saved", file=sys.stderr)
     # The task waits that long for its run, and a little for Ray.
     deadline = time.monotonic() + process.GRACE_SECONDS + 10
     left = list(running)

@@ -1,4 +1,4 @@
-"""Text that came out of a file, as it may be shown: no terminal, page or typesetter obeys it."""
+"""Text as it may be shown: of what came out of a file no terminal, page or typesetter obeys it."""
 
 from typing import Any
 
@@ -6,6 +6,11 @@ from typing import Any
 def plain_text(text: object) -> str:
     r"""The text in one line; what is not printable, such as "\x1b", is written as its escape."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(text))
+
+
+def num_runs(number: int) -> str:
+    """ "1 run", "2 runs"."""
+    return f"{number} run{'' if number == 1 else 's'}"
 
 
 def plain_values(values: Any) -> Any:

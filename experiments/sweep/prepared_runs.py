@@ -5,6 +5,7 @@ what the runs leave there, and a printed line for each event.
 """
 
 import contextlib
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from ml_collections import ConfigDict
 
 from experiments.launchers.event import Event, Launch
 from experiments.run import record
-from experiments.run.plain_text import plain_text
+from experiments.run.plain_text import num_runs, plain_text
 from experiments.sweep.time_left import duration_text
 from experiments.sweep.watch import Watch, name, to_go_text
 from experiments.tables.ablation import Rows, Table, as_dict, check_row
@@ -59,18 +60,25 @@ def check_same_data(directories: Sequence[Path], base: ConfigDict, fingerprint: 
             )
 
 
-def do_unfinished(directories: Sequence[Path], launch: Launch, num_retries: int = 0) -> int:
+def do_unfinished(
+    directories: Sequence[Path],
+    launch: Launch,
+    num_retries: int = 0,
+    stopping: threading.Event | None = None,
+) -> int:
     """Does the prepared runs that have no record yet, a line per event; the number that failed.
 
     One whose record is damaged has failed, and is left as it is.
-    What has failed is tried again when all others are done, up to `num_retries` times.
+    What has failed is tried again when all others are done, up to `num_retries` times. `stopping`
+    is set by who stops it, so that the bar says so while the runs save their state.
     """
     unfinished = [path for path in directories if not is_finished(path)]
-    print(f"{len(directories)} runs, {len(directories) - len(unfinished)} of them finished before")
+    num_before = len(directories) - len(unfinished)
+    print(f"{num_runs(len(directories))}, {num_before} of them finished before")
     damaged = [path for path in directories if is_finished(path) and _damage(path)]
     for path in damaged:
         print(f"        {name(path)} FAILED: {_damage(path)}; remove that file to do it anew")
-    with Watch(directories, failed=damaged) as watch:
+    with Watch(directories, failed=damaged, stopping=stopping) as watch:
         failed = _round(unfinished, launch, watch)
         for retry in range(1, num_retries + 1):
             if not failed:

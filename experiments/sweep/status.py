@@ -18,7 +18,7 @@ import rich.text
 
 from experiments.run import presence, record
 from experiments.run.outcomes import divergence_of, is_divergence
-from experiments.run.plain_text import plain_text
+from experiments.run.plain_text import num_runs, plain_text
 from experiments.sweep import time_left
 from t2t_jax.json_files import flat_dict
 from t2t_jax.training.metrics_file import read_metrics
@@ -174,7 +174,8 @@ def totals_text(found: Standing) -> str:
     states += [state for state in ("lost", "damaged") if counts[state]]
     num_to_go = len(found.runs) - sum(counts[state] for state in _ENDED)
     lines = [
-        f"{len(found.runs)} runs: " + ", ".join(f"{counts[state]} {state}" for state in states),
+        f"{num_runs(len(found.runs))}: "
+        + ", ".join(f"{counts[state]} {state}" for state in states),
         f"time spent: {time_left.duration_text(found.seconds_spent)}, all runs added up",
     ]
     if num_to_go:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from experiments.launchers import options
 from experiments.sweep import dry_run, prepared_runs
 from experiments.tables.ablation import Table, as_dict
 
-# The second is how SLURM warns a job, where that is asked for.
-_STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+# SIGUSR1 is how SLURM warns a job, where that is asked for.
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 def print_dry_run(
@@ -67,8 +68,10 @@ def run_table(
         fingerprint = prepare(read_sections(base)).fingerprint
         prepared_runs.check_same_data(directories, base, fingerprint)
     try:
-        with _terminated_like_interrupted():
-            num_failed = prepared_runs.do_unfinished(directories, launcher.launch, num_retries)
+        with _told_when_it_stops() as stopping:
+            num_failed = prepared_runs.do_unfinished(
+                directories, launcher.launch, num_retries, stopping
+            )
     except KeyboardInterrupt:
         print("\nstopped; the same command continues what is not finished", file=sys.stderr)
         sys.exit(130)
@@ -93,10 +96,15 @@ def _use_no_accelerator() -> None:
 
 
 @contextlib.contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM, SIGUSR1 and a closed terminal end the runs as Ctrl-C does: no orphans are left."""
+def _told_when_it_stops() -> Iterator[threading.Event]:
+    """Gives what is set by Ctrl-C before it ends the runs.
+
+    SIGTERM, SIGUSR1 and a closed terminal do the same: no orphans are left.
+    """
+    stopping = threading.Event()
 
     def interrupt(signum, frame):
+        stopping.set()
         raise KeyboardInterrupt
 
     before = {number: signal.getsignal(number) for number in _STOPS}
@@ -104,7 +112,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
         if handler is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, interrupt)
     try:
-        yield
+        yield stopping
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -37,16 +37,24 @@ class Totals(NamedTuple):
     spent: float  # seconds since the command was given
     forecast: Forecast
     held_up: str = ""  # names of runs whose processes wait for another one
+    is_stopping: bool = False  # somebody has stopped it: the runs save their state
 
 
 class Watch:
     """A look at `directories` every two seconds, while it is used with `with`.
 
-    Those in `failed` have failed for good; those with a record have been finished.
+    Those in `failed` have failed for good; those with a record have been finished. Once `stopping`
+    is set, none goes on.
     """
 
-    def __init__(self, directories: Sequence[Path], failed: Iterable[Path] = ()) -> None:
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        failed: Iterable[Path] = (),
+        stopping: threading.Event | None = None,
+    ) -> None:
         self._directories = directories
+        self._stopping = stopping or threading.Event()
         self._ended = {
             path: "finished" for path in directories if (path / record.RECORD_FILE).exists()
         }
@@ -124,6 +132,7 @@ class Watch:
             spent=now - self._start,
             forecast=time_left.forecast(jobs, parallel),
             held_up=", ".join(name(path) for path in running if self._waits.get(path)),
+            is_stopping=self._stopping.is_set(),
         )
 
     def _job(
@@ -155,7 +164,7 @@ class Watch:
         if self._live is not None:
             text = bar_text(self.totals(), self._live.console.width - 1)
             self._live.update(rich.text.Text(text, no_wrap=True, overflow="crop"), refresh=True)
-        elif running and not self._has_told:
+        elif running and not self._has_told and not self._stopping.is_set():
             found = self.totals()
             if found.forecast.seconds is not None and found.running:
                 self._has_told = True
@@ -198,6 +207,9 @@ def bar_text(found: Totals, width: int) -> str:
     failed = [f"{found.failed} failed"] if found.failed else []
     seconds = found.forecast.seconds
     left = "time left unknown" if seconds is None else f"about {duration_text(seconds)} left"
+    if found.is_stopping:
+        left = "stopping"
+        counts = [f"{found.running} stopping", f"{waiting} not begun"]
     held_up = [f"{found.held_up} waits"] if found.held_up else []
     spent = f"after {duration_text(found.spent)}"
     without = ["scoring not counted"] if seconds is not None and found.forecast.missing else []

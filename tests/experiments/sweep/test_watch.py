@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import signal
 import subprocess
 import sys
 import textwrap
@@ -12,7 +13,7 @@ import pytest
 
 from experiments.launchers.event import Event
 from experiments.run import presence, record
-from experiments.sweep import prepared_runs, time_left, watch
+from experiments.sweep import prepared_runs, sweep, time_left, watch
 from experiments.sweep.watch import Totals
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, prepared
@@ -31,6 +32,8 @@ def test_the_bar_shows_all_where_there_is_room():
     assert watch.bar_text(unscored, 140).endswith("about 40 min left  scoring not counted")
     held_up = found._replace(held_up="base seed-0")
     assert "base seed-0 waits" in watch.bar_text(held_up, 160)
+    stopping = watch.bar_text(found._replace(is_stopping=True), 120)
+    assert "2 stopping, 4 not begun  after 12 min, stopping" in stopping
     over = found._replace(done=11, running=0, forecast=KNOWN._replace(share=1.0))
     assert "] 100 %  11 of 12 done" in watch.bar_text(over, 120)
 
@@ -176,3 +179,22 @@ def test_a_terminal_has_a_bar_and_a_file_none(tmp_path):
     )
     assert "of 2 done" not in piped.stdout and "\x1b" not in piped.stdout
     assert "1 to go, about 64 s" in piped.stdout
+
+
+def test_who_has_stopped_a_sweep_sees_that_it_stops(tmp_path):
+    directories = prepared(tmp_path, "base")
+    with sweep._told_when_it_stops() as stopping:
+        looks = watch.Watch(directories, stopping=stopping)
+        assert not looks.totals().is_stopping
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        assert looks.totals().is_stopping
+
+
+def test_one_run_is_not_told_in_the_plural(tmp_path, capsys):
+    def launch(directories):
+        yield Event(directories[0], "failed", 1.0, "why")
+
+    prepared_runs.do_unfinished(prepared(tmp_path, "base"), launch)
+    assert capsys.readouterr().out.startswith("1 run, 0 of them finished before\n")
