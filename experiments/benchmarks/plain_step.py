@@ -247,7 +247,9 @@ def _main(_: list[str]) -> None:
     """Measures and prints one JSON object."""
     against = flags.FLAGS.against
     if against and importlib.util.find_spec(against) is None:
-        sys.exit(f"plain_step: {against} is not installed: pip install 't2t-jax[parity]'")
+        sys.exit(
+            f"plain_step: {against} is not installed: pip install -c constraints.txt -e '.[parity]'"
+        )
     if any(name not in os.environ for name in FASTER_ALLOCATION):
         command = [sys.executable, "-m", "experiments.benchmarks.plain_step", *sys.argv[1:]]
         os.execve(sys.executable, command, {**FASTER_ALLOCATION, **os.environ})

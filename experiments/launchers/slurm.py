@@ -55,7 +55,9 @@ class _Followed(NamedTuple):
 def check_installed() -> None:
     """Raises ValueError if submitit is not installed or this machine knows no SLURM."""
     if importlib.util.find_spec("submitit") is None:
-        raise ValueError("--launcher=slurm needs submitit: pip install '.[slurm]'")
+        raise ValueError(
+            "--launcher=slurm needs submitit: pip install -c constraints.txt -e '.[slurm]'"
+        )
     for program in ("sbatch", "srun"):
         if shutil.which(program) is None:
             raise ValueError(

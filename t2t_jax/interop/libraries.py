@@ -19,7 +19,8 @@ def library(name: str, extra: str = "interop") -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise ValueError(
-            f"this needs {name}, which cannot be imported ({error}): pip install 't2t-jax[{extra}]'"
+            f"this needs {name}, which cannot be imported ({error}): in a checkout of the code, "
+            f"pip install -c constraints.txt -e '.[{extra}]'"
         ) from error
 
 

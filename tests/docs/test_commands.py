@@ -104,7 +104,7 @@ def test_a_verb_does_what_is_told(typed, corpus, run_of, cache, tmp_path):
         command("score", f"--workdir={workdir}", *files, *(f"--name={name}" for name in names))
     needs_workdir = [] if verb in ("prepare", "compare") else [f"--workdir={workdir}"]
     done = command(verb, *arguments, *needs_workdir, text="The dog sleeps.\n")
-    needs_another_library = verb == "export" and "pip install 't2t-jax[interop]'" in done.stderr
+    needs_another_library = verb == "export" and "-e '.[interop]'" in done.stderr
     assert done.returncode == 0 or needs_another_library, done.stderr
 
 
@@ -156,6 +156,18 @@ def test_links_lead_somewhere():
     for path in documents():
         for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8")):
             assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+def test_an_extra_is_installed_as_the_readme_does_wherever_it_is_told():
+    told = []
+    sources = [*(REPOSITORY / "t2t_jax").rglob("*.py"), *(REPOSITORY / "experiments").rglob("*.py")]
+    for path in [*documents(), *sources]:
+        text = path.read_text("utf-8")
+        told += re.findall(r"pip install ([^`\n]*?'[\w.-]*\[[{\w}]+\]')", text)
+    assert len(told) >= 8
+    assert {re.sub(r"[{\w}]+(?=\]'$)", "", each) for each in told} == {
+        "-c constraints.txt -e '.[]'"
+    }
 
 
 def test_the_readme_is_short():
