@@ -59,7 +59,7 @@ def may_be_cut_off() -> Iterator[None]:
                 sys.stdout.flush()
     except BrokenPipeError:
         # What has not been written would be tried once more when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(128 + signal.SIGPIPE)
 
 
