@@ -106,7 +106,7 @@ def get_config() -> ConfigDict:
     training.adam_epsilon = 1e-9  # section 5.3; read by adam, adamw and muon
     training.weight_decay = 0.0  # of matrices, each step, times the rate; not with adam
     training.gradient_clip_norm = 0.0  # of all gradients together, per token; 0: not clipped
-    training.log_every_steps = 100  # updates between lines of training metrics
+    training.log_every_steps = 100  # updates between metrics kept; printed every 10 s at most
     training.evaluate_every_steps = 1_000  # updates between dev perplexities
     training.checkpoint_every_steps = 1_000  # updates; the paper: every 10 minutes (section 6.1)
     training.keep_checkpoints = 5  # the newest so many stay on disk

@@ -4,20 +4,21 @@
     t2t-jax score --workdir=W --source=test2017.en --reference=test2017.de --name=test2017
     t2t-jax score --workdir=W --split=dev --every_checkpoint
 
-Prints the scores as JSON, and leaves them in W/scores: perplexity and accuracy, of a translation
-model also BLEU, of all sentences and by their length, and "metrics", each with its signature, of
-the same translations: sacreBLEU of 13a and intl tokens, cased and lower-cased, chrF2 and TER,
-and the tokenised BLEU of Moses and of the paper. The translations are in W/translations, what is
-counted of each sentence in W/scores/NAME.sentences.json and NAME.statistics.json. Of a classifier
-the accuracy of each class, of a language model what a unigram and a bigram model reach.
+Prints the scores as JSON and writes them to W/scores. Every model has perplexity and accuracy; a
+classifier has the accuracy of each class, a language model what a unigram and a bigram model reach.
+A translation model has BLEU, of all sentences and by their length, and "metrics" of the same
+translations, each with its signature: sacreBLEU of 13a and intl tokens, cased and lower-cased,
+chrF2, TER, and the tokenised BLEU of Moses and of the paper. The translations are in
+W/translations, the counts of each sentence in W/scores/NAME.sentences.json and
+NAME.statistics.json.
 
-A split is read where the run had its corpus, or --config.data.directory says. Files that are given
-are test sets of their own, any number of them, each with its --name; the corpus need not be there.
---every_checkpoint prints a line for each, and keeps them in W/scores/NAME.checkpoints.jsonl.
+Give either --split or files. A split is read from the run's corpus, or from
+--config.data.directory. --source and --reference are a test set of their own, whose scores are kept
+by its --name; there can be any number of them, and the run's corpus is not needed.
+--every_checkpoint prints a line for each, and writes them to W/scores/NAME.checkpoints.jsonl.
 
-Prepared data is kept in ~/.cache/t2t_jax, or where T2T_JAX_CACHE of the environment or
---config.data.cache says: in what directory the run kept it is not followed, since the run may be
-somebody else's.
+Prepared data is kept in --config.data.cache, or where T2T_JAX_CACHE of the environment says, or in
+~/.cache/t2t_jax. Where the run kept its own does not matter: the run may be somebody else's.
 """
 
 import json
@@ -35,12 +36,16 @@ def define_flags(arguments: list[str]) -> None:
     if value_of(arguments, "source") is None:
         say_whose_cache(arguments)
     flags.DEFINE_string(
-        "split", "test", "train, dev or test; long too for the embedded corpus, but not to classify"
+        "split",
+        "test",
+        "train, dev or test; the embedded corpus has long too, unless it is classified",
     )
     flags.DEFINE_string("source", None, "a file of sentences to translate, in the place of --split")
     flags.DEFINE_string("reference", None, "the file of their translations, line by line")
     flags.DEFINE_string(
-        "name", None, "what the scores of --source are kept as; by default its name without ending"
+        "name",
+        None,
+        "of the test set: its scores are W/scores/NAME.json; default: --source without its ending",
     )
     flags.DEFINE_bool("every_checkpoint", False, "score each checkpoint that there is: a curve")
 

@@ -58,8 +58,8 @@ def say_whose_cache(arguments: list[str]) -> None:
     before = cache_of(Path(workdir).expanduser())
     if before != own_cache():
         print(
-            f"prepared data is kept in {own_cache()}; the run says {before!r}, which is followed "
-            "only if --config.data.cache says so too",
+            f"prepared data is looked for and kept in {own_cache()}; the run had it in {before}, "
+            f"which --config.data.cache={before} uses",
             file=sys.stderr,
         )
 

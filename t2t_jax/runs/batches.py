@@ -81,9 +81,11 @@ def describe(batches: Batches) -> str:
         f"{rows} x ({source} + {target})" if source else f"{rows} x {target}"
         for rows, source, target in batches.shapes
     )
+    num_batches = batches.batches_per_epoch
     return (
-        f"an epoch is {batches.batches_per_epoch} batches, {batches.non_padding_share:.1%} of them "
-        f"tokens, the rest padding; shapes, rows x ({sides}): {shapes}"
+        f"an epoch is {num_batches:,} batch{'' if num_batches == 1 else 'es'}; "
+        f"{batches.non_padding_share:.1%} of their places are tokens, the rest padding; shapes, "
+        f"rows x ({sides}): {shapes}"
     )
 
 

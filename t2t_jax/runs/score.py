@@ -179,7 +179,11 @@ def corpus_of(workdir: Path, trained: Trained, splits: Iterable[str]) -> Prepare
         )
     for split in splits:
         if split not in prepared.splits:
-            raise ValueError(f"split {split!r} is none of {', '.join(prepared.splits)}")
+            files = "; to score a file, give it and its translations as --source and --reference"
+            raise ValueError(
+                f"split {split!r} is none of {', '.join(prepared.splits)}"
+                f"{files if trained.sections.data.task == 'translation' else ''}"
+            )
     return prepared
 
 

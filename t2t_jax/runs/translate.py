@@ -61,10 +61,9 @@ def translate_lines(
             if too_long:
                 first, num_tokens = next(iter(too_long.items()))
                 progress.log(
-                    f"{len(too_long):,} of lines {num_lines + 1:,} to {num_lines + len(lines):,} "
-                    f"have more than {limit.key}={limit.most} tokens and are translated in parts; "
-                    f"the first is line {num_lines + first + 1:,}: {num_tokens:,} tokens in "
-                    f"{len(parts[first]):,} parts"
+                    f"line {num_lines + first + 1:,} has {num_tokens:,} tokens, more than "
+                    f"{limit.key}={limit.most}: translated in {len(parts[first]):,} parts"
+                    f"{_others_text(len(too_long) - 1, num_lines + len(lines))}"
                 )
             all_parts = list(itertools.chain.from_iterable(parts))
             update = partial(_update, progress, num_done)
@@ -73,6 +72,13 @@ def translate_lines(
                 yield _joined(list(itertools.islice(found, len(of_line))))
             num_lines += len(lines)
             num_done += len(all_parts)
+
+
+def _others_text(number: int, last: int) -> str:
+    """That so many more lines up to line `last` are too long."""
+    if number == 0:
+        return ""
+    return f"; {number:,} more line{' is' if number == 1 else 's are'} too long up to line {last:,}"
 
 
 def _update(progress: Progress, num_before: int, done: int, _: int) -> None:

@@ -18,6 +18,7 @@ from t2t_jax.cli.config_keys import config_keys
 from t2t_jax.json_files import flat_dict
 from t2t_jax.runs import kept_programs
 from t2t_jax.runs.sections import Sections
+from t2t_jax.training.progress import Progress
 from tests.cli.command import command, process
 
 SECTIONS = {name: kind for name, kind in Sections.__annotations__.items() if name != "seed"}
@@ -186,6 +187,11 @@ def test_help_may_be_cut_off(command):
     done = subprocess.run(arguments, stdout=writer, stderr=subprocess.PIPE, timeout=60)
     os.close(writer)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_help_says_that_not_every_entry_of_the_metrics_is_printed():
+    [entry] = [key for key in config_keys() if key.path == "training.log_every_steps"]
+    assert f"printed every {Progress._SECONDS_BETWEEN_LINES:.0f} s at most" in entry.comment
 
 
 def test_help_of_a_section_lists_its_keys_alone():

@@ -32,6 +32,15 @@ def test_the_cut_of_a_batch_is_told(trained_with):
     assert re.fullmatch(tokens + cut, line)
 
 
+def test_what_an_epoch_is_made_of_is_told(cache, tmp_path, capsys):
+    train(smallest(cache, **{"training.steps": 1, "training.schedule": "peak"}), tmp_path)
+    [line] = re.findall("an epoch is .*", capsys.readouterr().err)
+    words = (
+        r"\d+ batch(es)?; \d+\.\d% of their places are tokens, the rest padding; shapes, rows x "
+    )
+    assert re.match(f"an epoch is {words}", line)
+
+
 def test_as_few_microbatches_are_made_as_fit_in_memory(trained_with, monkeypatch):
     needed = iter((103, 102, 100))
     monkeypatch.setattr(steps, "memory_needed", lambda *_: next(needed))

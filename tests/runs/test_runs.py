@@ -122,7 +122,7 @@ def test_long_is_a_split_of_the_embedded_corpus_alone(cache, tmp_path):
 
 
 def test_an_unknown_split_is_told(trained):
-    with pytest.raises(ValueError, match="split 'valid' is none of train, dev, test, long"):
+    with pytest.raises(ValueError, match="none of train, dev, test, long; .* as --source and"):
         score(trained, "valid")
 
 
@@ -179,12 +179,13 @@ def test_the_cache_of_a_run_that_may_be_somebody_elses_is_not_written(trained, c
     assert read_config(tmp_path / "w").data.cache == str(cache)
     assert score(tmp_path / "w", "dev", translates=False)["tokens"]
     done = command("score", f"--workdir={tmp_path / 'w'}", "--split=dev")
-    assert done.returncode == 0 and f"the run says '{theirs}', which is followed" in done.stderr
+    told = f"prepared data is looked for and kept in {cache}; the run had it in {theirs}, which "
+    assert done.returncode == 0 and f"{told}--config.data.cache={theirs} uses" in done.stderr
     assert not theirs.exists()
     done = command(
         "score", f"--workdir={tmp_path / 'w'}", "--split=dev", f"--config.data.cache={theirs}"
     )
-    assert done.returncode == 0 and "followed" not in done.stderr
+    assert done.returncode == 0 and "the run had it" not in done.stderr
     assert theirs.exists()
 
 
