@@ -147,7 +147,7 @@ def test_wrong_addresses_and_resources_are_told_in_a_sentence(monkeypatch):
     with pytest.raises(ConnectionError, match="there is no Ray cluster at 127.0.0.1:1"):
         next(ray.launch([Path("absent")], address="127.0.0.1:1"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install '\.\[ray\]'"):
+    with pytest.raises(ValueError, match=r"-e '\.\[ray\]'"):
         ray.check_installed()
 
 

@@ -125,5 +125,5 @@ def test_a_machine_without_slurm_says_what_is_missing(monkeypatch):
     with pytest.raises(ValueError, match="sbatch, which is not on PATH here"):
         slurm.check_installed()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install '\.\[slurm\]'"):
+    with pytest.raises(ValueError, match=r"-e '\.\[slurm\]'"):
         slurm.check_installed()

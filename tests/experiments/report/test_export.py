@@ -196,7 +196,9 @@ def test_an_extra_that_is_not_there_is_told_in_a_sentence(name, workdir, tmp_pat
         f"experiments.report.export.{'mlflow_database' if name == 'mlflow' else 'wandb_offline'}"
     )
     monkeypatch.setitem(sys.modules, name, None)
-    sentence = rf"this needs {name}, .*: pip install 't2t-jax\[{name}\]'$"
+    sentence = (
+        rf"this needs {name}, .*: in a checkout of the code, pip install .* -e '\.\[{name}\]'$"
+    )
     with pytest.raises(ValueError, match=sentence):
         module.export(exported(workdir), tmp_path)
 
