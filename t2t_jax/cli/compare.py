@@ -8,7 +8,7 @@ and p value by a paired bootstrap over the sentences, which knows nothing of the
 seeds; then BLEU by words of the source, and of each length the sentences that differ most.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,24 +44,13 @@ def _lines(found: "Compared", name: str, workdirs: tuple[Path, Path]) -> Iterato
     yield _plain(f"{name}: {found.num_sentences:,} sentences{files}")
     for run, workdir in zip(ARGUMENTS, workdirs, strict=True):
         yield f"{run}: {workdir}"
-    yield f"\n{'':16}{'W1':>8}{'W2':>8}{'W2 - W1':>9}   {'95 % interval':17}{'p':>6}"
-    for metric in found.metrics:
-        one, other = metric.scores
-        difference, low, high, p_value = metric.comparison
-        yield (
-            f"{metric.name:16}{one:8.2f}{other:8.2f}{difference:+9.2f}   "
-            f"{f'{low:+.2f} to {high:+.2f}':17}{p_value:6.4f}  {_plain(metric.signature)}"
-        )
-    if any(metric.name == "ter" for metric in found.metrics):
-        yield "of ter less is better"
-    yield f"\n{'words of source':16}{'W1':>8}{'W2':>8}{'W2 - W1':>9}   sentences"
-    for (one, other), _ in found.by_length:
-        low, high = one.words
-        words = f"{low} and more" if high is None else f"{low} to {high}"
-        yield (
-            f"{words:16}{one.bleu:8.2f}{other.bleu:8.2f}{other.bleu - one.bleu:+9.2f}   "
-            f"{one.sentences:,}"
-        )
+    if found.search:
+        values = ", ".join(f"{key} {one} and {other}" for key, one, other in found.search)
+        yield _plain(f"W1 and W2 were searched differently, which the scores have in them: {values}")
+    yield ""
+    yield from _metrics(found)
+    yield ""
+    yield from _by_length(found)
     for sentence in (sentence for each in found.by_length for sentence in each.most_different):
         one, other = sentence.bleu
         yield f"\nline {sentence.number:,}, {sentence.words} words, BLEU {one:.1f} and {other:.1f}"
@@ -69,6 +58,37 @@ def _lines(found: "Compared", name: str, workdirs: tuple[Path, Path]) -> Iterato
         for title, text in zip(("source", "reference", *ARGUMENTS), texts, strict=True):
             if text or title in ARGUMENTS:
                 yield f"  {title:11}{_plain(text)}"
+
+
+def _metrics(found: "Compared") -> Iterator[str]:
+    rows = [("", "W1", "W2", "W2 - W1", "95 % interval", "p", "")]
+    for metric in found.metrics:
+        one, other = metric.scores
+        difference, low, high, p_value = metric.comparison
+        interval = f"{low:+.2f} to {high:+.2f}"
+        numbers = f"{one:.2f}", f"{other:.2f}", f"{difference:+.2f}", interval, f"{p_value:.4f}"
+        rows.append((metric.name, *numbers, _plain(metric.signature)))
+    yield from _aligned(rows, "<>>><><")
+    if any(metric.name == "ter" for metric in found.metrics):
+        yield "of ter less is better"
+
+
+def _by_length(found: "Compared") -> Iterator[str]:
+    rows = [("words of source", "W1", "W2", "W2 - W1", "sentences")]
+    for (one, other), _ in found.by_length:
+        low, high = one.words
+        words = f"{low} and more" if high is None else f"{low} to {high}"
+        numbers = f"{one.bleu:.2f}", f"{other.bleu:.2f}", f"{other.bleu - one.bleu:+.2f}"
+        rows.append((words, *numbers, f"{one.sentences:,}"))
+    yield from _aligned(rows, "<>>><")
+
+
+def _aligned(rows: Sequence[Sequence[str]], sides: str) -> Iterator[str]:
+    """Lines of columns that each are as wide as their widest cell, to its left or right side."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, sides, widths, strict=True)
+        yield "   ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip()
 
 
 def _plain(text: str) -> str:

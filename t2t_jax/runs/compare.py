@@ -16,9 +16,14 @@ from t2t_jax.evaluation.bleu_by_length import LengthScore, bleu_by_length
 from t2t_jax.evaluation.metrics import METRICS, score_of
 from t2t_jax.evaluation.significance import Comparison, paired_bootstrap
 from t2t_jax.json_files import read_json
+from t2t_jax.runs.effect import unmet
 from t2t_jax.runs.scored_text import read_given
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.workdir import read_config
+
+
+# Keys of a search on which no translation depends.
+_OF_NO_MATTER = {"decoding.n_best", "decoding.tokens_per_batch"}
 
 
 class MetricOfBoth(NamedTuple):
@@ -53,6 +58,7 @@ class Compared(NamedTuple):
 
     num_sentences: int
     files: list[str]
+    search: list[tuple[str, Any, Any]]  # key and value of each, where they searched differently
     metrics: list[MetricOfBoth]
     by_length: list[OfLength]
 
@@ -98,6 +104,7 @@ def compare(first: Path, second: Path, name: str, num_shown: int = 2) -> Compare
     return Compared(
         num_sentences=len(ours.words),
         files=ours.scores.get("files") or [],
+        search=_search_differences(ours, theirs),
         metrics=metrics,
         by_length=_by_length(ours, theirs, pairs, num_shown),
     )
@@ -146,6 +153,21 @@ def _check_same(first: Path, ours: _Kept, second: Path, theirs: _Kept) -> None:
         if of_one != of_other:
             which = "" if isinstance(of_one, list) else f", {of_one} and {of_other}"
             raise ValueError(f"{first} and {second} do not have the same {what}{which}")
+
+
+def _search_differences(ours: _Kept, theirs: _Kept) -> list[tuple[str, Any, Any]]:
+    """In what two searches differ, of keys that both read; scores of before do not say all."""
+    searches = []
+    for kept in (ours, theirs):
+        search = kept.scores.get("decoding")
+        search = search if isinstance(search, dict) else {}
+        searches.append({f"decoding.{key}": value for key, value in search.items()})
+    one, other = searches
+    return [
+        (key, one[key], other[key])
+        for key in sorted(one.keys() & other.keys() - _OF_NO_MATTER)
+        if one[key] != other[key] and not unmet(key, one) and not unmet(key, other)
+    ]
 
 
 def _signature(kept: _Kept, metric: str) -> str | None:

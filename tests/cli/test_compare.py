@@ -1,5 +1,12 @@
 """The compare command as a person types it."""
 
+from pathlib import Path
+
+from t2t_jax.cli import compare
+from t2t_jax.evaluation.bleu_by_length import LengthScore
+from t2t_jax.evaluation.significance import Comparison
+from t2t_jax.json_files import read_json, write_json
+from t2t_jax.runs.compare import Compared, MetricOfBoth, OfLength
 from tests.cli.command import command
 from tests.runs.written_scores import PAIRS, RIGHT, WRONG, write_run
 
@@ -19,6 +26,31 @@ def test_two_runs_are_compared_in_numbers_and_in_sentences(tmp_path):
     assert lines[place + 1 : place + 5] == [
         f"  {title:11}{text}" for title, text in zip(titles, expected, strict=True)
     ]
+
+
+def test_another_search_is_told_above_the_numbers(tmp_path):
+    runs = write_run(tmp_path / "w1", WRONG), write_run(tmp_path / "w2", RIGHT)
+    for run, decoding in zip(runs, ({"beam_size": 4}, {"beam_size": 1}), strict=True):
+        path = run / "scores" / "mine.json"
+        write_json(path, read_json(path) | {"decoding": decoding})
+    lines = command("compare", *map(str, runs), "--name=mine").stdout.splitlines()
+    assert lines[3] == (
+        "W1 and W2 were searched differently, which the scores have in them: "
+        "decoding.beam_size 4 and 1"
+    )
+    assert lines[4] == ""
+
+
+def test_columns_keep_apart_whatever_the_numbers():
+    comparison = Comparison(-351.79, -1351.79, 351.79, 0.0005)
+    metric = MetricOfBoth("bleu_13a_lowercased", "s", (12345.67, 11993.88), comparison)
+    length = LengthScore((1, 1000), 1_000_000, 12345.67)
+    found = Compared(1, [], [], [metric], [OfLength((length, length), [])])
+    lines = list(compare._lines(found, "mine", (Path("a"), Path("b"))))
+    [of_metric] = [line for line in lines if line.startswith("bleu_13a")]
+    interval = ["-1351.79", "to", "+351.79"]
+    assert of_metric.split()[1:] == ["12345.67", "11993.88", "-351.79", *interval, "0.0005", "s"]
+    assert lines[-1].split() == ["1", "to", "1000", "12345.67", "12345.67", "+0.00", "1,000,000"]
 
 
 def test_what_would_move_the_cursor_is_not_printed(tmp_path):

@@ -62,6 +62,28 @@ def test_without_the_text_the_translations_are_shown_alone(runs, tmp_path):
     assert sentence.source == sentence.reference == "" != sentence.translations[0]
 
 
+def test_another_search_is_told_key_by_key(runs):
+    beam = {"beam_size": 4, "length_penalty": 0.6, "n_best": 1, "tokens_per_batch": 8192}
+    search_by(runs[0], beam)
+    search_by(runs[1], beam | {"n_best": 4, "tokens_per_batch": 100})
+    assert compare(*runs, "mine").search == []
+    search_by(runs[1], beam | {"length_penalty": 1.0})
+    assert compare(*runs, "mine").search == [("decoding.length_penalty", 0.6, 1.0)]
+    # A beam of 1 reads no length penalty.
+    search_by(runs[1], beam | {"beam_size": 1, "length_penalty": 1.0})
+    assert compare(*runs, "mine").search == [("decoding.beam_size", 4, 1)]
+
+
+def test_scores_of_before_say_nothing_of_their_search(runs):
+    search_by(runs[0], {"beam_size": 4})
+    assert compare(*runs, "mine").search == []
+
+
+def search_by(workdir, decoding):
+    path = workdir / "scores" / "mine.json"
+    write_json(path, read_json(path) | {"decoding": decoding})
+
+
 def test_other_sentences_are_refused(runs):
     path = runs[1] / "scores" / "mine.json"
     write_json(path, read_json(path) | {"sha256": ["0", "1"]})
