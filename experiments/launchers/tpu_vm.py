@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from experiments.launchers import bucket, gcloud
 from experiments.launchers.event import Event, clear, ended, failed, start_event, was_stopped
 from experiments.run import presence, record
+from experiments.run.run import uncommitted
 
 _POLL_SECONDS = 60.0  # of states and of the bucket
 _SECONDS_BEFORE_RETRY = 20.0  # of a machine that is there but does not answer yet
@@ -384,7 +385,7 @@ def _slice_name(url: str) -> str:
 def _code() -> Iterator[_Code]:
     """The archive of the commit that is checked out here."""
     commit = _git("rev-parse", "HEAD")
-    if _git("status", "--porcelain", "--untracked-files=no"):
+    if uncommitted():
         print(
             f"files differ from the commit {commit[:7]}; the slices get the commit", file=sys.stderr
         )

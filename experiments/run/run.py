@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -113,33 +114,47 @@ def commit() -> str:
         return os.environ["T2T_JAX_COMMIT"]
     try:
         head = _git("rev-parse", "HEAD").decode().strip()
-        dirty = "-dirty" if _git("status", "--porcelain", "--untracked-files=no") else ""
+        dirty = _git("status", "--porcelain", "--untracked-files=no") or _untracked()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return head + dirty
+    return head + ("-dirty" if dirty else "")
 
 
 def uncommitted() -> bytes:
     """In what the files of this code differ from the commit, as `git apply` takes it.
 
-    Empty where nothing does, or where the code came without its repository.
+    A Python file that was never added is one of them: a table of one's own, say. Empty where
+    nothing does, or where the code came without its repository.
     """
     if "T2T_JAX_COMMIT" in os.environ:
         return b""
     try:
         # Whatever the person's git shows in colour, or by a program of its own.
         plain = ("--binary", "--no-color", "--no-ext-diff", "--no-textconv")
-        top = _git("rev-parse", "--show-toplevel").decode().strip()
-        return _git("-C", top, "diff", *plain, "HEAD")
+        in_top = ("-C", _git("rev-parse", "--show-toplevel").decode().strip())
+        diff = _git(*in_top, "diff", *plain, "HEAD")
+        for name in _untracked():
+            new = ("--no-index", "--", "/dev/null", name)
+            diff += _git(*in_top, "diff", *plain, *new, codes=(0, 1))  # 1: they differ
+        return diff
     except (OSError, subprocess.CalledProcessError):
         return b""
 
 
-def _git(*arguments: str) -> bytes:
-    here = Path(__file__).resolve().parent
-    return subprocess.run(
-        ["git", "-C", str(here), *arguments], check=True, capture_output=True
-    ).stdout
+def _untracked() -> list[str]:
+    """Python files that can be imported and no commit has, ignored ones too; from the top."""
+    files = (f"{folder}/*.py" for folder in ("configs", "experiments", "t2t_jax"))
+    listed = _git("ls-files", "--others", "--full-name", "-z", "--", *files)
+    return [os.fsdecode(name) for name in listed.split(b"\0") if name]
+
+
+def _git(*arguments: str, codes: Collection[int] = (0,)) -> bytes:
+    root = Path(__file__).resolve().parents[2]
+    command = ["git", "-C", str(root), *arguments]
+    done = subprocess.run(command, capture_output=True)
+    if done.returncode not in codes:
+        raise subprocess.CalledProcessError(done.returncode, command)
+    return done.stdout
 
 
 def versions() -> dict[str, str]:

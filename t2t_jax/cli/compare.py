@@ -46,7 +46,9 @@ def _lines(found: "Compared", name: str, workdirs: tuple[Path, Path]) -> Iterato
         yield f"{run}: {workdir}"
     if found.search:
         values = ", ".join(f"{key} {one} and {other}" for key, one, other in found.search)
-        yield _plain(f"W1 and W2 were searched differently, which the scores have in them: {values}")
+        yield _plain(
+            f"W1 and W2 were searched differently, which the scores have in them: {values}"
+        )
     yield ""
     yield from _metrics(found)
     yield ""

@@ -21,7 +21,6 @@ from t2t_jax.runs.scored_text import read_given
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.workdir import read_config
 
-
 # Keys of a search on which no translation depends.
 _OF_NO_MATTER = {"decoding.n_best", "decoding.tokens_per_batch"}
 

@@ -205,7 +205,7 @@ def test_differences_name_changed_added_and_removed_keys():
 
 
 def test_outside_a_git_checkout_the_commit_is_unknown(monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "__file__", str(tmp_path / "run.py"))
+    monkeypatch.setattr(run, "__file__", str(tmp_path / "experiments/run/run.py"))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert run.commit() == "unknown"
 
@@ -265,11 +265,13 @@ def repository(tmp_path, monkeypatch):
     """A commit of one file, which this code believes to be its own."""
     place = tmp_path / "code"
     _git("init", "-q", str(place))
+    for folder in ("configs", "experiments/run", "experiments/tables", "t2t_jax/data"):
+        (place / folder).mkdir(parents=True)
     (place / "run.py").write_text("old\n")
     who = ("-c", "user.name=n", "-c", "user.email=e@e")
     _git("-C", str(place), "add", "run.py")
     _git("-C", str(place), *who, "commit", "-q", "-m", "first")
-    monkeypatch.setattr(run, "__file__", str(place / "run.py"))
+    monkeypatch.setattr(run, "__file__", str(place / "experiments/run/run.py"))
     monkeypatch.delenv("T2T_JAX_COMMIT", raising=False)
     return place
 
@@ -294,6 +296,25 @@ def test_what_was_not_committed_lies_beside_the_record(verbs, directory, reposit
 def test_a_commit_without_changes_leaves_no_diff(verbs, directory, repository):
     assert not run.run(directory)["commit"].endswith("-dirty")
     assert not (directory / "uncommitted.diff").exists()
+
+
+def test_a_file_that_was_never_added_lies_beside_the_record(verbs, directory, repository):
+    names = ("experiments/tables/mine.py", "configs/mein größtes.py", "t2t_jax/data/ignored.py")
+    for name in names:
+        (repository / name).write_text(f"# {name}\n")
+    (repository / ".git/info/exclude").write_text("ignored.py\n")
+    assert run.run(directory)["commit"].endswith("-dirty")
+    diff = directory / "uncommitted.diff"
+    for name in names:
+        (repository / name).unlink()
+    _git("-C", str(repository), "apply", str(diff))
+    assert [(repository / name).read_text() for name in names] == [f"# {name}\n" for name in names]
+
+
+def test_what_is_no_code_of_ours_is_no_change(verbs, directory, repository):
+    for name in ("corpus.en", "experiments/notes.txt", "scratch.py", "configs/x.pyc"):
+        (repository / name).write_text("x")
+    assert not run.run(directory)["commit"].endswith("-dirty")
 
 
 def test_a_run_is_present_while_it_is_done(verbs, directory, monkeypatch):
