@@ -34,7 +34,7 @@ from ml_collections import ConfigDict, config_flags
 from experiments.launchers import options
 from experiments.run.plain_text import plain_text
 from experiments.tables.ablation import AnyConfig, Table
-from experiments.tables.registry import TABLES, find_table
+from experiments.tables.registry import find_table, names_text
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.cli.given_config import given_config
 
@@ -101,9 +101,8 @@ def _run_table(arguments: list[str], values: Any) -> int:
     from experiments.sweep.sweep import print_dry_run, run_table  # heavy, and not for --help
 
     if len(arguments) != 1:
-        names = ", ".join(TABLES)
         raise ValueError(
-            f"one argument is needed, a table: {names}; or status W, or score W; see --help"
+            f"one argument is needed, status W, score W or a table; see --help: {names_text()}"
         )
     table = find_table(arguments[0])
     if values.base is None:

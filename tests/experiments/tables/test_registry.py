@@ -1,10 +1,13 @@
 """Every table there is: found, and its rows built at every size."""
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from configs import base, big, multi30k, tiny
+from experiments import tables
 from experiments.tables import registry
 from experiments.tables.ablation import check_config, num_params
 from experiments.tables.registry import TABLES, find_table
@@ -21,6 +24,54 @@ def test_a_file_with_a_table_is_a_table_of_its_name():
 
 def test_an_unknown_table_is_an_error_with_all_names():
     with pytest.raises(ValueError, match="table4.*quickstart, recurrent, table2, table3"):
+        find_table("table4")
+
+
+_MINE = """
+from experiments.tables.ablation import Row, Table
+TABLE = Table("mine", "Mine", lambda base: [Row("base", {})])
+"""
+# Text of the file, and what is said of it.
+_BROKEN = {
+    "def f(:": "{} cannot be read: SyntaxError: invalid syntax (mine.py, line 1)",
+    "x = 1\nx.y": "{} cannot be read: AttributeError: 'int' object has no attribute 'y', line 2",
+    "import absent": "{} cannot be read: ModuleNotFoundError: No module named 'absent', line 1",
+    "TABLE = []": "the TABLE of {} must be a Table",
+    _MINE.replace('"mine"', '"yours"'): (
+        "the table of {} is called 'yours': it must have the name of its file, 'mine'"
+    ),
+}
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Makes a table file of somebody's own of a text."""
+
+    def write(text):
+        (tmp_path / "mine.py").write_text(text)
+        monkeypatch.setattr(tables, "__path__", [*tables.__path__, str(tmp_path)])
+        found = registry.read_tables()
+        monkeypatch.setattr(registry, "TABLES", found.tables)
+        monkeypatch.setattr(registry, "BROKEN", found.broken)
+        return found
+
+    yield write
+    sys.modules.pop("experiments.tables.mine", None)
+
+
+def test_a_table_of_ones_own_is_found(mine):
+    assert mine(_MINE).tables.keys() == TABLES.keys() | {"mine"}
+    assert registry.BROKEN == {} and find_table("mine").title == "Mine"
+
+
+@pytest.mark.parametrize(("text", "sentence"), _BROKEN.items())
+def test_a_broken_table_is_told_to_who_asks_for_it_and_stops_no_other(text, sentence, mine):
+    sentence = re.escape(sentence.format("experiments/tables/mine.py"))
+    assert mine(text).tables.keys() == TABLES.keys()
+    assert find_table("table3").name == "table3"
+    with pytest.raises(ValueError, match=f"^{sentence}$"):
+        find_table("mine")
+    with pytest.raises(ValueError, match=f"table2, table3; {sentence}$"):
         find_table("table4")
 
 
