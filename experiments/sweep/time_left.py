@@ -19,8 +19,11 @@ from t2t_jax.training.metrics_file import read_metrics
 # They make the runs of experiments/results/table3_tiny from each other, most of them to a tenth.
 _FIXED_SHARE_OF_TRAINING = 0.25
 _FIXED_SHARE_OF_SCORING = 0.5
-# Of a run's steps; with fewer its own speed says less than a run that is over.
-_ENOUGH = 0.05
+# Of a run's steps; with fewer its own speed, in which the first evaluation of dev is compiled, is
+# more than twice off in the runs of experiments/results.
+_ENOUGH = 0.1
+# Scoring takes a minute or so: what leaves it out says nothing of a sweep that takes no longer.
+_LEAST_SECONDS_WITHOUT_SCORING = 100.0
 _OVERDUE = 0.1
 # A file may say any number; products of larger ones would overflow.
 _LARGEST = 1e15
@@ -67,20 +70,21 @@ def forecast(jobs: Sequence[Job], parallel: int) -> Forecast:
     totals = []
     for job in jobs:
         train = trains(job)
-        score = scores(job) or 0.0
+        score = scores(job)
         overhead = overheads(job) or 0.0
         lefts.append(_left(job, train, score, overhead))
-        totals.append((train or 0.0) + score + overhead)
+        totals.append((train or 0.0) + (score or 0.0) + overhead)
     to_come = [(job, left) for job, left in zip(jobs, lefts, strict=True) if job.stage != "over"]
-    if any(left is None for _, left in to_come):
-        share = sum(job.stage == "over" for job in jobs) / len(jobs)
-        return Forecast(None, NOTHING_KNOWN, lefts, share)
     seconds = _makespan(
         [left or 0.0 for job, left in to_come if job.stage != "waiting"],
         [left or 0.0 for job, left in to_come if job.stage == "waiting"],
         parallel,
     )
     has_scores = any(job.score is not None for job in jobs)
+    is_too_early = to_come and not has_scores and seconds < _LEAST_SECONDS_WITHOUT_SCORING
+    if is_too_early or any(left is None for _, left in to_come):
+        share = sum(job.stage == "over" for job in jobs) / len(jobs)
+        return Forecast(None, NOTHING_KNOWN, lefts, share)
     whole = sum(totals)
     # One that takes longer than it was to has nothing left of that.
     rest = sum(min(left or 0.0, total) for left, total in zip(lefts, totals, strict=True))
@@ -88,13 +92,13 @@ def forecast(jobs: Sequence[Job], parallel: int) -> Forecast:
     return Forecast(seconds, "" if has_scores or not to_come else NO_SCORING, lefts, share)
 
 
-def _left(job: Job, train: float | None, score: float, overhead: float) -> float | None:
+def _left(job: Job, train: float | None, score: float | None, overhead: float) -> float | None:
     if job.stage == "over":
         return 0.0
     if job.stage == "scoring":
-        return _rest(score, job.elapsed)
+        return None if score is None else _rest(score, job.elapsed)
     if job.trained == 1:
-        return _rest(overhead, job.elapsed) + score
+        return None if score is None else _rest(overhead, job.elapsed) + score
     train_left = job.train_left
     if train_left is None:
         if train is None:
@@ -102,7 +106,7 @@ def _left(job: Job, train: float | None, score: float, overhead: float) -> float
         train_left = train * (1 - job.trained)
     if job.stage != "training":
         train_left += overhead
-    return _rest(train_left, job.elapsed) + score
+    return _rest(train_left, job.elapsed) + (score or 0.0)
 
 
 def _rest(seconds: float, elapsed: float) -> float:

@@ -26,8 +26,7 @@ class Progress:
         self._name = name
         self._total = total
         self._done = start
-        self._start = start
-        self._started = time.monotonic()
+        self._first: tuple[int, float] | None = None  # steps done at the first update, and when
         self._last_line = -float("inf")
         self._bar = None
         self._is_silent = not hosts.is_first()
@@ -59,12 +58,13 @@ class Progress:
             self._bar.update(self._task, completed=done, text=text)
             return
         now = time.monotonic()
+        self._first = self._first or (done, now)
         if now - self._last_line >= self._SECONDS_BETWEEN_LINES or done == self._total:
             self._last_line = now
             if self._total is None:
                 self.log(f"{self._name} {done} {text}")
             else:
-                self.log(f"{self._name} {done}/{self._total} {text} {self._time_left(self._total)}")
+                self.log(f"{self._name} {done}/{self._total} {text}{self._time_left(now)}")
 
     def log(self, message: str) -> None:
         """A line that stays, above the bar if there is one."""
@@ -73,11 +73,14 @@ class Progress:
         elif not self._is_silent:
             print(message, file=sys.stderr, flush=True)
 
-    def _time_left(self, total: int) -> str:
-        seconds = time.monotonic() - self._started
-        rate = (self._done - self._start) / seconds if seconds > 0 else 0
-        if rate == 0:
-            return "time left unknown"
-        minutes, seconds = divmod(round((total - self._done) / rate), 60)
+    def _time_left(self, now: float) -> str:
+        """By what was done since the first update, before which programs are compiled."""
+        if self._first is None or self._total is None or self._done == self._total:
+            return ""
+        first_done, since = self._first
+        if self._done <= first_done:
+            return ""
+        rate = (self._done - first_done) / (now - since)
+        minutes, seconds = divmod(round((self._total - self._done) / rate), 60)
         hours, minutes = divmod(minutes, 60)
-        return f"time left {hours}:{minutes:02}:{seconds:02}"
+        return f" time left {hours}:{minutes:02}:{seconds:02}"

@@ -11,6 +11,7 @@ from configs import tiny
 from experiments.run import presence, record
 from experiments.sweep import time_left
 from experiments.sweep.time_left import Job
+from t2t_jax.training.metrics_file import read_metrics
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, prepared
 
@@ -82,6 +83,36 @@ def test_before_a_run_is_over_its_progress_tells_and_what_is_missing_is_said():
     found = time_left.forecast([training, base], 1)
     assert found.seconds == pytest.approx(140 + 200)
     assert time_left.left_text(found) == ("about 6 min, without scoring, which no run has done yet")
+
+
+def test_of_what_is_short_nothing_is_told_before_a_run_is_scored():
+    base = Job("base", 1.0, 1.0, 1.0)
+    training = base._replace(stage="training", train=60.0, train_left=20.0)
+    scoring = base._replace(stage="scoring", trained=1.0, train=60.0, elapsed=2.0)
+    stopped = base._replace(trained=1.0, train=6000.0)
+    for jobs in ([training], [training, base], [scoring], [stopped], [stopped, training]):
+        found = time_left.forecast(jobs, 1)
+        assert (found.seconds, found.missing) == (None, time_left.NOTHING_KNOWN)
+    assert time_left.forecast([scoring], 1).of_runs == [None]
+    over = _over(training)
+    assert time_left.forecast([over, training], 1).seconds == pytest.approx(20 + 5)
+
+
+def _over(job: Job) -> Job:
+    return job._replace(stage="over", train_left=None, score=5.0, overhead=1.0)
+
+
+@pytest.mark.parametrize("sweep", ["table3_tiny", "positions_tiny", "table3_multi30k_dropout01"])
+def test_the_first_word_of_a_run_about_itself_is_at_most_twice_the_truth(sweep):
+    for path in sorted((RESULTS / sweep).glob("*/*/seed-*/metrics.jsonl")):
+        entries = [entry for entry in read_metrics(path) if "seconds" in entry]
+        steps, end = entries[-1]["step"], entries[-1]["seconds"]
+        told = (
+            found["train_left"] / (end - entries[number - 1]["seconds"])
+            for number in range(1, len(entries))
+            if (found := time_left._own_speed(entries[:number], steps))
+        )
+        assert 0.5 < next(told) < 2, path
 
 
 def test_a_run_that_takes_longer_than_others_takes_nothing_from_what_is_over():
