@@ -83,6 +83,10 @@ def _wrong_value(said: str) -> str:
         if flags.FLAGS[first].value is not None:
             return f"--{first} and --{second} are two things: give one of them"
         return f"{_missing(first)}; or --{second}: {flags.FLAGS[second].help}"
+    if helped := re.match(r"flag --(help\w*)=(.*): \('Non-boolean argument", said):
+        section = f"={helped[2]}" if helped[2] in {key.section for key in config_keys()} else ""
+        keys_listed = f"t2t-jax train --help{section} lists keys of a config"
+        return f"--{helped[1]} takes no value here; {keys_listed}"
     for reason, words in _NOT_OF_THE_TYPE.items():
         if wrong := re.match(rf"flag --([^=]+)=(.*): {re.escape(reason)}", said):
             return f"--{wrong[1]}={wrong[2]} {words}"

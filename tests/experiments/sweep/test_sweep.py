@@ -106,6 +106,11 @@ def _command(*arguments: str) -> subprocess.CompletedProcess:
             ["heads", "--base=configs/language_model.py", "--samples=2", "--workdir=absent"],
             "this base does not translate",
         ),
+        (
+            ["--help=model"],
+            "sweep: --help takes no value here; t2t-jax train --help=model lists keys of a",
+        ),
+        (["table3", "--dry_run=5"], "sweep: --dry_run=5 is neither true nor false"),
     ],
 )
 def test_a_mistyped_command_ends_in_a_sentence(arguments, sentence):
