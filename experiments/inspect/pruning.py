@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from absl import app, flags
 
+from experiments.run.plain_text import counted
 from t2t_jax.cli.command import parse_flags
 
 if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
@@ -120,7 +121,8 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
     )
     evaluate = make_evaluate(trained.sections, trained.devices, trained.model, prepared, split)
     sources, references = map(list, zip(*read_pairs(trained.sections.data, split), strict=True))
-    lines = [f"{'share':>6} {'heads':>6} {'PPL':>8} {'BLEU':>6}   of {split}, {len(heads)} heads"]
+    of_what = f"of {split}, {counted(len(heads), 'head')}"
+    lines = [f"{'share':>6} {'heads':>6} {'PPL':>8} {'BLEU':>6}   {of_what}"]
     for share in shares:
         number = round(share * len(heads))
         params = trained.devices.put(without(trained.params, heads[:number]))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from experiments.launchers import process
 from experiments.launchers.event import COMMAND, Event, ended
 from experiments.run import presence
-from experiments.run.plain_text import num_runs
+from experiments.run.plain_text import counted
 from t2t_jax.cores import own_cores
 
 # What the drivers put there. Asking jax would take the accelerator's memory.
@@ -100,8 +100,10 @@ def _launch(
                 yield ended(one.directory, seconds, one.process.returncode)
     finally:
         if running:
-            runs = num_runs(len(running))
-            print(f"stopping {runs}; what has been learned is saved", file=sys.stderr)
+            print(
+                f"stopping {counted(len(running), 'run')}; what has been learned is saved",
+                file=sys.stderr,
+            )
         process.stop([one.process for one in running])
         for one in running:
             presence.clear(one.directory)

@@ -28,7 +28,7 @@ from experiments.launchers.event import (
     was_stopped,
 )
 from experiments.run import presence
-from experiments.run.plain_text import num_runs
+from experiments.run.plain_text import counted
 
 _POLL_SECONDS = 0.5
 # Machines that may be taken away at any time are taken away often.
@@ -145,7 +145,9 @@ def _end(ray: Any, result: Any, one: _Running, num_stops: int) -> Event | None:
 def _stop(ray: Any, running: Mapping[Any, _Running]) -> None:
     if not running:
         return
-    print(f"stopping {num_runs(len(running))}; what has been learned is saved", file=sys.stderr)
+    print(
+        f"stopping {counted(len(running), 'run')}; what has been learned is saved", file=sys.stderr
+    )
     # The task waits that long for its run, and a little for Ray.
     deadline = time.monotonic() + process.GRACE_SECONDS + 10
     left = list(running)

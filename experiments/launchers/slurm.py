@@ -26,6 +26,7 @@ from experiments.launchers.event import (
     was_stopped,
 )
 from experiments.run import presence, record
+from experiments.run.plain_text import counted
 
 _JOB_FILE = "slurm_job.json"
 _POLL_SECONDS = 1.0
@@ -235,7 +236,7 @@ def _end(one: _Followed) -> Event:
 def _tell_what_goes_on(job_ids: Sequence[str]) -> None:
     arrays = " ".join(sorted({job_id.partition("_")[0] for job_id in job_ids}))
     print(
-        f"{len(job_ids)} SLURM jobs go on by themselves; the same command follows them again, and "
-        f"scancel {arrays} ends them",
+        f"left to SLURM: {counted(len(job_ids), 'job')}; the same command follows what goes on, "
+        f"and scancel {arrays} ends it",
         file=sys.stderr,
     )

@@ -28,7 +28,7 @@ from experiments.report.effects import SIGNIFICANT
 from experiments.report.measures import MEASURES, Mean, Measure, mean, values_of
 from experiments.run import record
 from experiments.run.outcomes import Outcome, one_of_each, read_outcomes
-from experiments.run.plain_text import plain_text
+from experiments.run.plain_text import counted, plain_text
 from experiments.tables.paper_base import config_file
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.evaluation.significance import holm, welch_t_test
@@ -210,7 +210,7 @@ def main(argv: list[str]) -> None:
     workdir, kept = map(Path, directories)
     try:
         if verb == "keep":
-            print(f"kept {len(keep(workdir, kept))} runs in {kept}")
+            print(f"kept {counted(len(keep(workdir, kept)), 'run')} in {kept}")
             return
         found = compare(workdir, kept)
         unfinished, not_asked_for = not_compared(workdir, kept)

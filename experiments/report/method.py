@@ -1,5 +1,6 @@
 """What was done, from the config of a table's base and the records: what a reader asks first."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -7,6 +8,9 @@ from t2t_jax.json_files import flat_dict
 
 # The numbers of sentences that a record has, and in what words they are told.
 _SPLITS = (("train", "to train"), ("dev", "to validate"), ("test", "to test"))
+
+# A count of one, and the noun without its ending.
+_OF_ONE = re.compile(r"(?<![\d,.])1 (layer|head|step|evaluation|piece)s\b")
 
 
 def method(base: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -39,7 +43,7 @@ class _Settings:
     def all(self, template: str, *keys: str) -> str:
         """The template filled with these values; "" if one is not there."""
         values = [self[key] for key in keys]
-        return template.format(*values) if all(values) else ""
+        return _OF_ONE.sub(r"1 \1", template.format(*values)) if all(values) else ""
 
     def unless(self, usual: Any, template: str, key: str) -> str:
         """The same with one value, "" if it is the usual one, of which nothing need be said."""

@@ -31,7 +31,7 @@ from experiments.report.samples import Sample, samples
 from experiments.report.sweep_command import sweep_command
 from experiments.run import record
 from experiments.run.outcomes import Outcome, one_of_each, read_outcomes, records_of
-from experiments.run.plain_text import plain_text
+from experiments.run.plain_text import counted, plain_text
 from experiments.tables.ablation import LeftOut, Row, Rows, Score, changes_text
 from experiments.tables.registry import find_table
 
@@ -204,8 +204,9 @@ def _expected_rows(name: str, outcomes: Sequence[Outcome]) -> tuple[list[Row], s
         base = ConfigDict(outcomes[0].run.base)
         table = find_table(name)
         known, title = table.rows(base), table.title
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
-        # The runs are older or newer than this code; what they say of themselves is enough.
+    except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError):
+        # The runs are older or newer than this code, or its table is broken; what they say of
+        # themselves is enough.
         known, title = Rows([], list[LeftOut]()), name
     has_paper_base = any(row.paper is not None for row in known.rows)
     rows = {row.name: row for row in known.rows}
@@ -269,7 +270,7 @@ def _row_summary(
 
 
 def _seeds_text(here: int, of_base: int) -> str:
-    text = f"{here} seed{'' if here == 1 else 's'}"
+    text = counted(here, "seed")
     return text if here == of_base else f"{text} against {of_base} of base"
 
 

@@ -8,9 +8,9 @@ def plain_text(text: object) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(text))
 
 
-def num_runs(number: int) -> str:
+def counted(number: int, noun: str) -> str:
     """ "1 run", "2 runs"."""
-    return f"{number} run{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def plain_values(values: Any) -> Any:

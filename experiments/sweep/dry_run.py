@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ml_collections import ConfigDict
 
 from experiments.run.outcomes import read_outcomes, records_of
+from experiments.run.plain_text import counted
 from experiments.tables.ablation import (
     AnyConfig,
     Row,
@@ -133,9 +134,8 @@ def _measured(workdir: Path) -> Basis | None:
             hardware.add(values["hardware"])
     if not rates:
         return None
-    runs = "run" if len(rates) == 1 else "runs"
     where = " and ".join(sorted(hardware))
-    took = f"as long as the {len(rates)} finished {runs} below {workdir} took"
+    took = f"as long as the {counted(len(rates), 'finished run')} below {workdir} took"
     words = f"{took}, on {where}, compilation included{_IN_PROPORTION}"
     words += "".join(f"; left out: {sentence}" for sentence in found.refused)
     return Basis(statistics.median(rates), words)

@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from experiments.launchers.event import Event, Launch
 from experiments.run import record
-from experiments.run.plain_text import num_runs, plain_text
+from experiments.run.plain_text import counted, plain_text
 from experiments.sweep.time_left import duration_text
 from experiments.sweep.watch import Watch, name, to_go_text
 from experiments.tables.ablation import Rows, Table, as_dict, check_row
@@ -73,8 +73,8 @@ def do_unfinished(
     is set by who stops it, so that the bar says so while the runs save their state.
     """
     unfinished = [path for path in directories if not is_finished(path)]
-    num_before = len(directories) - len(unfinished)
-    print(f"{num_runs(len(directories))}, {num_before} of them finished before")
+    num_finished = len(directories) - len(unfinished)
+    print(f"{counted(len(directories), 'run')}, {num_finished} of them finished before")
     damaged = [path for path in directories if is_finished(path) and _damage(path)]
     for path in damaged:
         print(f"        {name(path)} FAILED: {_damage(path)}; remove that file to do it anew")

@@ -4,6 +4,8 @@ In: the directories below a workdir. Out: one `Status` each, and a table of them
 What a launcher on another machine writes there is enough; no launcher is asked.
 """
 
+import functools
+import json
 import math
 import time
 from collections import Counter
@@ -15,11 +17,13 @@ import rich.console
 import rich.live
 import rich.table
 import rich.text
+from ml_collections import ConfigDict
 
 from experiments.run import presence, record
 from experiments.run.outcomes import divergence_of, is_divergence
-from experiments.run.plain_text import num_runs, plain_text
+from experiments.run.plain_text import counted, plain_text
 from experiments.sweep import time_left
+from experiments.tables.registry import find_table
 from t2t_jax.json_files import flat_dict
 from t2t_jax.training.metrics_file import read_metrics
 
@@ -54,7 +58,7 @@ class Standing(NamedTuple):
 
 
 def standing(workdir: Path) -> Standing:
-    """Of every run below `workdir`, in the order of their names.
+    """Of every run below `workdir`, in the order of their tables.
 
     One of which a file is damaged has the state "damaged", and a remark that names the file.
 
@@ -62,7 +66,7 @@ def standing(workdir: Path) -> Standing:
       ValueError: there are none.
     """
     paths = workdir.rglob(record.RUN_FILE) if workdir.is_dir() else []
-    directories = sorted(path.parent for path in paths)
+    directories = sorted((path.parent for path in paths), key=_place)
     if not directories:
         raise ValueError(f"there are no runs below {workdir}; experiments.sweep makes them")
     runs = [_status_or_damage(directory) for directory in directories]
@@ -74,6 +78,27 @@ def standing(workdir: Path) -> Standing:
         for run, left in zip(runs, forecast.of_runs, strict=True)
     ]
     return Standing(runs, sum(job.spent for job in jobs), parallel, forecast)
+
+
+def _place(directory: Path) -> tuple:
+    """What runs are sorted by: sweep, table, the row's place in it, row, seed."""
+    table, row = directory.parent.parent, directory.parent
+    try:
+        run = record.read_run(directory)
+        rows = _row_names(run.table, json.dumps(run.base | {"seed": 0}))
+        place, seed = (rows.index(run.row) if run.row in rows else len(rows)), run.seed
+    except (OSError, ValueError):
+        place, seed = 1_000, 0  # after those that can be read
+    return table.parent, table.name, place, row.name, seed, directory
+
+
+@functools.lru_cache
+def _row_names(table: str, base: str) -> list[str]:
+    """Of a table at this base, in JSON; none of one that this code does not know."""
+    try:
+        return [row.name for row in find_table(table).rows(ConfigDict(json.loads(base))).rows]
+    except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError):
+        return []
 
 
 def _job(directory: Path, run: Status) -> time_left.Job:
@@ -174,7 +199,7 @@ def totals_text(found: Standing) -> str:
     states += [state for state in ("lost", "damaged") if counts[state]]
     num_to_go = len(found.runs) - sum(counts[state] for state in _ENDED)
     lines = [
-        f"{num_runs(len(found.runs))}: "
+        f"{counted(len(found.runs), 'run')}: "
         + ", ".join(f"{counts[state]} {state}" for state in states),
         f"time spent: {time_left.duration_text(found.seconds_spent)}, all runs added up",
     ]

@@ -80,7 +80,7 @@ def test_jobs_outlive_the_command_and_are_followed_by_the_next(tmp_path, state, 
     with _launch([directory]) as events:
         assert next(events).kind == "started"
     said = capsys.readouterr().err
-    assert "1 SLURM jobs go on by themselves" in said and "scancel 70 ends them" in said
+    assert "left to SLURM: 1 job; " in said and "scancel 70 ends it" in said
     with _launch([directory]) as events:
         assert [event.kind for event in events] == ["started", "finished"]
     assert len(_calls(state, "sbatch")) == 1

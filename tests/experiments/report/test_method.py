@@ -35,6 +35,17 @@ def test_the_corpus_its_size_the_model_the_training_and_the_search_are_told(tmp_
     ]
 
 
+def test_one_of_a_thing_is_no_plural(tmp_path):
+    config = CONFIG.copy_and_resolve_references()
+    config.model.update(num_encoder_layers=1, num_decoder_layers=1, num_heads=1)
+    config.training.update(warmup_steps=1, patience=1)
+    fakes.write_record(tmp_path, TABLE, config, "base", 0, perplexity=2.0, bleu=50.0)
+    told = " ".join(_method(tmp_path))
+    assert "1 layer of encoder and 1 of decoder" in told and ", 1 head with d_k 32" in told
+    assert "fewer after 1 evaluation without" in told and ", 1 step of warm-up" in told
+    assert "1,100 steps" in told
+
+
 def test_files_patience_the_papers_rate_and_averaging_are_told(tmp_path):
     config = multi30k.get_config()
     config.data.directory = "somewhere"

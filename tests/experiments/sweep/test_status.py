@@ -10,7 +10,7 @@ import pytest
 import rich.console
 
 from experiments.run import presence, record
-from experiments.sweep import status
+from experiments.sweep import prepared_runs, status
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, prepared
 
@@ -38,14 +38,14 @@ def test_a_run_nobody_has_begun_is_waiting(directory):
 
 def test_a_training_run_tells_step_loss_speed_and_time_left(directory, tmp_path):
     # The first entry holds the compilation; the speed is that of what follows.
-    lines = [_train_entry(1, 100.0), _train_entry(51, 110.0), _train_entry(101, 120.0)]
+    lines = [_train_entry(1, 100.0), _train_entry(101, 120.0), _train_entry(151, 130.0)]
     (directory / "metrics.jsonl").write_text("".join(lines) + '{"split": "tra')
     _sign(directory)
     seen = status.status(directory)
-    assert (seen.state, seen.step, seen.loss) == ("training", 101, 2.5)
+    assert (seen.state, seen.step, seen.loss) == ("training", 151, 2.5)
     assert seen.tokens_per_second == 1234.5
     [one] = status.standing(tmp_path).runs
-    assert one.seconds_left == pytest.approx((CONFIG.training.steps - 101) * 0.2, rel=0.05)
+    assert one.seconds_left == pytest.approx((CONFIG.training.steps - 151) * 0.2, rel=0.05)
     assert seen.remark == "on elsewhere"
 
 
@@ -103,6 +103,27 @@ def test_the_table_has_a_line_for_each_run_and_counts_the_states(tmp_path):
         "time spent: 64 s, all runs added up",
         "time left: about 47 s; 1 to go, 1 at a time",
     ]
+
+
+def test_rows_stand_in_the_order_of_the_table_and_those_that_it_lacks_come_last(tmp_path):
+    prepared(tmp_path, "*", num_seeds=2)
+    unknown = tmp_path / "quickstart" / "a_row_of_before" / "seed-0"
+    values = record.read_json(tmp_path / "quickstart/base/seed-0/run.json")
+    record.write_json(unknown / record.RUN_FILE, values | {"row": "a_row_of_before"})
+    record.write_json(tmp_path / "an_old_table/base/seed-0/run.json", values | {"table": "old"})
+    (tmp_path / "quickstart/one_head/seed-1/run.json").write_text("{")
+    names = [run.name.removeprefix("quickstart ") for run in status.standing(tmp_path).runs]
+    known = ["base", "one_head", "one_layer", "learned_positions", "no_positions"]
+    expected = [f"{row} seed-{seed}" for row in known for seed in (0, 1)]
+    expected.remove("one_head seed-1")
+    last = ["a_row_of_before seed-0", "one_head seed-1"]
+    assert names == ["old base seed-0", *expected, *last]
+
+
+def test_one_run_is_no_runs(directory, tmp_path, capsys):
+    assert status.totals_text(status.standing(tmp_path)).startswith("1 run: 0 done, ")
+    prepared_runs.do_unfinished([directory], lambda directories: (event for event in ()))
+    assert capsys.readouterr().out.startswith("1 run, 0 of them finished before")
 
 
 def test_the_command_prints_once_where_no_terminal_is(tmp_path):
