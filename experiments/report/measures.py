@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from experiments.run.outcomes import Outcome, records_of
 from experiments.tables.ablation import Score
 from t2t_jax.evaluation.significance import mean_interval
+from t2t_jax.json_files import flat_dict
 from t2t_jax.runs.name_of_test_set import is_name
 
 
@@ -105,9 +106,19 @@ def test_sets(record: dict[str, Any]) -> list[str]:
 
 
 def measures_of(outcomes: Iterable[Outcome]) -> list[Measure]:
-    """MEASURES, and BLEU of every test set that a run was scored on after its own."""
-    names = dict.fromkeys(name for values in records_of(outcomes) for name in test_sets(values))
-    return [*MEASURES, *(_bleu(name, f"{name} BLEU", f"ΔBLEU ({name})") for name in sorted(names))]
+    """MEASURES, and BLEU of every test set that a run was scored on after its own.
+
+    Where there are such, that of its own is called after the file, if it is the same in all runs.
+    """
+    records = records_of(outcomes)
+    names = {name for values in records for name in test_sets(values)}
+    own = {flat_dict(values["config"]).get("data.test") for values in records}
+    known = list(MEASURES)
+    if names and len(own) == 1 and own.isdisjoint({None, *names}):
+        title = f"BLEU ({own.pop()})"
+        place = known.index(TEST_BLEU)
+        known[place] = TEST_BLEU._replace(title=title, difference=f"Δ{title}")
+    return [*known, *(_bleu(name, f"{name} BLEU", f"ΔBLEU ({name})") for name in sorted(names))]
 
 
 class Cost(NamedTuple):

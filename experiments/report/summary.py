@@ -28,7 +28,7 @@ from experiments.report.method import method
 from experiments.report.notes import hardware, notes
 from experiments.report.run_files import damage
 from experiments.report.samples import Sample, samples
-from experiments.report.sweep_command import sweep_command
+from experiments.report.sweep_command import sweep_commands
 from experiments.run import record
 from experiments.run.outcomes import Outcome, one_of_each, read_outcomes, records_of
 from experiments.run.plain_text import counted, plain_text
@@ -77,7 +77,7 @@ class TableSummary(NamedTuple):
     notes: list[str]
     unfinished: list[str]
     samples: list[Sample]
-    command: str | None  # that makes it anew
+    commands: list[str]  # that make it anew; none of a base that this code does not know
     damaged: list[str]  # a sentence for each file of its runs that is not believed
 
     @property
@@ -185,7 +185,7 @@ def _summary(
         ],
         unfinished=_unfinished(rows, by_row),
         samples=samples([each for row in rows for each in by_row[row.name]], num_samples),
-        command=sweep_command(name, outcomes, [row.name for row in rows]),
+        commands=sweep_commands(name, outcomes, [row.name for row in rows]),
         damaged=[*damaged, *(outcome.refused for outcome in outcomes if outcome.refused)],
     )
 

@@ -1,16 +1,38 @@
-"""The command that makes a table anew, from what its runs say of themselves."""
+"""The commands that make a table anew, from what its runs say of themselves."""
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from experiments.run.outcomes import Outcome
+from experiments.report.measures import test_sets
+from experiments.run.outcomes import Outcome, records_of
 from experiments.tables.paper_base import CONFIGS, config_file
 from t2t_jax.json_files import flat_dict
 from t2t_jax.runs.effect import unmet
 
 # Where things lie on one machine is of no use on another.
 _ELSEWHERE = {"data.directory": "DIR", "data.cache": None}
+
+
+def sweep_commands(
+    table: str, outcomes: Sequence[Outcome], known_rows: Collection[str]
+) -> list[str]:
+    """`sweep_command`, and one for each test set that a run was scored on after its own."""
+    command = sweep_command(table, outcomes, known_rows)
+    return [] if command is None else [command, *_score_commands(outcomes)]
+
+
+def _score_commands(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    records = records_of(outcomes)
+    for name in sorted({name for values in records for name in test_sets(values)}):
+        scores = next(each["scores"][name] for each in records if name in each["scores"])
+        files = scores.get("files")
+        if not isinstance(files, list) or list(map(type, files)) != [str, str]:
+            continue  # of a record that is damaged, or somebody's
+        source, reference = (shlex.quote(f"DIR/{Path(file).name}") for file in files)
+        flags = f"--source={source} --reference={reference} --name={shlex.quote(name)}"
+        yield f"python -m experiments.sweep score W {flags}"
 
 
 def sweep_command(

@@ -89,9 +89,10 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
 
 def _bleu(table: TableSummary) -> Measure:
     """That of test, unless the paper has reported that of dev."""
-    has_dev, has_test = (measure in table.measures for measure in (DEV_BLEU, TEST_BLEU))
-    is_dev = has_dev and (table.paper_base is not None or not has_test)
-    return DEV_BLEU if is_dev else TEST_BLEU
+    measures = {measure.name: measure for measure in table.measures}
+    dev, test = (measures.get(measure.name) for measure in (DEV_BLEU, TEST_BLEU))
+    is_dev = dev is not None and (table.paper_base is not None or test is None)
+    return DEV_BLEU if is_dev else test or TEST_BLEU
 
 
 def _forest(table: TableSummary, measure: Measure) -> Forest:

@@ -23,7 +23,7 @@ def csv_text(found: Sequence[TableSummary]) -> str:
     A perplexity is compared by its logarithm: `dev_perplexity_log_low` and `_log_high` are in
     nats, the difference itself is not.
     """
-    measures = list(dict.fromkeys(measure for table in found for measure in table.measures))
+    measures = list({each.name: each for table in found for each in table.measures}.values())
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     of_measures = [name for measure in measures for name in _names(measure)]

@@ -52,8 +52,8 @@ def _table(table: TableSummary) -> str:
         lines += ["", f"| line {sample.line} | |", "|--|--|"]
         for cell in (*cells, *sample.translations.items()):
             lines.append(f"| {_in_a_cell(cell[0])} | {_in_a_cell(cell[1])} |")
-    if table.command:
-        lines += ["", "Made anew by:", "", f"    {table.command}"]
+    if table.commands:
+        lines += ["", "Made anew by:", "", *(f"    {command}" for command in table.commands)]
     return "\n".join(lines) + "\n"
 
 

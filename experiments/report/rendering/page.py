@@ -52,9 +52,10 @@ def _section(table: TableSummary, number: int, *, has_title: bool) -> Iterator[s
     yield from _list("Missing", table.unfinished)
     yield from _samples(table)
     yield from _figures(table)
-    if table.command:
+    if table.commands:
+        commands = "\n".join([*table.commands, "python -m experiments.report W"])
         yield "<h3>Made anew by</h3>"
-        yield f"<pre><code>{escape(table.command)}\npython -m experiments.report W</code></pre>"
+        yield f"<pre><code>{escape(commands)}</code></pre>"
     yield "</section>"
 
 

@@ -2,10 +2,16 @@
 
 import re
 import shlex
+from html import unescape
 
 from configs import multi30k, tiny
+from experiments.report.figures import forest_plot
+from experiments.report.rendering.comma_separated import csv_text
+from experiments.report.rendering.markdown import markdown
+from experiments.report.rendering.page import html
 from experiments.report.summary import summaries
 from experiments.report.sweep_command import sweep_command
+from experiments.run import record
 from experiments.run.outcomes import read_outcomes
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE
@@ -24,7 +30,39 @@ def test_a_config_as_it_is_needs_no_override(tmp_path):
     expected = "python -m experiments.sweep quickstart --base=configs/tiny.py --seeds=3 --workdir=W"
     assert _command(tmp_path, rows=ROWS, seeds=(0, 1, 2), known_rows=ROWS) == expected
     [table] = summaries(tmp_path)
-    assert table.command == expected
+    assert table.commands == [expected]
+
+
+def test_a_later_test_set_has_its_command_and_every_column_its_name(tmp_path):
+    config = multi30k.get_config()
+    config.data.directory, config.data.test = "/home/me/data", "test1"
+    for row, bleu in (("base", 30.0), ("one_head", 29.0)):
+        directory = fakes.write_record(tmp_path, TABLE, config, row, 0, perplexity=2.0, bleu=bleu)
+        values = record.read_record(directory)
+        for name, files in (
+            ("t 17", ["/home/me/t17.en", "/home/me/t17.de"]),
+            ("t18", ["/home/me/it's t18.en.gz", "/home/me/t18.de"]),
+            ("t19", "/home/me/t19.en"),
+        ):
+            scores = {"name": name, "files": files, "bleu": bleu, "bleu_signature": "s"}
+            values["scores"][name] = scores
+        record.write_json(directory / record.RECORD_FILE, values)
+    [table] = summaries(tmp_path)
+    sweep, *scores = table.commands
+    assert sweep.startswith("python -m experiments.sweep quickstart --base=configs/multi30k.py ")
+    quoted = shlex.quote("DIR/it's t18.en.gz")
+    assert scores == [
+        f"python -m experiments.sweep score W --source={quoted} --reference=DIR/t18.de --name=t18"
+    ]
+    for text in (markdown([table]), html([table])):
+        assert scores[0] in unescape(text)
+        assert "ΔBLEU (test1)" in text and "ΔBLEU (t18)" in text and "BLEU (test)" not in text
+    [panel] = forest_plot.panels([table])
+    assert forest_plot._label(panel.forests[0].measure).startswith("Δ BLEU (test1), ")
+    # One column of it, also beside a table of which there is one test set.
+    fakes.write_record(tmp_path / "b", TABLE, CONFIG, "base", 0, perplexity=2.0, bleu=90.0)
+    header = csv_text(summaries(tmp_path)).splitlines()[0].split(",")
+    assert header.count("test_bleu_mean") == 1
 
 
 def test_rows_are_named_in_the_tables_order_where_they_are_not_all(tmp_path):
