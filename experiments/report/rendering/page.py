@@ -10,6 +10,12 @@ from experiments.report.rendering.page_style import STYLE
 from experiments.report.samples import SAMPLES
 from experiments.report.summary import RowSummary, TableSummary
 
+# Pixels: of a page 1,400 wide between its margins, and a little less, since the others are
+# estimates; beside the text of a cell; of a letter.
+_PAGE = 1300
+_PADDING = 16
+_LETTER = 8
+
 
 def html(found: Sequence[TableSummary]) -> str:
     """Every table with its notes, what is missing, its figures and the command that makes it."""
@@ -53,9 +59,9 @@ def _section(table: TableSummary, number: int, *, has_title: bool) -> Iterator[s
     yield from _samples(table)
     yield from _figures(table)
     if table.commands:
-        commands = "\n".join([*table.commands, "python -m experiments.report W"])
+        commands = map(_command, [*table.commands, "python -m experiments.report W"])
         yield "<h3>Made anew by</h3>"
-        yield f"<pre><code>{escape(commands)}</code></pre>"
+        yield "<pre><code>" + "\n".join(commands) + "</code></pre>"
     yield "</section>"
 
 
@@ -63,6 +69,8 @@ def _table(table: TableSummary) -> Iterator[str]:
     its_columns = list(_twice_what_precedes_scores(columns(table)))
     # A wide table scrolls by itself, by keyboard too, and leaves the page in its place.
     yield '<p class="narrow hint">The table scrolls sideways: there is more to the right.</p>'
+    if _least_pixels(its_columns, table) > _PAGE:
+        yield '<p class="wide hint">Where the table is wider than the page it scrolls sideways.</p>'
     yield f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(table.title)}">'
     yield "<table>"
     yield "<thead><tr>"
@@ -74,6 +82,20 @@ def _table(table: TableSummary) -> Iterator[str]:
         yield from (_row(row, its_columns) for row in rows)
         yield "</tbody>"
     yield "</table></div>"
+
+
+def _least_pixels(its_columns: Sequence[tuple[Column, str]], table: TableSummary) -> float:
+    """About how wide the table is at least on a wide page, by what `STYLE` says of its cells."""
+    pixels = 0.0
+    for place, (column, where) in enumerate(its_columns):
+        if where == "narrow":
+            continue
+        if column.is_text and place:  # words wrap
+            pixels += _PADDING + (160 if where == "wide" else 272)
+            continue
+        cells = max((len(column.cell(row).text) for row in table.rows), default=0)
+        pixels += _PADDING + _LETTER * max(cells + 1, *map(len, column.title.split()))
+    return pixels
 
 
 def _twice_what_precedes_scores(its_columns: Sequence[Column]) -> Iterator[tuple[Column, str]]:
@@ -103,6 +125,11 @@ def _row(row: RowSummary, its_columns: Sequence[tuple[Column, str]]) -> str:
 def _class(column: Column, where: str) -> str:
     names = " ".join(filter(None, ("text" if column.is_text else "", where)))
     return f' class="{names}"' if names else ""
+
+
+def _command(command: str) -> str:
+    """A line that breaks at spaces only, not within a flag."""
+    return " ".join(f"<span>{escape(word)}</span>" for word in command.split(" "))
 
 
 def _title(title: str) -> str:

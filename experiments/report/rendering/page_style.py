@@ -29,7 +29,10 @@ caption { text-align: left; color: var(--quiet); padding: 0.6rem 0 0.2rem; }
 /* A shade at the right edge, which the end of the table covers. */
 .scroll { overflow-x: auto; background:
   linear-gradient(var(--paper) 0 0) right / 2rem 100% no-repeat local,
-  linear-gradient(to left, var(--line), transparent) right / 1rem 100% no-repeat scroll; }
+  linear-gradient(to left, var(--quiet), transparent) right / 1rem 100% no-repeat scroll; }
+/* A bar to scroll by that is always there. */
+.scroll::-webkit-scrollbar { height: 9px; }
+.scroll::-webkit-scrollbar-thumb { background: var(--quiet); border-radius: 5px; }
 table { border-collapse: collapse; font-size: 13px; line-height: 1.35;
   font-variant-numeric: tabular-nums; border-bottom: 2px solid var(--ink); }
 th, td { padding: 0.28rem 0.5rem; text-align: right; white-space: nowrap; font-weight: normal; }
@@ -44,12 +47,13 @@ tbody + tbody tr:first-child > * { border-top: 1px solid var(--line); }
 tbody tr:hover > * { background: var(--shade); }
 .mark { display: inline-block; width: 0.7em; text-align: left; padding-left: 0.15em; }
 sup { line-height: 0; }
-figure { margin: 2rem 0 0; break-inside: avoid; }
+figure { margin: 2rem 0 0; max-width: 50rem; break-inside: avoid; }
 figure img { display: block; width: 100%; height: auto; background: #fff;
   border-radius: 4px; }
 figcaption { color: var(--quiet); font-size: 14px; max-width: 60rem; margin-top: 0.4rem; }
 pre { background: var(--shade); padding: 0.75rem 1rem; border-radius: 4px; overflow-x: auto;
-  font-size: 13px; white-space: pre-wrap; overflow-wrap: anywhere; }
+  font-size: 13px; white-space: pre-wrap; }
+pre span { white-space: nowrap; }
 @media screen and (max-width: 40rem) {
   main { padding: 1rem 0.75rem 3rem; }
   .wide { display: none; }
@@ -67,6 +71,7 @@ pre { background: var(--shade); padding: 0.75rem 1rem; border-radius: 4px; overf
   body { font-size: 10pt; }
   main { max-width: none; padding: 0; }
   .scroll { overflow: visible; }
+  .hint { display: none; }
   table { font-size: 7pt; }
   th, td { padding: 0.1rem 0.25rem; }
   td.text { min-width: 0; }

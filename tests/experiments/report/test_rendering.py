@@ -16,6 +16,7 @@ from experiments.report.measures import MEASURES, Mean
 from experiments.report.rendering.columns import columns, signed
 from experiments.report.rendering.latex import latex_escaped
 from experiments.report.summary import summaries
+from experiments.run import record
 from experiments.tables import table2, table3
 from tests.experiments import fakes
 from tests.experiments.sweeps import (
@@ -245,7 +246,30 @@ def test_the_page_needs_no_other_file_and_says_what_markdown_says(workdir):
     assert "\N{MINUS SIGN}3.0" in cells["one_head"] and "1.60 ± 1.27" in cells["one_head"]
     for sentence in ("not the standard deviation", "Direction: en-de.", "Missing", "not asked for"):
         assert sentence in text
-    assert "python -m experiments.report W" in text
+    assert "python -m experiments.report W" in re.sub("</?span>", "", text)
+
+
+def test_a_command_breaks_at_spaces_alone(workdir):
+    text = report.text(workdir, "html")
+    [commands] = re.findall("<pre><code>(.*?)</code></pre>", text, re.DOTALL)
+    words = commands.replace("\n", " ").split(" ")
+    assert "<span>--base=configs/tiny.py</span>" in words
+    assert all(re.fullmatch("<span>[^<>]+</span>", word) for word in words)
+    [rule] = re.findall("pre span {(.*?)}", text)
+    assert "white-space: nowrap" in rule and "overflow-wrap" not in text.partition("pre {")[2][:200]
+
+
+def test_a_table_too_wide_for_a_page_says_that_it_scrolls(workdir):
+    sentence = (
+        '<p class="wide hint">Where the table is wider than the page it scrolls sideways.</p>'
+    )
+    assert sentence not in report.text(workdir, "html")
+    for path in workdir.rglob("record.json"):
+        values = record.read_record(path.parent)
+        for name in ("test2016", "test2017"):
+            values["scores"][name] = values["scores"]["test"] | {"name": name}
+        record.write_json(path, values)
+    assert sentence in report.text(workdir, "html")
 
 
 def test_a_narrow_page_shows_the_scores_first_and_says_that_its_table_scrolls(workdir):
