@@ -48,7 +48,7 @@ def write(found: Sequence[TableSummary], workdir: Path) -> list[Path]:
         path = workdir / f"report.{_ENDINGS[name]}"
         content = render(found)
         if name == "markdown":
-            content += links({figure.name: gallery.TITLES[figure.name] for figure in figures})
+            content += links({figure.name: gallery.WORDS[figure.name] for figure in figures})
         write_bytes(path, content.encode())  # in the place of a link, not where it leads
         paths.append(path)
     return paths + figures

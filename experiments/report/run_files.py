@@ -3,6 +3,7 @@
 In: the directory of a run, which may be anybody's. Out: its numbers, checked.
 """
 
+import contextlib
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -67,6 +68,21 @@ def sentences(directory: Path, split: str) -> Sentences | None:
     if not is_whole:
         raise ValueError(f"{path} lacks what BLEU counts of each sentence")
     return found._replace(statistics=statistics)
+
+
+def no_curve(outcomes: Iterable[Outcome]) -> list[str]:
+    """What is said where no run has evaluated dev more than once, so that no curve is drawn."""
+    lengths = set()
+    for outcome in outcomes:
+        if outcome.record is not None:
+            with contextlib.suppress(OSError, ValueError):  # of a damaged file a note says so
+                lengths.add(len(dev_curve(outcome.directory)))
+    if max(lengths, default=0) != 1:
+        return []
+    return [
+        "There are no learning curves: dev was evaluated once in each run, see "
+        "training.evaluate_every_steps."
+    ]
 
 
 def damage(outcomes: Iterable[Outcome]) -> list[str]:

@@ -26,7 +26,7 @@ from experiments.report.measures import (
 )
 from experiments.report.method import method
 from experiments.report.notes import hardware, notes
-from experiments.report.run_files import damage
+from experiments.report.run_files import damage, no_curve
 from experiments.report.samples import Sample, samples
 from experiments.report.sweep_command import sweep_commands
 from experiments.run import record
@@ -179,6 +179,7 @@ def _summary(
         method=_method(lines, outcomes),
         notes=[
             *notes(outcomes, has_paper_base, by_measure),
+            *no_curve(outcomes),
             *_diverged(by_row),
             *_repeated(all_outcomes, outcomes),
             *map(_damage_text, damaged),

@@ -27,6 +27,12 @@ from experiments.report.measures import (
 from experiments.report.summary import RowSummary, TableSummary
 
 TITLE = "Difference to the base row"
+# What a marker says of a difference, at the 5 % level.
+SIGNS = {
+    "filled": "significant over seeds (after Holm)",
+    "half-filled": "significant by a bootstrap over one seed's sentences (after Holm)",
+    "hollow": "not significant, or not tested",
+}
 
 # A row this many times as far away as rows usually are would squeeze all others: the axis ends
 # before it, and its value is written there.
@@ -34,7 +40,7 @@ _FAR = 6.0
 
 _COLOUR = "#0072B2"
 _INCHES_PER_ROW = 0.27
-_KEYS_A_LINE = 3  # of the legend
+_INCHES_OF_LEGEND = 1.0
 _INTERVAL_LOOK: dict[str, Any] = {"color": _COLOUR, "linewidth": 1.4, "solid_capstyle": "butt"}
 _PAPER_LOOK: dict[str, Any] = {
     "linestyle": "",
@@ -138,45 +144,45 @@ def limits_of(points: Sequence[Point]) -> tuple[float, float]:
 
 def draw(drawn: Sequence[Panel]) -> Figure:
     """The panels below one another, rows in the order of the table."""
-    heights = [_INCHES_PER_ROW * len(panel.rows) + 1.4 for panel in drawn]
+    heights = [_INCHES_PER_ROW * len(panel.rows) + 1.6 for panel in drawn]
+    heights[-1] += _INCHES_OF_LEGEND
     figure, axes = style.stacked(heights, max(len(panel.forests) for panel in drawn))
     for panel, row_of_axes in zip(drawn, axes, strict=True):
         for index, axis in enumerate(row_of_axes):
             if index >= len(panel.forests):
                 axis.set_visible(False)
                 continue
-            _draw(panel.forests[index], [name for name, _ in panel.rows], axis)
+            names = [name for name, _ in panel.rows]
+            _draw(panel.forests[index], names, axis, len(row_of_axes))
             _separate(panel.rows, axis)
             if index > 0:
                 axis.tick_params(labelleft=False)
         style.title(row_of_axes[0], TITLE, panel.title)
     points = [point for panel in drawn for forest in panel.forests for point in forest.points]
-    _legend(figure, points)
+    _legend(axes[-1][0].figure, points)
     return figure
 
 
-def _legend(figure: Figure, points: Sequence[Point]) -> None:
+def _legend(figure: Any, points: Sequence[Point]) -> None:
     """What the signs mean that are there."""
     real, of_sentences, hollow = (_look(point) for point in _SIGNS)
     looks = [_look(point) for point in points]
     meanings = (
-        (real, "real: over seeds, 5 % after Holm", real in looks),
-        (of_sentences, "of one seed's sentences, 5 % after Holm", of_sentences in looks),
-        (hollow, "within noise, or not tested", hollow in looks),
-        (_INTERVAL_LOOK, "95 %, without Holm", any(point.low is not None for point in points)),
+        (real, SIGNS["filled"], real in looks),
+        (of_sentences, SIGNS["half-filled"], of_sentences in looks),
+        (hollow, SIGNS["hollow"], hollow in looks),
+        (_INTERVAL_LOOK, "95 % interval, without Holm", any(p.low is not None for p in points)),
         (_PAPER_LOOK, "the paper's difference", any(point.paper is not None for point in points)),
     )
     keys = [Line2D([], [], **look, label=words) for look, words, is_there in meanings if is_there]
     figure.legend(
         handles=keys,
-        loc="outside lower center",
-        ncols=min(len(keys), _KEYS_A_LINE),
+        loc="outside lower left",
         frameon=False,
-        fontsize=9,
     )
 
 
-def _draw(forest: Forest, names: Sequence[str], axis: Any) -> None:
+def _draw(forest: Forest, names: Sequence[str], axis: Any, num_beside: int) -> None:
     limits = limits_of(forest.points)
     axis.axvline(0, color="black", linewidth=1.0)
     for point in forest.points:
@@ -187,7 +193,7 @@ def _draw(forest: Forest, names: Sequence[str], axis: Any) -> None:
     axis.set_xlim(limits)
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.set_yticks(range(len(names)), names)
-    axis.xaxis.set_major_locator(style.round_ticks(5))
+    axis.xaxis.set_major_locator(style.round_ticks(4 if num_beside < 3 else 2))
     axis.set_xlabel(_label(forest.measure))
     style.tidy(axis, grid="x")
     axis.spines["left"].set_visible(False)
@@ -251,8 +257,7 @@ def _digits(measure: Measure) -> int:
 def _label(measure: Measure) -> str:
     unit = "nats per token" if measure.is_logarithmic else "points"
     what = f"{'ln ' if measure.is_logarithmic else ''}{measure.title}"
-    label = f"Δ {what}, {unit}"
-    return f"{label}\n{'better →' if measure.more_is_better else '← better'}"
+    return f"Δ {what},\n{unit}\n{'better →' if measure.more_is_better else '← better'}"
 
 
 def _separate(rows: Sequence[tuple[str, str]], axis: Any) -> None:

@@ -17,25 +17,33 @@ _KINDS: tuple[tuple[str, str, str, Callable[[Sequence[TableSummary]], list], Any
     (
         "effects",
         forest_plot.TITLE,
-        "With its 95 % interval. Filled: taken as real by a test over seeds, at the 5 % level "
-        "after Holm's correction for the number of rows, which the intervals do not know; half "
-        "filled: so by the sentences of one seed alone; hollow: within noise, or not tested. An "
-        "arrow stands for a row beyond the axis.",
+        "How far each row is from the base row, which is the line at 0: BLEU in points, and the "
+        "natural logarithm of perplexity in nats per token, so that 0.1 is about 10 % more. Both "
+        f"axes are linear. Filled marker: {forest_plot.SIGNS['filled']}. Half-filled: "
+        f"{forest_plot.SIGNS['half-filled']}, which knows nothing of the noise between seeds. "
+        f"Hollow: {forest_plot.SIGNS['hollow']}. Significant is at the 5 % level, corrected by "
+        "Holm for the number of rows; the horizontal bars are 95 % intervals without that "
+        "correction. A triangle at the edge points to a row beyond the axis, with its number.",
         forest_plot.panels,
         forest_plot.draw,
     ),
     (
         "bleu_by_length",
         lengths.TITLE,
-        "Of the sentences of each length together; long: sentences longer than any of training.",
+        "BLEU in percent, on a linear axis that need not begin at 0, of the sentences of each "
+        "length taken together; below each length stands how many they are. Vertical bars reach "
+        "from the lowest seed to the highest. Markers stand side by side only so that none hides "
+        "another. Where a part is called long, its sentences are longer than any of training.",
         lengths.panels,
         lengths.draw,
     ),
     (
         "learning_curves",
         learning_curves.TITLE,
-        "On a logarithmic scale; of more than a few evaluations what is higher than any value of "
-        "the second half is cut off.",
+        "Perplexity per token of dev, on a logarithmic axis, after so many training steps, on a "
+        "linear one; lower is better. A line is the mean over seeds, its band reaches from the "
+        "lowest to the highest. Of more than five evaluations the axis ends at the highest value "
+        "of the second half of training: what is above it, at the beginning, is cut off.",
         learning_curves.panels,
         learning_curves.draw,
     ),
@@ -51,8 +59,8 @@ class Picture(NamedTuple):
     figure: Figure
 
 
-# By the name of the file.
-TITLES = {f"{name}.png": title for name, title, *_ in _KINDS}
+# Title and caption, by the name of the file.
+WORDS = {f"{name}.png": (title, caption) for name, title, caption, *_ in _KINDS}
 
 
 def pictures(found: Sequence[TableSummary]) -> Iterator[Picture]:

@@ -43,7 +43,10 @@ class Panel(NamedTuple):
 
 
 def panels(found: Sequence[TableSummary]) -> list[Panel]:
-    """A panel for each table, curves of the finished runs in the table's order."""
+    """A panel for each table, curves of the finished runs in the table's order.
+
+    None where each is of a single evaluation, which is no curve; a note of the table says so.
+    """
     made = []
     for table in found:
         curves = [
@@ -55,7 +58,7 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
             if row.num_diverged == 0
         ]
         curves = [one for one in curves if one.steps]
-        if curves:
+        if any(len(one.steps) > 1 for one in curves):
             made.append(Panel(table.title, curves))
     return made
 
@@ -85,10 +88,12 @@ def _dev(directory: Path) -> dict[int, float]:
 
 def draw(drawn: Sequence[Panel]) -> Figure:
     """The panels below one another, logarithmic perplexity, legends outside."""
-    # A legend of 20 rows needs the height.
-    heights = [max(3.8, 0.24 * len(panel.curves) + 1.0) for panel in drawn]
-    figure, axes = style.stacked(heights)
-    for panel, axis in zip(drawn, axes[:, 0], strict=True):
+    legends = [
+        style.legend_inches([one.label for one in panel.curves], _legend_title(panel))
+        for panel in drawn
+    ]
+    figure, axes = style.stacked([4.0 + legend for legend in legends])
+    for panel, [axis] in zip(drawn, axes, strict=True):
         _draw(panel, axis)
     return figure
 
@@ -98,7 +103,7 @@ def _draw(panel: Panel, axis: Any) -> None:
         look = style.line_style(one.label, index)
         every = max(1, math.ceil(len(one.steps) / _MARKERS_PER_LINE))
         # Each row's markers begin at another point, so that close lines do not hide each other's.
-        if every == 1:  # each evaluation is marked, also the only one
+        if every == 1:  # each evaluation is marked, also a row's only one
             look["marker"] = style.marker(one.label, index)
         axis.plot(one.steps, one.mean, label=one.label, markevery=(index % every, every), **look)
         spread: dict[str, Any] = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
@@ -107,13 +112,16 @@ def _draw(panel: Panel, axis: Any) -> None:
         elif one.num_seeds > 1:
             axis.fill_between(one.steps, one.low, one.high, **spread)
     style.title(axis, TITLE, panel.title)
-    axis.set_xlabel("step")
-    axis.set_ylabel("dev perplexity per token")
+    axis.set_xlabel("training step")
+    axis.set_ylabel("dev perplexity per token, logarithmic")
     _scale(axis, panel.curves)
     style.tidy(axis)
+    style.legend_below(axis, _legend_title(panel))
+
+
+def _legend_title(panel: Panel) -> str | None:
     seeds = [one.num_seeds for one in panel.curves]
-    band = "band: lowest to highest"
-    style.legend_beside(axis, style.seeds_text(max(seeds), min(seeds), band))
+    return style.seeds_text(max(seeds), min(seeds), "band: lowest to highest")
 
 
 def limits_of(curves: Sequence[Curve]) -> tuple[float, float]:

@@ -5,7 +5,6 @@ In: summaries. Out: a figure.
 
 import math
 import statistics
-import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -109,8 +108,12 @@ def _line(row: RowSummary, sentences: dict[Bin, tuple[int, str]]) -> Line:
 
 def draw(drawn: Sequence[Panel]) -> Figure:
     """The panels below one another, bins evenly spaced, legends outside."""
-    figure, axes = style.stacked([3.9] * len(drawn))
-    for panel, axis in zip(drawn, axes[:, 0], strict=True):
+    legends = [
+        style.legend_inches([line.label for line in panel.lines], _legend_title(panel))
+        for panel in drawn
+    ]
+    figure, axes = style.stacked([3.7 + legend for legend in legends])
+    for panel, [axis] in zip(drawn, axes, strict=True):
         _draw(panel, axis)
     return figure
 
@@ -130,11 +133,11 @@ def _draw(panel: Panel, axis: Any) -> None:
     labels = [f"{_bin_text(words)}\n{number:,}" for words, (number, _) in panel.sentences.items()]
     axis.set_xticks(range(len(labels)), labels)
     style.title(axis, TITLE, panel.title)
-    axis.set_xlabel("words of the source (below: number of sentences)")
-    axis.set_ylabel("BLEU")
+    axis.set_xlabel("words of the source; below them: number of sentences")
+    axis.set_ylabel("BLEU, percent")
     style.tidy(axis, grid="y")
     _mark_splits([split for _, split in panel.sentences.values()], axis)
-    style.legend_beside(axis, _legend_title(panel))
+    style.legend_below(axis, _legend_title(panel))
 
 
 def _by_split(line: Line, sentences: dict[Bin, tuple[int, str]]) -> list[list[Bin]]:
@@ -171,8 +174,7 @@ def _legend_title(panel: Panel) -> str | None:
     bars = "bars: lowest to highest"
     words = [style.seeds_text(max(seeds), min(seeds), bars)]
     if panel.left_out:
-        names = textwrap.wrap(", ".join(panel.left_out), 24, break_on_hyphens=False)
-        words.append(
-            "\n".join([f"base, the {_EXTREMES} best and worst", "by BLEU; between:", *names])
-        )
+        left_out = ", ".join(panel.left_out)
+        drawn = f"base, and the {_EXTREMES} best and worst by BLEU; between them: {left_out}"
+        words += style.wrapped(drawn)
     return "\n".join(filter(None, words)) or None

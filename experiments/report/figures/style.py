@@ -1,12 +1,17 @@
 """How figures look: told apart by colour-blind readers, and in black and white."""
 
+import math
+import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-_WIDTH = 8.4  # inches, of every figure
+# Inches, of every figure: on a phone, 400 pixels wide, its words are still nine pixels high.
+_WIDTH = 6.2
+_LETTERS_PER_LINE = 62
 GREY = "#767676"
 _GRID = "#dddddd"
 
@@ -40,8 +45,6 @@ def fonts() -> Any:
     return rc_context(
         {
             "font.size": 10,
-            "axes.titlesize": 11,
-            "axes.titleweight": "bold",
             # A dollar sign in a title is one, and begins no formula.
             "text.parse_math": False,
             # The same text gives the same file.
@@ -50,19 +53,26 @@ def fonts() -> Any:
     )
 
 
-def stacked(heights: list[float], columns: int = 1) -> tuple[Figure, Any]:
-    """A figure of as many rows of panels as there are heights, in inches; the panels."""
+def stacked(heights: Sequence[float], columns: int = 1) -> tuple[Figure, Any]:
+    """A figure of as many rows of panels as there are heights, in inches; the panels.
+
+    Each row is a part of its own, with room for a legend.
+    """
     figure = Figure(figsize=(_WIDTH, sum(heights)))
     figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.08)
-    axes = figure.subplots(
-        len(heights), columns, squeeze=False, gridspec_kw={"height_ratios": heights}
-    )
-    return figure, axes
+    parts = figure.subfigures(len(heights), squeeze=False, height_ratios=heights)
+    return figure, [part.subplots(1, columns, squeeze=False)[0] for part in parts[:, 0]]
 
 
 def title(axis: Any, what: str, table: str) -> None:
-    """What the figure shows, and below it of which table."""
-    axis.set_title(f"{what}\n{table}", loc="left")
+    """What the figure shows, and below it of which table, over the whole row of panels."""
+    words = "\n".join([what, *wrapped(table)])
+    axis.figure.suptitle(words, x=0.015, ha="left", fontsize=10.5, fontweight="bold")
+
+
+def wrapped(words: str) -> list[str]:
+    """The words in lines of a figure's width."""
+    return textwrap.wrap(words, _LETTERS_PER_LINE, break_on_hyphens=False)
 
 
 def round_ticks(most: int, *, whole: bool = False) -> MaxNLocator:
@@ -77,18 +87,30 @@ def tidy(axis: Any, *, grid: str = "both") -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def legend_beside(axis: Any, title: str | None) -> None:
-    """The legend to the right of the panel, where it hides nothing."""
-    axis.legend(
-        loc="upper left",
-        bbox_to_anchor=(1.01, 1.0),
+def legend_below(axis: Any, title: str | None) -> None:
+    """The legend below the panel, where it hides nothing and takes no width."""
+    handles, labels = axis.get_legend_handles_labels()
+    axis.figure.legend(
+        handles,
+        labels,
+        loc="outside lower left",
+        ncols=_legend_columns(labels),
         frameon=False,
         handlelength=3.6,
-        fontsize=9,
         title=title,
-        title_fontsize=8,
+        title_fontsize=10,
         alignment="left",
     )
+
+
+def legend_inches(labels: Sequence[str], title: str | None) -> float:
+    """The height of such a legend."""
+    num_lines = math.ceil(len(labels) / _legend_columns(labels))
+    return 0.21 * (num_lines + len((title or "").splitlines())) + 0.2
+
+
+def _legend_columns(labels: Sequence[str]) -> int:
+    return max(1, min(3, _LETTERS_PER_LINE // (max(map(len, labels), default=0) + 9)))
 
 
 def seeds_text(most: int, fewest: int, spread: str) -> str | None:
@@ -96,4 +118,4 @@ def seeds_text(most: int, fewest: int, spread: str) -> str | None:
     if most == 1:
         return None
     up_to = "" if most == fewest else "up to "
-    return f"mean of {up_to}{most} seeds,\n{spread}"
+    return f"mean of {up_to}{most} seeds, {spread}"

@@ -57,9 +57,12 @@ def _table(table: TableSummary) -> str:
     return "\n".join(lines) + "\n"
 
 
-def links(titles: Mapping[str, str]) -> str:
-    """A section with the figures, whose titles stand by the names of their files."""
-    figures = [f"### {title}\n\n![{title}]({file})\n" for file, title in titles.items()]
+def links(words: Mapping[str, tuple[str, str]]) -> str:
+    """A section with the figures, of which title and caption stand by the names of their files."""
+    figures = [
+        f"### {title}\n\n![{title}]({file})\n\n{caption}\n"
+        for file, (title, caption) in words.items()
+    ]
     return "\n".join(["\n## Figures\n", *figures]) if figures else ""
 
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from matplotlib.legend import Legend
 
 from configs import base
 from experiments.report.figures import forest_plot, gallery, learning_curves, lengths, style
@@ -38,7 +39,7 @@ def test_the_axis_of_curves_holds_their_second_halves():
     assert learning_curves.steps_of([learning_curves.curve("c", [{50: 2.0, 60: 1.6}])]) == (0, 60)
 
 
-@pytest.mark.parametrize("num_evaluations", [1, 2, 3, 5])
+@pytest.mark.parametrize("num_evaluations", [2, 3, 5])
 def test_few_evaluations_are_all_in_the_frame_with_round_steps(tmp_path, num_evaluations):
     steps = range(550, 550 * num_evaluations + 1, 550)
     for row, worse in (("base", 0.0), ("one_head", 9.0)):
@@ -56,6 +57,21 @@ def test_few_evaluations_are_all_in_the_frame_with_round_steps(tmp_path, num_eva
     assert all(tick % apart == 0 for tick in ticks)
 
 
+def test_of_one_evaluation_no_curve_is_drawn_which_is_said(tmp_path):
+    for row in ("base", "one_head"):
+        _write_curve(tmp_path, row, {550: 2.0})
+    [table] = summaries(tmp_path)
+    assert learning_curves.panels([table]) == []
+    sentence = "There are no learning curves: dev was evaluated once in each run"
+    assert any(note.startswith(sentence) for note in table.notes)
+    # Where one row has a curve, the point of the other stands beside it.
+    _write_curve(tmp_path, "base", {300: 3.0, 550: 2.0})
+    [table] = summaries(tmp_path)
+    [panel] = learning_curves.panels([table])
+    assert [curve.steps for curve in panel.curves] == [[300, 550], [550]]
+    assert not any(note.startswith(sentence) for note in table.notes)
+
+
 def _write_curve(workdir, row, values):
     directory = fakes.write_record(workdir, TABLE, CONFIG, row, 0, perplexity=2.0, bleu=90.0)
     lines = [
@@ -65,38 +81,59 @@ def _write_curve(workdir, row, values):
     (directory / "metrics.jsonl").write_text("".join(lines))
 
 
+def test_words_of_a_figure_can_be_read_on_a_page_of_400_pixels(workdir, tmp_path):
+    _write_lengths(tmp_path / "lengths", ["base", "A.h=1"])
+    found = [*summaries(workdir), *summaries(tmp_path / "lengths")]
+    pictures = list(gallery.pictures(found))
+    assert len(pictures) == 3
+    for picture in pictures:
+        pixels_per_point = 376 / (72 * picture.figure.get_figwidth())
+        legends = picture.figure.findobj(Legend)
+        assert len(legends) > 0
+        for legend in legends:
+            for text in (*legend.get_texts(), legend.get_title()):
+                assert text.get_fontsize() * pixels_per_point > 8
+
+
+def test_a_caption_says_what_the_axes_and_the_signs_are():
+    effects, by_length, curves = (caption for _, caption in gallery.WORDS.values())
+    assert all(f"{sign}" in effects for sign in forest_plot.SIGNS.values())
+    assert "axes are linear" in effects and "linear axis" in by_length
+    assert "on a logarithmic axis" in curves and "logarithmic" not in effects + by_length
+
+
 def test_each_figure_says_in_its_title_what_it_shows(workdir):
     pictures = list(gallery.pictures(summaries(workdir)))
-    titles = [picture.figure.axes[0].get_title("left") for picture in pictures]
+    titles = [picture.figure.subfigs[0].get_suptitle() for picture in pictures]
     assert titles == [f"{picture.title}\n{TABLE.title}" for picture in pictures]
     assert len({picture.title for picture in pictures}) == len(pictures)
 
 
 def _legend_of_effects(workdir):
     figure = forest_plot.draw(forest_plot.panels(summaries(workdir)))
-    [legend] = figure.legends
+    [legend] = figure.subfigs[0].legends
     return {text.get_text() for text in legend.get_texts()}, figure
 
 
-def test_what_the_sentences_of_one_seed_say_is_not_called_real(tmp_path):
+def test_what_the_sentences_of_one_seed_say_is_not_said_of_seeds(tmp_path):
     for row, wrong_every in (("base", 50), ("one_head", 2)):
         directory = fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, perplexity=2.0, bleu=90.0)
         fakes.write_translations(directory, wrong_every=wrong_every)
     words, figure = _legend_of_effects(tmp_path)
-    assert "of one seed's sentences, 5 % after Holm" in words
-    assert not any(each.startswith("real") for each in words)
+    assert "significant by a bootstrap over one seed's sentences (after Holm)" in words
+    assert not any("over seeds" in each for each in words)
     [point] = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
     assert point.get_fillstyle() == "left"
 
 
-def test_what_seeds_say_is_called_real_and_no_sign_is_explained_that_is_not_there(tmp_path):
+def test_what_seeds_say_is_said_of_seeds_and_no_sign_is_explained_that_is_not_there(tmp_path):
     for row, worse in (("base", 0.0), ("one_head", 20.0)):
         for seed in range(3):
             fakes.write_record(
                 tmp_path, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=90.0 + seed - worse
             )
     words, _ = _legend_of_effects(tmp_path)
-    assert "real: over seeds, 5 % after Holm" in words
+    assert "significant over seeds (after Holm)" in words
     assert not any("sentences" in each or "paper" in each for each in words)
 
 
@@ -174,7 +211,7 @@ def test_the_papers_differences_stand_beside_ours_at_its_base(tmp_path):
     differences = [each.points[0].paper for each in panel.forests]
     assert differences == pytest.approx([-0.9, 0.07251], abs=1e-4)
     figure = forest_plot.draw([panel])
-    [legend] = figure.legends
+    [legend] = figure.subfigs[0].legends
     assert legend.get_texts()[-1].get_text() == "the paper's difference"
 
 
@@ -235,9 +272,11 @@ def test_a_bin_is_of_the_split_with_more_sentences_in_it(tmp_path):
     [line] = panel.lines
     assert line.values == {(6, 10): (90.0, 90.0, 90.0), (16, 20): (70.0, 70.0, 70.0)}
     # Scores of other sentences do not go on from those before.
-    [axis] = lengths.draw([panel]).axes
+    figure = lengths.draw([panel])
+    [axis] = figure.axes
     assert [list(drawn.get_ydata()) for drawn in axis.lines[:2]] == [[90.0], [70.0]]
-    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["base"]
+    [legend] = figure.subfigs[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == ["base"]
 
 
 def test_a_row_with_few_sentences_alone_is_left_out(tmp_path):
@@ -271,13 +310,13 @@ def test_a_curve_is_of_dev_and_of_finished_runs(tmp_path):
     for seed in range(2):
         run_ = fakes.write_record(tmp_path, TABLE, CONFIG, "base", seed, perplexity=2.0, bleu=1.0)
         lines = [
-            json.dumps({"step": 1, "split": split, "perplexity": perplexity}) + "\n"
-            for split, perplexity in (("train", 9.0), ("dev", 5.0))
+            json.dumps({"step": step, "split": split, "perplexity": perplexity}) + "\n"
+            for step, split, perplexity in ((1, "train", 9.0), (1, "dev", 5.0), (2, "dev", 4.0))
         ]
         (run_ / "metrics.jsonl").write_text("".join(lines))
     (run_ / "record.json").unlink()
     [panel] = learning_curves.panels(summaries(tmp_path))
-    assert panel.curves[0].mean == [5.0] and panel.curves[0].num_seeds == 1
+    assert panel.curves[0].mean == [5.0, 4.0] and panel.curves[0].num_seeds == 1
 
 
 def test_the_arrow_of_an_axis_points_to_what_is_better():
