@@ -191,9 +191,10 @@ def _waits_for(directory: Path) -> str:
 
 
 def to_go_text(found: Totals) -> str:
-    """How many runs are to come, and how long they take: the line of a log."""
+    """How many runs are to come, and how long they take if that is known: the line of a log."""
     to_go = found.runs - found.done - found.failed
-    return f"        {to_go} to go, {left_text(found.forecast)}"
+    left = "" if found.forecast.seconds is None else f", {left_text(found.forecast)}"
+    return f"        {to_go} to go{left}"
 
 
 def bar_text(found: Totals, width: int) -> str:

@@ -66,6 +66,12 @@ def test_a_line_after_each_run_tells_the_time_left(tmp_path, capsys):
     assert lines[-1] == "1 to go, about 8 min"
 
 
+def test_a_time_left_that_nobody_knows_is_no_part_of_the_line():
+    found = Totals(3, done=0, running=1, failed=1, spent=9.0, forecast=UNKNOWN)
+    assert watch.to_go_text(found) == "        2 to go"
+    assert watch.to_go_text(found._replace(forecast=KNOWN)) == "        2 to go, about 40 min"
+
+
 def test_where_no_terminal_is_the_first_time_left_that_is_known_is_told_once(tmp_path, capsys):
     [first, _] = directories = prepared(tmp_path, "base,one_head")
     looks = watch.Watch(directories)
