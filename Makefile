@@ -14,11 +14,12 @@ TORCH := torch==2.13.0
 # One more than there are cores, up to four: some tests wait for processes.
 WORKERS := $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 4 ? n : 4)))
 
-.PHONY: help quickstart ablation test faults parity tpu-check twenty-steps smoke format constraints
+.PHONY: help quickstart ablation bench test faults parity tpu-check twenty-steps smoke format constraints
 
 help:
 	@echo "make quickstart   train a small ablation on the embedded corpus and print its table"
 	@echo "make ablation     eight rows of Table 3 at tiny size, three seeds each"
+	@echo "make bench        how fast all of it is here; AGAINST=torch,ctranslate2 installs these apart"
 	@echo "make test         format, lint, imports, types, tests"
 	@echo "make faults       kills, full disks, flipped bits and more, half an hour of them, counted"
 	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (installs them apart)"
@@ -56,6 +57,10 @@ ABLATION_ROWS := base,A.h=1,B.d_k=8,C.N=1,C.d_model=64,D.dropout=0.1,D.smoothing
 ablation: $(VENV)/installed
 	$(BIN)/python -m experiments.sweep table3 --base=configs/tiny.py --seeds=3 --parallel=2 \
 	  --rows='$(ABLATION_ROWS)' --workdir=runs/ablation
+
+# Beside others where they are named; BENCH=--parts=step,train measures these alone.
+bench: $(if $(AGAINST),$(PARITY_VENV),$(VENV))/installed
+	$(<D)/bin/python -m experiments.benchmarks --against=$(AGAINST) $(BENCH)
 
 test: $(VENV)/installed-test
 	$(BIN)/ruff format --check .

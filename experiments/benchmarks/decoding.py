@@ -1,86 +1,110 @@
 """How fast a trained model translates here, and how fast CTranslate2 does with the same weights.
 
-    python -m experiments.benchmarks.decoding --workdir=W
-    python -m experiments.benchmarks.decoding --workdir=W --against=ctranslate2 --beam_sizes=1,4
+    python -m experiments.benchmarks --parts=decode --workdir=W
+    python -m experiments.benchmarks --parts=decode --workdir=W --against=ctranslate2 --lines=200
 
-Translates a split of the run's corpus from text to text, in stages: first with compilation or with
-programs of an earlier time, then in rounds in which both take turns. The rate is that of output
-tokens a second, in pieces of the vocabulary, the end tokens counted; the ratio is ours over theirs,
-round by round. CTranslate2 computes in float32, with as many threads as there are cores, and with
-the size of batches that it is fastest with.
+Translates the test split of the run's corpus from text to text, in stages: first with compilation
+or with programs of an earlier time, then in rounds in which both take turns. The rate is that of
+output tokens a second, in pieces of the vocabulary, the end tokens counted. Then sentences one at a
+time, as they come to somebody who waits. CTranslate2 computes in float32, with as many threads as
+there are cores, and with the size of batches that it is fastest with.
 """
 
 import dataclasses
+import functools
 import importlib
-import json
-import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from absl import app, flags
+import numpy as np
 
-from t2t_jax.cli.command import parse_flags
+from experiments.benchmarks import roof
+from experiments.benchmarks.results import Measured, in_turns, over
 
 if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
     from t2t_jax.runs.workdir import Trained
 
 _THEIR_BATCHES = (16, 32, 64, 128, 256)  # sentences
+_ROOF = "products alone"
+_SINGLE = 50  # sentences that come one at a time
 
 Translate = Callable[[Sequence[str]], list[str]]
 
 
 def measure(
-    trained: "Trained", lines: Sequence[str], rounds: int, against: str
-) -> dict[str, float | int | str | list[float]]:
-    """Seconds, output tokens a second, and where there is another the ratio and what differs."""
-    from t2t_jax.runs.translate import make_translator
+    trained: "Trained", lines: Sequence[str], rounds: int, with_ctranslate2: bool
+) -> list[Measured]:
+    """Of whole splits tokens a second and of single sentences milliseconds, with both the ratio."""
+    beam_size = trained.sections.decoding.beam_size
+    search = "greedy" if beam_size == 1 else f"beam of {beam_size}"
+    translators = {"ours": _ours(trained, in_stages=True)}
+    single = {"ours": _ours(trained)}
+    if with_ctranslate2:
+        translators["ctranslate2"] = single["ctranslate2"] = _ctranslate2(trained, lines)
+    measured = _whole(trained, translators, lines, rounds) + _one_by_one(single, lines, rounds)
+    return [each._replace(what=f"{search}, {each.what}") for each in measured]
 
+
+def _whole(
+    trained: "Trained", translators: dict[str, Translate], lines: Sequence[str], rounds: int
+) -> list[Measured]:
     def count(outputs: Sequence[str]) -> int:
         return sum(map(len, trained.vocabulary.encode(list(outputs)))) + len(outputs)
 
-    started = time.perf_counter()
-    translator = make_translator(trained, in_stages=True)
+    first = {name: _timed(each, lines) for name, each in translators.items()}
+    tokens = {name: count(outputs) for name, (_, outputs) in first.items()}
+    beams = trained.sections.decoding.beam_size
+    products = roof.of_decoding(trained.sections.model, count(lines), beams * tokens["ours"])
+    products()  # compiled
+    run = {name: lambda each=each: _timed(each, lines)[0] for name, each in translators.items()}
+    seconds = in_turns({**run, _ROOF: products}, rounds)
+    tokens[_ROOF] = tokens["ours"]
+    measured = [
+        Measured("ours, first pass", "s", [first["ours"][0]]),
+        *(
+            Measured(name, "tokens/s", [tokens[name] / each for each in taken])
+            for name, taken in seconds.items()
+        ),
+        over("ours over the roof", seconds[_ROOF], seconds["ours"]),
+    ]
+    if "ctranslate2" in first:
+        rates = {name: [tokens[name] / each for each in seconds[name]] for name in first}
+        measured.append(over("ours over ctranslate2", rates["ours"], rates["ctranslate2"]))
+        num_others = sum(map(str.__ne__, first["ours"][1], first["ctranslate2"][1]))
+        measured.append(
+            Measured("other outputs than ctranslate2's", "%", [100 * num_others / len(lines)])
+        )
+    return measured
 
-    def ours(lines: Sequence[str]) -> list[str]:
-        return [best[0].text for best in translator(lines)]
 
-    outputs = ours(lines)
-    first_seconds = time.perf_counter() - started
-    theirs = _ctranslate2(trained, lines) if against == "ctranslate2" else None
-    seconds: list[float] = []
-    their_seconds: list[float] = []
-    their_outputs: list[str] = []
-    for _ in range(rounds):
-        seconds.append(_timed(ours, lines)[0])
-        if theirs is not None:
-            spent, their_outputs = _timed(theirs, lines)
-            their_seconds.append(spent)
-    num_tokens = count(outputs)
-    measured: dict[str, Any] = {
-        "beam_size": trained.sections.decoding.beam_size,
-        "sentences": len(lines),
-        "output_tokens": num_tokens,
-        "first_pass_seconds": round(first_seconds, 2),
-        "tokens_per_second": round(num_tokens / statistics.median(seconds)),
-    }
-    if theirs is not None:
-        ratios = [
-            count(outputs) / spent / (count(their_outputs) / other)
-            for spent, other in zip(seconds, their_seconds, strict=True)
-        ]
-        measured |= {
-            "ctranslate2_tokens_per_second": round(
-                count(their_outputs) / statistics.median(their_seconds)
-            ),
-            "ratio": round(statistics.median(ratios), 3),
-            "ratios": [round(ratio, 3) for ratio in sorted(ratios)],
-            "outputs_that_differ": sum(map(str.__ne__, outputs, their_outputs)),
+def _one_by_one(single: dict[str, Translate], lines: Sequence[str], rounds: int) -> list[Measured]:
+    """Milliseconds of the first sentence, which compiles, and of those that follow."""
+    lines = lines[:_SINGLE]
+
+    def milliseconds(translate: Translate) -> list[float]:
+        return [1e3 * _timed(translate, [line])[0] for line in lines]
+
+    run = {name: functools.partial(milliseconds, each) for name, each in single.items()}
+    taken = in_turns(run, rounds + 1)
+    measured = [
+        Measured(f"first sentence, {name}", "ms", [all[0][0]]) for name, all in taken.items()
+    ]
+    for percent in (50, 95):
+        found = {
+            name: [float(np.percentile(each, percent)) for each in all[1:]]
+            for name, all in taken.items()
         }
+        what = f"one sentence, {percent}th percentile"
+        measured += [Measured(f"{what}, {name}", "ms", each) for name, each in found.items()]
+        if "ctranslate2" in found:
+            measured.append(
+                over(f"{what}, ctranslate2 over ours", found["ctranslate2"], found["ours"])
+            )
     return measured
 
 
@@ -88,6 +112,14 @@ def _timed(translate: Translate, lines: Sequence[str]) -> tuple[float, list[str]
     started = time.perf_counter()
     outputs = translate(lines)
     return time.perf_counter() - started, outputs
+
+
+def _ours(trained: "Trained", *, in_stages: bool | None = None) -> Translate:
+    """What is made at the first call."""
+    from t2t_jax.runs.translate import make_translator
+
+    make = functools.cache(lambda: make_translator(trained, in_stages=in_stages))
+    return lambda lines: [best[0].text for best in make()(lines)]
 
 
 def _ctranslate2(trained: "Trained", lines: Sequence[str]) -> Translate:
@@ -130,33 +162,36 @@ def _ctranslate2(trained: "Trained", lines: Sequence[str]) -> Translate:
     return translate_by(min(seconds, key=seconds.__getitem__))
 
 
-def main(argv: list[str]) -> None:
-    """Measures."""
+def trained_or_kept(workdir: str) -> Path:
+    """A directory that holds a run: the one that is given, or else `tiny`, trained once and kept.
+
+    Raises:
+      ValueError: its training failed; it has said why.
+    """
+    from t2t_jax.runs.keys import own_cache
+
+    if workdir:
+        return Path(workdir)
+    kept = Path(own_cache()).expanduser() / "benchmarks" / "tiny"
+    command = [sys.executable, "-m", "t2t_jax.cli.main", "train", "--config=configs/tiny.py"]
+    if subprocess.run([*command, f"--workdir={kept}"]).returncode:
+        raise ValueError(f"{kept} cannot be trained: the reason stands above")
+    return kept
+
+
+def measure_run(
+    workdir: Path, num_lines: int, rounds: int, with_ctranslate2: bool
+) -> list[Measured]:
+    """Of a trained model, greedy and with a beam of 4, on `num_lines` of test, or if 0 on all."""
     from t2t_jax.data.corpora.corpus import read_pairs
-    from t2t_jax.runs.kept_programs import keep_programs
     from t2t_jax.runs.workdir import load_trained
 
-    given = flags.FLAGS
-    keep_programs()
-    try:
-        trained = load_trained(Path(given.workdir))
-        lines = [source for source, _ in read_pairs(trained.sections.data, given.split)]
-    except ValueError as error:
-        sys.exit(f"decoding: {error}")
-    if given.lines:
-        lines = lines[: given.lines]
-    for beam_size in map(int, given.beam_sizes):
+    trained = load_trained(workdir)
+    lines = [source for source, _ in read_pairs(trained.sections.data, "test")]
+    measured = []
+    for beam_size in (1, 4):
         decoding = dataclasses.replace(trained.sections.decoding, beam_size=beam_size, n_best=1)
         sections = trained.sections._replace(decoding=decoding)
-        measured = measure(trained._replace(sections=sections), lines, given.rounds, given.against)
-        print(json.dumps(measured), flush=True)
-
-
-if __name__ == "__main__":
-    flags.DEFINE_string("workdir", None, "directory of a finished run", required=True)
-    flags.DEFINE_string("split", "test", "split of its corpus that is translated")
-    flags.DEFINE_integer("lines", 0, "of the split, the first so many; 0: all", lower_bound=0)
-    flags.DEFINE_list("beam_sizes", ["1", "4"], "beam sizes, one after the other")
-    flags.DEFINE_integer("rounds", 5, "after the first pass", lower_bound=1)
-    flags.DEFINE_enum("against", "", ["", "ctranslate2"], "what it takes turns with")
-    app.run(main, flags_parser=partial(parse_flags, "decoding"))
+        one = trained._replace(sections=sections)
+        measured += measure(one, lines[: num_lines or None], rounds, with_ctranslate2)
+    return measured

@@ -1,53 +1,79 @@
 """Our training step against one written out by hand, and against the matrix products alone.
 
-    python -m experiments.benchmarks.plain_step --config=configs/multi30k.py
-    python -m experiments.benchmarks.plain_step --config=configs/multi30k.py --against=torch
+    python -m experiments.benchmarks --parts=step --sizes=small --against=torch
 
-Both train the same sizes (3 + 3 layers, d_model 256, d_ff 1024, 4 heads, 8,000 rows, dropout 0.1,
-float32) on the same full batches, take turns, and are rated by the median of their rounds. The
-plain step is what a paper's formulas become in JAX without a library: no biases, no learned norms,
-the logits of the whole batch at once.
+All train the same model (dropout as in its config, float32) on the same full batches and take
+turns. The plain step is what a paper's formulas become in JAX without a library: no biases, no
+learned norms, the logits of the whole batch at once.
 
 PyTorch does the same model by hand in a process of its own, and once more in one that has its
 products use AVX-512 on processors that are not Intel's as well, where they have it.
 """
 
+import contextlib
 import dataclasses
-import functools
-import importlib.util
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from absl import app, flags
-from ml_collections import config_flags
 
-from experiments.launchers.process import FASTER_ALLOCATION
-from t2t_jax.cli.command import parse_flags
+from experiments.benchmarks import roof
+from experiments.benchmarks.results import Measured, in_turns, over
+from experiments.benchmarks.sizes import Size
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.training.config import TrainingConfig
 
-_SMALL = {
-    "vocabulary_rows": 8000,
-    "num_encoder_layers": 3,
-    "num_decoder_layers": 3,
-    "d_model": 256,
-    "d_ff": 1024,
-    "num_heads": 4,
-    "d_k": 64,
-    "d_v": 64,
-    "dropout_rate": 0.1,
-}
-_ROWS, _LENGTH = 256, 16  # 4,096 source and 4,096 target tokens
-_ROUNDS, _STEPS_A_ROUND = 7, 4
+_ROOF = "products alone"
+
+
+def measure(size: Size, rounds: int, with_torch: bool) -> list[Measured]:
+    """Tokens a second of each, of which those of the products are the roof."""
+    import jax
+
+    from t2t_jax.data.batches.batches import Batch
+
+    sections = size.read_config()
+    config, training = TransformerConfig(**sections.model), TrainingConfig(**sections.training)
+    ids = np.random.default_rng(0).integers(4, config.vocabulary_rows, (2, *size.shape))
+    batch = jax.device_put(Batch(*ids.astype(np.int32)))
+
+    def stepper(state, step) -> Callable[[], float]:
+        step = jax.jit(step, donate_argnums=0)
+        box = [state]
+
+        def run():
+            box[0], result = step(box[0], batch)
+            return result
+
+        return lambda: roof.seconds_of(run, size.steps_a_round)
+
+    steppers = {
+        "ours": stepper(*our_step(config, training)),
+        "plain": stepper(*plain_step(config, training)),
+        _ROOF: roof.of_a_step(config, size),
+    }
+    with contextlib.ExitStack() as stack:
+        if with_torch:
+            steppers |= _torch_steppers(config, training, size, stack)
+        seconds = {name: all[1:] for name, all in in_turns(steppers, rounds + 1).items()}
+    others = [name for name in seconds if name not in ("ours", _ROOF)]
+    return [
+        *(
+            Measured(name, "tokens/s", [size.tokens / each for each in taken])
+            for name, taken in seconds.items()
+        ),
+        *(over(f"ours over {name}", seconds[name], seconds["ours"]) for name in others),
+        *(
+            over(f"{name} over the roof", seconds[_ROOF], seconds[name])
+            for name in ("ours", *others)
+        ),
+    ]
 
 
 def plain_step(config: TransformerConfig, training: TrainingConfig):
@@ -149,47 +175,32 @@ def our_step(config: TransformerConfig, training: TrainingConfig):
     return make_train_state(model, optimizer, 0), step
 
 
-def products_alone(config: TransformerConfig) -> float:
-    """Seconds of the matrix products of one step, each timed by itself at its own shape."""
-    import jax
-    import jax.numpy as jnp
-
-    tokens, d = _ROWS * _LENGTH, config.d_model
-    widths = [(d, d)] * 4 * (config.num_encoder_layers + 2 * config.num_decoder_layers)
-    widths += [(d, config.d_ff), (config.d_ff, d)] * (
-        config.num_encoder_layers + config.num_decoder_layers
-    )
-    widths.append((d, config.vocabulary_rows))
-    seconds = {}
-    for inner, outer in set(widths):
-        x, w = jnp.ones((tokens, inner)), jnp.ones((inner, outer))
-        product = jax.jit(lambda x, w: x @ w)
-        run = _timed(lambda product=product, x=x, w=w: product(x, w))
-        seconds[inner, outer] = statistics.median(_in_turns({"product": run})["product"])
-    return 3 * sum(seconds[shape] for shape in widths)  # forward, and two gradients
-
-
 def _torch_steppers(
-    config: TransformerConfig, training: TrainingConfig, directory: Path
+    config: TransformerConfig, training: TrainingConfig, size: Size, stack: contextlib.ExitStack
 ) -> dict[str, Callable[[], float]]:
-    """Name -> what does a round of steps in PyTorch and gives the seconds of one."""
+    """Name -> what does a round of steps in PyTorch and gives the seconds of one.
+
+    Its processes end with `stack`.
+    """
     import jax.numpy as jnp
 
     from t2t_jax.cores import own_cores
     from t2t_jax.model.positions import sinusoids
 
     sizes = {**dataclasses.asdict(config), "label_smoothing": training.label_smoothing}
-    sizes |= dict(num_threads=len(own_cores()), steps=_STEPS_A_ROUND, shape=(_ROWS, _LENGTH))
-    sizes["positions"] = sinusoids(jnp.arange(_LENGTH), config.d_model).tolist()
+    sizes |= dict(num_threads=len(own_cores()), steps=size.steps_a_round, shape=size.shape)
+    sizes["positions"] = sinusoids(jnp.arange(size.shape[1]), config.d_model).tolist()
     command = [sys.executable, "-m", "experiments.benchmarks.peers.torch_step"]
 
-    def stepper(environment: dict[str, str]) -> Callable:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | environment,
+    def stepper(environment: dict[str, str]) -> Callable[[], float]:
+        process = stack.enter_context(
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=os.environ | environment,
+            )
         )
         questions, answers = process.stdin, process.stdout
         assert questions is not None and answers is not None
@@ -199,14 +210,15 @@ def _torch_steppers(
             print(file=questions, flush=True)
             answer = answers.readline()
             if not answer:
-                sys.exit("plain_step: PyTorch has ended; its last words stand above")
+                sys.exit("benchmarks: PyTorch has ended; its last words stand above")
             return float(answer)
 
         return seconds
 
     steppers = {"torch": stepper({})}
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     if (library := _library_for_avx512(directory)) is not None:
-        steppers["torch_avx512"] = stepper({"LD_PRELOAD": str(library)})
+        steppers["torch, AVX-512"] = stepper({"LD_PRELOAD": str(library)})
     return steppers
 
 
@@ -221,82 +233,3 @@ def _library_for_avx512(directory: Path) -> Path | None:
     source.write_text("int mkl_serv_intel_cpu_true(void) { return 1; }\n")
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
     return library
-
-
-def _timed(run: Callable) -> Callable[[], float]:
-    """What calls `run` for a round and gives the seconds of one call."""
-    import jax
-
-    def seconds() -> float:
-        started, result = time.perf_counter(), None
-        for _ in range(_STEPS_A_ROUND):
-            result = run()
-        jax.block_until_ready(result)
-        return (time.perf_counter() - started) / _STEPS_A_ROUND
-
-    return seconds
-
-
-def _in_turns(steppers: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """The seconds of each in rounds in which they take turns, but for the first, which compiles."""
-    rounds = [{name: run() for name, run in steppers.items()} for _ in range(_ROUNDS + 1)]
-    return {name: [seconds[name] for seconds in rounds[1:]] for name in steppers}
-
-
-def _main(_: list[str]) -> None:
-    """Measures and prints one JSON object."""
-    against = flags.FLAGS.against
-    if against and importlib.util.find_spec(against) is None:
-        sys.exit(
-            f"plain_step: {against} is not installed: pip install -c constraints.txt -e '.[parity]'"
-        )
-    if any(name not in os.environ for name in FASTER_ALLOCATION):
-        command = [sys.executable, "-m", "experiments.benchmarks.plain_step", *sys.argv[1:]]
-        os.execve(sys.executable, command, {**FASTER_ALLOCATION, **os.environ})
-    import jax
-
-    from t2t_jax.data.batches.batches import Batch
-
-    sections = flags.FLAGS.config
-    config = TransformerConfig(**{**sections.model, **_SMALL})
-    training = TrainingConfig(**sections.training)
-    ids = np.random.default_rng(0).integers(4, config.vocabulary_rows, (2, _ROWS, _LENGTH))
-    batch = jax.device_put(Batch(*ids.astype(np.int32)))
-
-    def stepper(state, step) -> Callable[[], float]:
-        step = jax.jit(step, donate_argnums=0)
-        box = [state]
-
-        def run():
-            box[0], result = step(box[0], batch)
-            return result
-
-        return _timed(run)
-
-    steppers = {
-        "ours": stepper(*our_step(config, training)),
-        "plain": stepper(*plain_step(config, training)),
-    }
-    with tempfile.TemporaryDirectory() as directory:
-        if against:
-            steppers |= _torch_steppers(config, training, Path(directory))
-        seconds = _in_turns(steppers)
-    tokens = _ROWS * _LENGTH
-    measured = {
-        f"{name}_tokens_per_second": tokens / statistics.median(taken)
-        for name, taken in seconds.items()
-    }
-    measured["products_alone_tokens_per_second"] = tokens / products_alone(config)
-    for name in list(seconds)[1:]:
-        ratios = [other / own for other, own in zip(seconds[name], seconds["ours"], strict=True)]
-        measured[f"ours_over_{name}"] = statistics.median(ratios)
-    print(json.dumps({name: round(value, 3) for name, value in measured.items()}, indent=2))
-
-
-if __name__ == "__main__":
-    config_flags.DEFINE_config_file(
-        "config", None, "its keys that are no sizes: a file of configs/"
-    )
-    flags.mark_flag_as_required("config")
-    flags.DEFINE_enum("against", "", ["", "torch"], "what takes turns with it besides")
-    app.run(_main, flags_parser=functools.partial(parse_flags, "plain_step"))

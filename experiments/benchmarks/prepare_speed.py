@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import app, flags
@@ -178,13 +178,8 @@ def _spent_by(process_id: int) -> _Spent:
     )
 
 
-def main(argv: list[str]) -> None:
-    """Reads the flags and measures."""
-    del argv
-    num_pairs, directory = flags.FLAGS.pairs, Path(flags.FLAGS.directory)
-    if not (flags.FLAGS.keep and (directory / "test.de").exists()):
-        write_corpus(directory, num_pairs)
-    shutil.rmtree(directory / "cache", ignore_errors=True)
+def measure_twice(directory: Path, num_pairs: int) -> dict[str, Any]:
+    """What a first and a second `prepare` of the corpus there took."""
     first, second = measure(directory), measure(directory)
     (manifest_file,) = (directory / "cache").glob("*/manifest.json")
     train = json.loads(manifest_file.read_text())["splits"]["train"]
@@ -200,7 +195,7 @@ def main(argv: list[str]) -> None:
         "all of it": (Event("", 0, 0), first.events[-1]),
         "second prepare": (Event("", 0, 0), second.events[-1]),
     }
-    measured = {
+    return {
         "pairs": train["pairs"],
         "source_tokens_per_pair": round(train["source_tokens"] / train["pairs"], 1),
         "target_tokens_per_pair": round(train["target_tokens"] / train["pairs"], 1),
@@ -216,7 +211,16 @@ def main(argv: list[str]) -> None:
             for name, (start, stop) in phases.items()
         },
     }
-    print(json.dumps(measured, indent=2))
+
+
+def main(argv: list[str]) -> None:
+    """Reads the flags and measures."""
+    del argv
+    num_pairs, directory = flags.FLAGS.pairs, Path(flags.FLAGS.directory)
+    if not (flags.FLAGS.keep and (directory / "test.de").exists()):
+        write_corpus(directory, num_pairs)
+    shutil.rmtree(directory / "cache", ignore_errors=True)
+    print(json.dumps(measure_twice(directory, num_pairs), indent=2))
     if not flags.FLAGS.keep:
         shutil.rmtree(directory / "cache")
 

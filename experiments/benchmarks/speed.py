@@ -11,14 +11,15 @@ log windows are full; the rate is the median of the last three. The corpus is pr
 import functools
 import json
 import os
-import resource
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from absl import app, flags
 
@@ -27,14 +28,28 @@ from experiments.launchers.process import FASTER_ALLOCATION
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.training.metrics_file import read_metrics
 
-_RATED_WINDOWS = 3
+RATED_WINDOWS = 3
 _POLL_SECONDS = 0.1
 
 
-def measure(arguments: list[str], workdir: Path, num_windows: int) -> dict[str, float]:
+class Trained(NamedTuple):
+    """What a training took."""
+
+    seconds_to_first_step: float
+    target_tokens_per_second: list[float]  # of each log window
+    peak_memory_mib: float
+
+
+def measure(
+    arguments: list[str],
+    workdir: Path,
+    num_windows: int,
+    environment: Mapping[str, str] | None = None,
+) -> Trained:
     """Trains in `workdir` as `t2t-jax train` would, until `num_windows` log entries are written.
 
-    Gives seconds to the first step, target tokens a second and peak memory in MiB.
+    Args:
+      environment: what the command has besides that of this process.
 
     Raises:
       ValueError: the training ended before that; its last words are repeated.
@@ -49,25 +64,27 @@ def measure(arguments: list[str], workdir: Path, num_windows: int) -> dict[str, 
         subprocess.Popen(
             [*command, "train", *arguments, f"--workdir={workdir}"],
             stderr=errors,
-            env={**FASTER_ALLOCATION, **os.environ},
+            env={**FASTER_ALLOCATION, **os.environ, **(environment or {})},
         ) as process,
     ):
-        while process.poll() is None and len(_rates(entries)) < num_windows:
+        while not _has_ended(process.pid) and (
+            first_step is None or len(_rates(entries)) < num_windows
+        ):
             time.sleep(_POLL_SECONDS)
             entries = read_metrics(workdir / "metrics.jsonl")
             if first_step is None and any(entry["split"] == "start" for entry in entries):
                 first_step = time.monotonic() - started
-        process.send_signal(signal.SIGINT)
-        process.wait()  # until it has saved
+        os.kill(process.pid, signal.SIGINT)
+        _, _, used = os.wait4(process.pid, 0)  # until it has saved
     rates = _rates(entries)
     if first_step is None or len(rates) < num_windows:
         raise ValueError(f"training ended after {len(rates)} log windows: {last_line(log)}")
-    return {
-        "seconds_to_first_step": first_step,
-        "target_tokens_per_second": statistics.median(rates[-_RATED_WINDOWS:]),
-        # Linux counts it in KiB.
-        "peak_memory_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
-    }
+    return Trained(first_step, rates, used.ru_maxrss / 1024)  # which Linux counts in KiB
+
+
+def _has_ended(process_id: int) -> bool:
+    """Whether a child has; what it used can still be asked."""
+    return os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _rates(entries: list[dict]) -> list[float]:
@@ -83,10 +100,11 @@ def main(argv: list[str]) -> None:
             sys.exit(f"speed: {error}")
         except subprocess.CalledProcessError as error:
             sys.exit(error.returncode)  # it has said why
-    print(json.dumps(measured, indent=2))
+    rate = statistics.median(measured.target_tokens_per_second[-RATED_WINDOWS:])
+    print(json.dumps(measured._asdict() | {"target_tokens_per_second": rate}, indent=2))
 
 
 if __name__ == "__main__":
-    flags.DEFINE_integer("windows", 6, "log windows to fill", lower_bound=_RATED_WINDOWS)
+    flags.DEFINE_integer("windows", 6, "log windows to fill", lower_bound=RATED_WINDOWS)
     # What it does not know are flags of `t2t-jax train`.
     app.run(main, flags_parser=functools.partial(parse_flags, "speed", known_only=True))

@@ -3,6 +3,7 @@
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,16 +13,26 @@ from experiments.report import __main__ as command
 from experiments.report import report
 
 _HEAVY = ("jax", "flax", "optax", "orbax", "sentencepiece", "sacrebleu", "scipy", "matplotlib")
+
+
+def _starts_by_itself(room, file):
+    path = Path(room.__path__[0], f"{file.name}.py")
+    return file.name != "__main__" and path.exists() and "__main__" in path.read_text("utf-8")
+
+
 _COMMANDS = (
     *(
         f"experiments.{name}"
-        for name in ("quickstart", "report", "report.evidence", "report.export", "run", "sweep")
+        for name in (
+            *("benchmarks", "quickstart", "report", "report.evidence", "report.export"),
+            *("run", "sweep"),
+        )
     ),
     *(
         f"{room.__name__}.{file.name}"
         for room in (experiments.benchmarks, experiments.inspect)
         for file in pkgutil.iter_modules(room.__path__)
-        if not file.ispkg
+        if _starts_by_itself(room, file)
     ),
 )
 _CODE = """

@@ -9,7 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from experiments.benchmarks import plain_step  # noqa: E402
 from experiments.benchmarks.peers.torch_step import Transformer as Peer  # noqa: E402
+from experiments.benchmarks.sizes import Size  # noqa: E402
 from t2t_jax.data.batches.batches import Batch  # noqa: E402
 from t2t_jax.model.positions import sinusoids  # noqa: E402
 from t2t_jax.model.transformer import Transformer  # noqa: E402
@@ -64,3 +66,11 @@ def test_the_loss_is_ours():
     with torch.no_grad():
         found = peer(torch.tensor(sources).long(), torch.tensor(targets).long())
     assert float(found) == pytest.approx(float(loss / metrics.tokens), rel=1e-5)
+
+
+def test_it_takes_turns_with_our_step():
+    changes = {"model.d_model": 16, "model.d_ff": 16, "model.d_k": 4, "model.vocabulary_rows": 64}
+    size = Size("configs/tiny.py", changes, (2, 4), 1)
+    found = {each.what: each.values for each in plain_step.measure(size, 2, with_torch=True)}
+    for name in ("torch", "ours over torch", "torch over the roof"):
+        assert len(found[name]) == 2 and min(found[name]) > 0

@@ -222,9 +222,9 @@ def test_ctranslate2(exported, ours, translations_compared):
 
 def test_the_benchmark_of_decoding_takes_turns_with_ctranslate2(exported):
     lines = exported.texts[:60]
-    found = decoding.measure(exported.trained, lines, rounds=2, against="ctranslate2")
-    assert found["sentences"] == 60
-    assert len(found["ratios"]) == 2
-    assert min(found["ratios"]) > 0
+    measured = decoding.measure(exported.trained, lines, rounds=2, with_ctranslate2=True)
+    found = {each.what.removeprefix("beam of 4, "): each.values for each in measured}
+    for name in ("ours over ctranslate2", "one sentence, 95th percentile, ctranslate2 over ours"):
+        assert len(found[name]) == 2 and min(found[name]) > 0
     # Those of both that did not come to an end, and a few: theirs stops a beam earlier.
-    assert found["outputs_that_differ"] <= 20
+    assert found["other outputs than ctranslate2's"] <= [33.4]

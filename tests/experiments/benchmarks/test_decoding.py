@@ -1,22 +1,50 @@
+import subprocess
+
 import pytest
 
 from experiments.benchmarks import decoding
-from t2t_jax.data.corpora.corpus import read_pairs
 from t2t_jax.runs.train import train
-from t2t_jax.runs.workdir import load_trained
 from tests.runs.configs import smallest
 
 
 @pytest.fixture
 def trained(tmp_path):
     train(smallest(tmp_path / "cache"), tmp_path / "w")
-    return load_trained(tmp_path / "w")
 
 
-def test_tokens_a_second_of_a_trained_model(trained):
-    lines = [source for source, _ in read_pairs(trained.sections.data, "test")][:40]
-    found = decoding.measure(trained, lines, rounds=2, against="")
-    assert found["sentences"] == 40
-    assert 40 <= found["output_tokens"] <= 40 * (60 + 3)
-    assert 0 < found["tokens_per_second"]
-    assert found["first_pass_seconds"] > found["output_tokens"] / found["tokens_per_second"]
+def test_a_trained_model_is_rated_greedy_and_with_beams(tmp_path, trained):
+    measured = decoding.measure_run(tmp_path / "w", 20, rounds=2, with_ctranslate2=False)
+    found = {each.what: each.values for each in measured}
+    assert len(found) == len(measured) == 2 * 7
+    for search in ("greedy", "beam of 4"):
+        assert len(found[f"{search}, ours"]) == 2 and min(found[f"{search}, ours"]) > 0
+        # A pass that compiles takes longer than one that does not.
+        [first] = found[f"{search}, ours, first pass"]
+        num_tokens = first * max(found[f"{search}, ours"])
+        assert num_tokens > 20
+        shares = found[f"{search}, ours over the roof"]
+        assert all(0 < share < 1 for share in shares)
+        [first] = found[f"{search}, first sentence, ours"]
+        half = found[f"{search}, one sentence, 50th percentile, ours"]
+        most = found[f"{search}, one sentence, 95th percentile, ours"]
+        assert all(0 < one <= other < first for one, other in zip(half, most, strict=True))
+
+
+def test_a_run_that_is_given_is_not_trained(tmp_path):
+    assert decoding.trained_or_kept(str(tmp_path)) == tmp_path
+
+
+def test_without_one_tiny_is_trained_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("T2T_JAX_CACHE", str(tmp_path))
+    asked = []
+
+    def run(command):
+        asked.append(command)
+        return subprocess.CompletedProcess(command, len(asked) - 1)
+
+    monkeypatch.setattr(decoding.subprocess, "run", run)
+    kept = decoding.trained_or_kept("")
+    assert kept == tmp_path / "benchmarks" / "tiny"
+    assert asked[0][-2:] == ["--config=configs/tiny.py", f"--workdir={kept}"]
+    with pytest.raises(ValueError, match="tiny cannot be trained: the reason stands above"):
+        decoding.trained_or_kept("")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from configs import tiny
-from experiments.benchmarks.plain_step import our_step, plain_step
+from experiments.benchmarks.plain_step import measure, our_step, plain_step
+from experiments.benchmarks.sizes import Size
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.training.config import TrainingConfig
@@ -54,3 +55,16 @@ def test_first_loss_and_update_are_those_of_our_step():
     np.testing.assert_allclose(
         ours_state.params["embedding"]["table"], plain_state[0]["table"], atol=1e-4
     )
+
+
+def test_both_are_rated_beside_the_products_alone():
+    changes = {"model.d_model": 16, "model.d_ff": 16, "model.d_k": 4, "model.vocabulary_rows": 64}
+    measured = measure(Size("configs/tiny.py", changes, (2, 4), 1), rounds=3, with_torch=False)
+    found = {each.what: np.array(each.values) for each in measured}
+    assert {each.unit for each in measured} == {"tokens/s", "ratio"}
+    assert all(len(values) == 3 and min(values) > 0 for values in found.values())
+    for name in ("ours", "plain"):
+        shares = found[name] / found["products alone"]
+        np.testing.assert_allclose(found[f"{name} over the roof"], shares)
+    np.testing.assert_allclose(found["ours over plain"], found["ours"] / found["plain"])
+    assert len(found) == 6

@@ -1,0 +1,172 @@
+"""How fast all of it is on this machine: a suite of parts, a table, and a record of the run.
+
+    python -m experiments.benchmarks
+    python -m experiments.benchmarks --parts=step,train --sizes=small --against=torch
+    python -m experiments.benchmarks --parts=decode --workdir=W --against=ctranslate2
+
+    step      the training step alone, on full batches, beside one written out by hand
+    train     training with the real feed: rate, seconds to the first step, memory
+    decode    greedy and with a beam of 4: a test split, and sentences one at a time
+    prepare   text into token ids
+    startup   commands until they have done a little
+
+What is compared takes turns in one run. The roof is what the matrix products alone would take,
+measured in the same run. Without --workdir, a `tiny` is trained for decode and startup, and kept.
+`python -m experiments.benchmarks.measured` makes the table of docs/MEASURED.md of kept records.
+"""
+
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from absl import app, flags
+
+from experiments.benchmarks.results import Measured, Result, table
+from experiments.benchmarks.sizes import SIZES
+from experiments.launchers.process import FASTER_ALLOCATION
+from t2t_jax.cli.command import parse_flags
+
+_PREPARED_PAIRS = 20_000
+# A part's trainings are processes of their own, which need a GPU's memory too.
+_ENVIRONMENT = {**FASTER_ALLOCATION, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+
+class Options(NamedTuple):
+    """What the flags of these names say to a part."""
+
+    size: str = ""
+    against: str = ""
+    workdir: str = ""
+    directory: str = ""
+    lines: int = 0
+    rounds: int = 5
+
+
+class Part(NamedTuple):
+    """Something that is measured by itself."""
+
+    measure: Callable[[Options], Sequence[Measured]]
+    reads: tuple[str, ...] = ()  # the options that it has, besides rounds
+    against: str = ""  # what it can take turns with
+    of: str = "tiny"  # what it is of, where it has no size
+
+
+def _step(options: Options) -> Sequence[Measured]:
+    from experiments.benchmarks import plain_step
+
+    return plain_step.measure(SIZES[options.size], options.rounds, bool(options.against))
+
+
+def _train(options: Options) -> Sequence[Measured]:
+    from experiments.benchmarks import training
+
+    return training.measure(SIZES[options.size], options.directory)
+
+
+def _decode(options: Options) -> Sequence[Measured]:
+    from experiments.benchmarks import decoding
+
+    workdir = decoding.trained_or_kept(options.workdir)
+    return decoding.measure_run(workdir, options.lines, options.rounds, bool(options.against))
+
+
+def _prepare(_: Options) -> Sequence[Measured]:
+    from experiments.benchmarks import prepare_speed
+
+    with tempfile.TemporaryDirectory() as name:
+        prepare_speed.write_corpus(Path(name), _PREPARED_PAIRS)
+        found = prepare_speed.measure_twice(Path(name), _PREPARED_PAIRS)
+    return [
+        Measured("all of it", "pairs/s", [found["pairs_per_second"]]),
+        Measured("tokenised", "pairs/s", [found["pairs_per_second_tokenised"]]),
+        Measured("a second time", "s", [found["seconds"]["second prepare"]]),
+        Measured("peak memory", "MiB", [found["peak_memory_mib"]]),
+    ]
+
+
+def _startup(options: Options) -> Sequence[Measured]:
+    from experiments.benchmarks import decoding, startup
+
+    return startup.measure(decoding.trained_or_kept(options.workdir), options.rounds)
+
+
+PARTS: Mapping[str, Part] = {
+    "step": Part(_step, ("size", "against"), "torch"),
+    "train": Part(_train, ("size", "directory")),
+    "decode": Part(_decode, ("against", "workdir", "lines"), "ctranslate2"),
+    "prepare": Part(_prepare, of=f"{_PREPARED_PAIRS:,} pairs"),
+    "startup": Part(_startup, ("workdir",)),
+}
+# In the place of what lies elsewhere on another machine.
+_PLACES = {"workdir": "W", "directory": "DIR"}
+
+
+def results(
+    parts: Mapping[str, Part], sizes: Sequence[str], peers: Sequence[str], options: Options
+) -> Iterator[list[Result]]:
+    """Those of each part, and of each size where it has one."""
+    for name, part in parts.items():
+        for size in sizes if "size" in part.reads else [""]:
+            against = part.against if part.against in peers else ""
+            own = options._replace(size=size, against=against)
+            given = {each: getattr(own, each) for each in part.reads}
+            words = [f"python -m experiments.benchmarks --parts={name}"]
+            for option, value in given.items():
+                flag = "sizes" if option == "size" else option
+                words += [f"--{flag}={_PLACES.get(option, value)}"] if value else []
+            print(f"benchmarks: {' '.join(words)}", file=sys.stderr, flush=True)
+            of = size or Path(given.get("workdir") or part.of).name
+            yield [each.result(name, of, " ".join(words)) for each in part.measure(own)]
+
+
+def main(_: list[str]) -> None:
+    """Measures, prints a table and writes the record, part by part."""
+    given = flags.FLAGS
+    for peer in given.against:
+        if importlib.util.find_spec(peer) is None:
+            advice = "pip install -c constraints.txt -e '.[parity]'"
+            sys.exit(f"benchmarks: {peer} is not installed: {advice}")
+    if any(name not in os.environ for name in _ENVIRONMENT):
+        command = [sys.executable, "-m", "experiments.benchmarks", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**_ENVIRONMENT, **os.environ})
+    os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)  # with which no start were cold
+    from experiments.benchmarks.records import make_record
+    from t2t_jax.runs.kept_programs import keep_programs
+
+    keep_programs()
+    parts = {name: part for name, part in PARTS.items() if name in given.parts}
+    options = Options("", "", given.workdir, given.directory, given.lines, given.rounds)
+    record, path = make_record(), None
+    try:
+        for found in results(parts, given.sizes, given.against, options):
+            record.results.extend(found)
+            path = record.write(Path(given.records))
+    except (OSError, ValueError) as error:
+        sys.exit(f"benchmarks: {error}")
+    print(table(record.results))
+    print(f"written: {path}", file=sys.stderr)
+
+
+def _define_choices(name: str, chosen: Sequence[str], choices: Sequence[str], what: str) -> None:
+    flags.DEFINE_list(name, list(chosen), f"{what}: {', '.join(choices)}")
+    flags.register_validator(
+        name, lambda values: set(values) <= set(choices), f"choose of {', '.join(choices)}"
+    )
+
+
+if __name__ == "__main__":
+    peers = [part.against for part in PARTS.values() if part.against]
+    _define_choices("parts", [*PARTS], [*PARTS], "what is measured")
+    _define_choices("sizes", [*SIZES], [*SIZES], "of step and train")
+    _define_choices("against", [], peers, "what takes turns with ours")
+    flags.DEFINE_string("workdir", "", "directory of a finished run, for decode and startup")
+    flags.DEFINE_string("directory", "", "text files, as for t2t-jax train; else the grammar's")
+    flags.DEFINE_integer("lines", 0, "decode: of test the first so many; 0: all", lower_bound=0)
+    flags.DEFINE_integer("rounds", Options().rounds, "in which they take turns", lower_bound=1)
+    flags.DEFINE_string("records", "runs/benchmarks", "directory that the record goes to")
+    app.run(main, flags_parser=partial(parse_flags, "benchmarks"))

@@ -1,0 +1,77 @@
+"""The roof: how long the matrix products alone take, each timed by itself at its own shape."""
+
+import time
+from collections.abc import Callable
+
+from experiments.benchmarks.sizes import Size
+from t2t_jax.model.config import TransformerConfig
+
+_Widths = list[tuple[int, int]]  # of x @ w: of a row of x, and of the result
+
+
+def of_a_step(config: TransformerConfig, size: Size) -> Callable[[], float]:
+    """What gives the seconds of the products of a training step on a full batch."""
+    widths = [*_of_source(config), *_of_target(config)]
+    forward = _products(widths, size.tokens, size.steps_a_round)
+    return lambda: 3 * forward()  # and two gradients
+
+
+def of_decoding(
+    config: TransformerConfig, num_source: int, num_target: int, rows: int = 512
+) -> Callable[[], float]:
+    """What gives the seconds of the products that make so many tokens from so many, in `rows`."""
+    source = _products(_of_source(config), rows, times=4)
+    target = _products(_of_target(config), rows, times=4)
+    return lambda: (num_source * source() + num_target * target()) / rows
+
+
+def _of_source(config: TransformerConfig) -> _Widths:
+    """Those of each source token: the encoder, and keys and values for the decoder."""
+    in_layers = _layers(config, config.num_encoder_layers, 4)
+    return in_layers + [(config.d_model, config.d_model)] * 2 * config.num_decoder_layers
+
+
+def _of_target(config: TransformerConfig) -> _Widths:
+    """Those of each target token."""
+    logits = config.d_model, config.vocabulary_rows
+    return [*_layers(config, config.num_decoder_layers, 6), logits]
+
+
+def _layers(config: TransformerConfig, num_layers: int, projections: int) -> _Widths:
+    d, d_ff = config.d_model, config.d_ff
+    return ([(d, d)] * projections + [(d, d_ff), (d_ff, d)]) * num_layers
+
+
+def _products(widths: _Widths, rows: int, times: int) -> Callable[[], float]:
+    import jax
+    import jax.numpy as jnp
+
+    # Into memory that is there already, as in a compiled step.
+    product = jax.jit(lambda x, w, _: x @ w, donate_argnums=2, keep_unused=True)
+    arrays = {
+        (inner, outer): [
+            jnp.ones(shape) for shape in ((rows, inner), (inner, outer), (rows, outer))
+        ]
+        for inner, outer in set(widths)
+    }
+
+    def run(of: list) -> object:
+        of[2] = product(*of)
+        return of[2]
+
+    def seconds() -> float:
+        once = {width: seconds_of(lambda of=of: run(of), times) for width, of in arrays.items()}
+        return sum(once[width] for width in widths)
+
+    return seconds
+
+
+def seconds_of(run: Callable, times: int) -> float:
+    """Of one call of so many."""
+    import jax
+
+    started, result = time.perf_counter(), None
+    for _ in range(times):
+        result = run()
+    jax.block_until_ready(result)
+    return (time.perf_counter() - started) / times

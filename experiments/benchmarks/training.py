@@ -1,0 +1,33 @@
+"""Training with the real feed against the matrix products alone.
+
+python -m experiments.benchmarks --parts=train --sizes=small --directory=DIR
+"""
+
+import statistics
+import tempfile
+from pathlib import Path
+
+from experiments.benchmarks import roof, speed
+from experiments.benchmarks.results import Measured, over
+from experiments.benchmarks.sizes import Size
+from t2t_jax.model.config import TransformerConfig
+
+_WINDOWS = 6
+
+
+def measure(size: Size, directory: str) -> list[Measured]:
+    """Tokens a second without padding in the last log windows, start and memory."""
+    products = roof.of_a_step(TransformerConfig(**size.read_config().model), size)
+    seconds = [products() for _ in range(4)][1:]
+    with tempfile.TemporaryDirectory() as place:
+        run = Path(place) / "run"
+        trained = speed.measure(size.train_flags(directory), run, _WINDOWS)
+    seconds += [products() for _ in range(3)]  # before it and after it
+    rates = trained.target_tokens_per_second[-speed.RATED_WINDOWS :]
+    at_the_roof = [size.tokens / statistics.median(seconds)] * len(rates)
+    return [
+        Measured("ours", "tokens/s", rates),
+        over("ours over the roof", rates, at_the_roof),
+        Measured("first step", "s", [trained.seconds_to_first_step]),
+        Measured("peak memory", "MiB", [trained.peak_memory_mib]),
+    ]

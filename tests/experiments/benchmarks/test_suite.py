@@ -1,0 +1,58 @@
+"""The suite, with parts that are pretended."""
+
+import pytest
+
+from experiments.benchmarks.__main__ import PARTS, Options, Part, results
+from experiments.benchmarks.results import Measured
+from experiments.benchmarks.sizes import SIZES
+from t2t_jax.runs.sections import read_sections
+
+
+def test_each_part_is_asked_for_each_size_with_what_it_reads(capsys):
+    asked = []
+
+    def measure(options):
+        asked.append(options)
+        return [Measured("ours", "tokens/s", [1.0, 2.0])]
+
+    parts = {
+        "step": Part(measure, ("size", "against"), "torch"),
+        "decode": Part(measure, ("against", "workdir", "lines"), "ctranslate2"),
+        "prepare": Part(measure, of="20 pairs"),
+    }
+    given = Options(workdir="/some/where/run", lines=7, rounds=3)
+    found = [one for each in results(parts, ["tiny", "base"], ["torch"], given) for one in each]
+    ours = "python -m experiments.benchmarks --parts="
+    assert [(one.part, one.size, one.command) for one in found] == [
+        ("step", "tiny", f"{ours}step --sizes=tiny --against=torch"),
+        ("step", "base", f"{ours}step --sizes=base --against=torch"),
+        ("decode", "run", f"{ours}decode --workdir=W --lines=7"),
+        ("prepare", "20 pairs", f"{ours}prepare"),
+    ]
+    assert [(each.size, each.against) for each in asked] == [
+        *(("tiny", "torch"), ("base", "torch"), ("", ""), ("", "")),
+    ]
+    assert {each.rounds for each in asked} == {3}
+    told = capsys.readouterr().err
+    assert all(one.command in told for one in found)
+
+
+def test_options_that_parts_read_are_there():
+    assert {name for part in PARTS.values() for name in part.reads} < set(Options._fields)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_size_can_be_trained(name):
+    size = SIZES[name]
+    for directory in ("", "DIR"):
+        config, *changes = size.train_flags(directory)
+        assert config == f"--config={size.config}"
+        values = size.read_config()
+        for change in changes:
+            key, _, value = change.removeprefix("--config.").partition("=")
+            section, _, leaf = key.partition(".")
+            values[section][leaf] = type(values[section][leaf])(value)
+        sections = read_sections(values)
+        assert sections.data.vocabulary_size <= sections.model.vocabulary_rows
+    rows, length = size.shape
+    assert rows * length == size.tokens == values.data.target_tokens_per_batch

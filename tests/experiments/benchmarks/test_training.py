@@ -1,0 +1,18 @@
+import pytest
+
+from experiments.benchmarks import roof, speed, training
+from experiments.benchmarks.sizes import SIZES
+
+
+def test_the_last_windows_are_rated_and_set_beside_the_roof(monkeypatch):
+    def trained(arguments, run, num_windows):
+        assert arguments == SIZES["tiny"].train_flags("DIR") and not run.exists()
+        rates = [100.0, 100.0, 100.0, 256.0, 512.0, 1024.0]
+        return speed.Trained(9.0, rates[:num_windows], 800.0)
+
+    monkeypatch.setattr(speed, "measure", trained)
+    monkeypatch.setattr(roof, "of_a_step", lambda config, size: lambda: 0.5)  # of 1,024 tokens
+    found = {each.what: each.values for each in training.measure(SIZES["tiny"], "DIR")}
+    assert found["ours"] == [256.0, 512.0, 1024.0]
+    assert found["ours over the roof"] == pytest.approx([0.125, 0.25, 0.5])
+    assert (found["first step"], found["peak memory"]) == ([9.0], [800.0])
