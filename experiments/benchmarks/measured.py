@@ -1,0 +1,79 @@
+"""The table of docs/MEASURED.md, made of the records that are kept.
+
+    python -m experiments.benchmarks --records=experiments/results/benchmarks
+    python -m experiments.benchmarks.measured
+
+Of each figure the newest record on each machine is shown. The rows that no record covers stand
+below, kept by hand.
+"""
+
+import functools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import app
+
+from experiments.benchmarks.records import Record, read_records
+from experiments.benchmarks.results import Result, table
+from t2t_jax.cli.command import parse_flags
+
+_REPOSITORY = Path(__file__).parents[2]
+RECORDS = _REPOSITORY / "experiments" / "results" / "benchmarks"
+DOCUMENT = _REPOSITORY / "docs" / "MEASURED.md"
+_BEGIN = "<!-- made by `python -m experiments.benchmarks.measured` -->\n"
+_END = "<!-- end -->\n"
+
+
+def document(text: str, records: Sequence[Record]) -> str:
+    """The document with these records in the place of those there.
+
+    Raises:
+      ValueError: it does not say where they go.
+    """
+    before, begin, rest = text.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not (begin and end):
+        raise ValueError(f"{DOCUMENT} has no lines {_BEGIN.strip()} and {_END.strip()}")
+    tables = "".join(map(_table, _newest(records)))
+    return before + begin + tables + end + after
+
+
+def _newest(records: Sequence[Record]) -> list[Record]:
+    """What is left of each without the results of which a later one of its machine has another."""
+
+    def key(record: Record, one: Result) -> tuple[object, ...]:
+        return record.machine["cpu"], record.machine["cores"], one.part, one.size, one.what
+
+    newest = {key(record, one): record for record in records for one in record.results}
+    left = [
+        record._replace(
+            results=[one for one in record.results if newest[key(record, one)] is record]
+        )
+        for record in records
+    ]
+    return [record for record in left if record.results]
+
+
+def _table(record: Record) -> str:
+    machine = dict(record.machine)
+    hardware = "{}, {} cores, {} GiB".format(
+        *(machine.pop(name) for name in ("cpu", "cores", "memory_gib"))
+    )
+    others = ", ".join(f"{name} {value}" for name, value in machine.items())
+    head = f"{record.when[:10]}, commit {record.short_commit}: {hardware}; {others}."
+    return f"\n{head}\n\n{table(record.results)}\n\n"
+
+
+def main(_: list[str]) -> None:
+    """Writes the document anew."""
+    try:
+        text = document(DOCUMENT.read_text("utf-8"), read_records(RECORDS))
+    except ValueError as error:
+        sys.exit(f"measured: {error}")
+    DOCUMENT.write_text(text, "utf-8")
+    print(f"written: {DOCUMENT}")
+
+
+if __name__ == "__main__":
+    app.run(main, flags_parser=functools.partial(parse_flags, "measured"))
