@@ -30,7 +30,6 @@ if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not w
     from t2t_jax.runs.workdir import Trained
 
 _THEIR_BATCHES = (16, 32, 64, 128, 256)  # sentences
-_ROOF = "products alone"
 _SINGLE = 50  # sentences that come one at a time
 
 Translate = Callable[[Sequence[str]], list[str]]
@@ -62,15 +61,15 @@ def _whole(
     products = roof.of_decoding(trained.sections.model, count(lines), beams * tokens["ours"])
     products()  # compiled
     run = {name: lambda each=each: _timed(each, lines)[0] for name, each in translators.items()}
-    seconds = in_turns({**run, _ROOF: products}, rounds)
-    tokens[_ROOF] = tokens["ours"]
+    seconds = in_turns({**run, roof.PRODUCTS: products}, rounds)
+    tokens[roof.PRODUCTS] = tokens["ours"]
     measured = [
         Measured("ours, first pass", "s", [first["ours"][0]]),
         *(
             Measured(name, "tokens/s", [tokens[name] / each for each in taken])
             for name, taken in seconds.items()
         ),
-        over("ours over the roof", seconds[_ROOF], seconds["ours"]),
+        over("ours over the roof", seconds[roof.PRODUCTS], seconds["ours"]),
     ]
     if "ctranslate2" in first:
         rates = {name: [tokens[name] / each for each in seconds[name]] for name in first}
@@ -83,7 +82,7 @@ def _whole(
 
 
 def _one_by_one(single: dict[str, Translate], lines: Sequence[str], rounds: int) -> list[Measured]:
-    """Milliseconds of the first sentence, which compiles, and of those that follow."""
+    """Milliseconds of our first sentence, which compiles, and of all once each was there."""
     lines = lines[:_SINGLE]
 
     def milliseconds(translate: Translate) -> list[float]:
@@ -91,9 +90,7 @@ def _one_by_one(single: dict[str, Translate], lines: Sequence[str], rounds: int)
 
     run = {name: functools.partial(milliseconds, each) for name, each in single.items()}
     taken = in_turns(run, rounds + 1)
-    measured = [
-        Measured(f"first sentence, {name}", "ms", [all[0][0]]) for name, all in taken.items()
-    ]
+    measured = [Measured("first sentence, ours", "ms", [taken["ours"][0][0]])]
     for percent in (50, 95):
         found = {
             name: [float(np.percentile(each, percent)) for each in all[1:]]

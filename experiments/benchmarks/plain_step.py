@@ -29,8 +29,6 @@ from experiments.benchmarks.sizes import Size
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.training.config import TrainingConfig
 
-_ROOF = "products alone"
-
 
 def measure(size: Size, rounds: int, with_torch: bool) -> list[Measured]:
     """Tokens a second of each, of which those of the products are the roof."""
@@ -56,13 +54,13 @@ def measure(size: Size, rounds: int, with_torch: bool) -> list[Measured]:
     steppers = {
         "ours": stepper(*our_step(config, training)),
         "plain": stepper(*plain_step(config, training)),
-        _ROOF: roof.of_a_step(config, size),
+        roof.PRODUCTS: roof.of_a_step(config, size),
     }
     with contextlib.ExitStack() as stack:
         if with_torch:
             steppers |= _torch_steppers(config, training, size, stack)
         seconds = {name: all[1:] for name, all in in_turns(steppers, rounds + 1).items()}
-    others = [name for name in seconds if name not in ("ours", _ROOF)]
+    others = [name for name in seconds if name not in ("ours", roof.PRODUCTS)]
     return [
         *(
             Measured(name, "tokens/s", [size.tokens / each for each in taken])
@@ -70,7 +68,7 @@ def measure(size: Size, rounds: int, with_torch: bool) -> list[Measured]:
         ),
         *(over(f"ours over {name}", seconds[name], seconds["ours"]) for name in others),
         *(
-            over(f"{name} over the roof", seconds[_ROOF], seconds[name])
+            over(f"{name} over the roof", seconds[roof.PRODUCTS], seconds[name])
             for name in ("ours", *others)
         ),
     ]

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from experiments.benchmarks.sizes import Size
 from t2t_jax.model.config import TransformerConfig
 
+PRODUCTS = "products alone"  # as results name them
+
 _Widths = list[tuple[int, int]]  # of x @ w: of a row of x, and of the result
 
 
