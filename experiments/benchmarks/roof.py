@@ -7,6 +7,8 @@ from experiments.benchmarks.sizes import Size
 from t2t_jax.model.config import TransformerConfig
 
 PRODUCTS = "products alone"  # as results name them
+# Of a round of one product: a tenth of a second or so on two cores, else its start would count.
+_OPERATIONS = 20_000_000_000
 
 _Widths = list[tuple[int, int]]  # of x @ w: of a row of x, and of the result
 
@@ -14,7 +16,7 @@ _Widths = list[tuple[int, int]]  # of x @ w: of a row of x, and of the result
 def of_a_step(config: TransformerConfig, size: Size) -> Callable[[], float]:
     """What gives the seconds of the products of a training step on a full batch."""
     widths = [*_of_source(config), *_of_target(config)]
-    forward = _products(widths, size.tokens, size.steps_a_round)
+    forward = _products(widths, size.tokens)
     return lambda: 3 * forward()  # and two gradients
 
 
@@ -22,8 +24,8 @@ def of_decoding(
     config: TransformerConfig, num_source: int, num_target: int, rows: int = 512
 ) -> Callable[[], float]:
     """What gives the seconds of the products that make so many tokens from so many, in `rows`."""
-    source = _products(_of_source(config), rows, times=4)
-    target = _products(_of_target(config), rows, times=4)
+    source = _products(_of_source(config), rows)
+    target = _products(_of_target(config), rows)
     return lambda: (num_source * source() + num_target * target()) / rows
 
 
@@ -44,7 +46,7 @@ def _layers(config: TransformerConfig, num_layers: int, projections: int) -> _Wi
     return ([(d, d)] * projections + [(d, d_ff), (d_ff, d)]) * num_layers
 
 
-def _products(widths: _Widths, rows: int, times: int) -> Callable[[], float]:
+def _products(widths: _Widths, rows: int) -> Callable[[], float]:
     import jax
     import jax.numpy as jnp
 
@@ -61,8 +63,13 @@ def _products(widths: _Widths, rows: int, times: int) -> Callable[[], float]:
         of[2] = product(*of)
         return of[2]
 
+    def times(inner: int, outer: int) -> int:
+        return min(max(_OPERATIONS // (2 * rows * inner * outer), 4), 64)
+
     def seconds() -> float:
-        once = {width: seconds_of(lambda of=of: run(of), times) for width, of in arrays.items()}
+        once = {
+            width: seconds_of(lambda of=of: run(of), times(*width)) for width, of in arrays.items()
+        }
         return sum(once[width] for width in widths)
 
     return seconds
