@@ -35,8 +35,8 @@ def test_a_small_corpus_is_measured(tmp_path):
 
 
 def test_of_a_corpus_too_small_to_be_told_of_all_is_told(tmp_path):
-    prepare_speed.write_corpus(tmp_path, 500)
+    prepare_speed.write_corpus(tmp_path, 2_000)
     flags = "--config.data.vocabulary_size=300", "--config.model.vocabulary_rows=512"
-    found = prepare_speed.measure_twice(tmp_path, 500, *flags)
-    assert found["pairs"] == 500 and found["pairs_per_second"] > 0
+    found = prepare_speed.measure_twice(tmp_path, 2_000, *flags)
+    assert 1_900 < found["pairs"] <= 2_000 and found["pairs_per_second"] > 0
     assert 0 < found["seconds"]["second prepare"] and found["seconds"]["learn the pieces"] > 0
