@@ -38,6 +38,8 @@ _ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
 _CHAIN = re.compile(r'chain_id="(\d+)"')
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{")
 _GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]+)\}|\[\d+,(\d+)\])")
+# As newer compilers write them: the axes of the mesh, and those that a group goes over.
+_AXES = re.compile(r"replica_groups=mesh\[(['\w=,]*)\] \{(['\w,]+)\}")
 _MIB = 2**20
 _ROWS, _LENGTH = 64, 32  # of a batch, on each side
 
@@ -108,8 +110,11 @@ def compile_step(sections: "Sections", devices: "Devices", rows: int, length: in
 
 
 def _group_size(line: str) -> int:
-    found = _GROUPS.search(line)
-    if found is None:
+    if (found := _AXES.search(line)) is not None:
+        axes, of_group = found.groups()
+        sizes = dict(axis.split("=") for axis in axes.split(","))
+        return math.prod(int(sizes[axis]) for axis in of_group.split(","))
+    if (found := _GROUPS.search(line)) is None:
         raise ValueError(f"a collective without groups of devices: {line.strip()}")
     listed, size = found.groups()
     return int(size) if size else listed.count(",") + 1

@@ -41,8 +41,8 @@ class Toy(TranslationModel):
         return logits.at[:, END_ID].set(end), {"written": written}
 
 
-def _decoder(model, beam_size):
-    config = beam_of_3(beam_size=beam_size, n_best=min(beam_size, 2), max_extra_tokens=40)
+def _decoder(model, beam_size, n_best=1):
+    config = beam_of_3(beam_size=beam_size, n_best=n_best, max_extra_tokens=40)
     return TranslationDecoder(model, config, VOCABULARY)
 
 
@@ -81,7 +81,8 @@ def _batches(sources, num_rows):
 )
 def test_it_finds_what_each_batch_finds_alone(family, beam_size, num_rows, side_by_side):
     model, params = _model_and_params(family)
-    decoder = _decoder(model, beam_size)
+    # Of random weights the second best are many, all but equally good.
+    decoder = _decoder(model, beam_size, n_best=2 if family == "toy" and beam_size > 1 else 1)
     sources = _sources(200, longest=30)
     batches = _batches(sources, num_rows)
     decode = jax.jit(make_decode(model, decoder.config, VOCABULARY))

@@ -88,6 +88,7 @@ class Trainings:
         """Starts Python, with the programs that earlier processes have compiled."""
         xla_flags = os.environ.get("XLA_FLAGS", "")
         settings = {
+            "T2T_JAX_CACHE": str(self.config.parent / "cache"),
             "JAX_PLATFORMS": "cpu",
             "JAX_DISABLE_MOST_OPTIMIZATIONS": "true",
             "JAX_COMPILATION_CACHE_DIR": str(self._programs / str(devices)),

@@ -74,6 +74,12 @@ ENTRY %main (param: bf16[4]) -> bf16[32] {
             64,
         ),
         ("%a = f32[2]{0} reduce-scatter(%x), replica_groups={{0,1,2,3}}", "reduce-scatter", 32),
+        (
+            "%a = f32[2]{0} reduce-scatter(%x), replica_groups=mesh['replica'=1,'data'=4,'fsdp'=2,"
+            "'tensor'=3] {'data','fsdp'}, use_global_device_ids=true",
+            "reduce-scatter",
+            64,
+        ),
         ("%a = pred[] all-reduce(%x), replica_groups={{0,1}}", "all-reduce", 1),
     ],
 )

@@ -4,7 +4,8 @@
 
 Each step leaves a line in steps.txt; every fifth one is saved. The score is a function of the row
 and the steps that were counted: whoever counts one twice or leaves one out gets another score. A
-file DIRECTORY/pause holds the run up after step 7 until it is gone, or the run is told to stop.
+file DIRECTORY/pause holds the run up after the step that stands in it, until it is gone or the run
+is told to stop.
 """
 
 import json
@@ -21,7 +22,6 @@ COMMAND = (sys.executable, "-m", __name__)
 _STEPS, _STEPS_OF_A_LONG_RUN = 40, 4_000
 _SECONDS_A_STEP = float(os.environ.get("COUNTING_SECONDS_A_STEP", "0.1"))
 _STEPS_BETWEEN_CHECKPOINTS = 5
-PAUSE_STEP = 7
 
 
 def main(directory: Path) -> None:
@@ -38,8 +38,7 @@ def main(directory: Path) -> None:
     num_steps = _STEPS_OF_A_LONG_RUN if run["row"] == "no_positions" else _STEPS
     while state["step"] < num_steps:
         time.sleep(_SECONDS_A_STEP)
-        is_held_up = state["step"] == PAUSE_STEP and (directory / "pause").exists()
-        if is_held_up and not stop_requests:
+        if state["step"] == _held_up_after(directory / "pause") and not stop_requests:
             continue
         state["step"] += 1
         state["sum"] = _next_sum(state["sum"], state["step"], run["row"])
@@ -54,6 +53,13 @@ def main(directory: Path) -> None:
             sys.exit(130)
     values = run | {"scores": _scores(state["sum"]), "steps": state["step"]}
     (directory / "record.json").write_text(json.dumps(values))
+
+
+def _held_up_after(file: Path) -> int | None:
+    try:
+        return int(file.read_text() or -1)  # it may be in the middle of being written
+    except FileNotFoundError:
+        return None
 
 
 def steps_of(directory: Path) -> list[tuple[int, int]]:

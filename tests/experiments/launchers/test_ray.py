@@ -67,7 +67,7 @@ def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, clu
     doomed = cluster.add_node(num_cpus=1, resources={"doomed": 1})
     directories = prepared(tmp_path, "base,one_layer")
     for path in directories:
-        (path / "pause").touch()  # neither ends before both are there
+        (path / "pause").write_text("7")  # neither ends before both are there
     launched = ray.launch(
         directories, resources={"CPU": 1}, address=cluster.address, command=counting_run.COMMAND
     )
@@ -76,7 +76,7 @@ def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, clu
         for event in launched:
             events.append(event)
             if [one.kind for one in events] == ["started", "started"]:
-                while min(len(steps_of(path)) for path in directories) < counting_run.PAUSE_STEP:
+                while min(len(steps_of(path)) for path in directories) < 7:
                     time.sleep(0.05)
                 cluster.remove_node(doomed, allow_graceful=False)
                 while not any(map(_is_free, directories)):

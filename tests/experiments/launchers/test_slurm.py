@@ -52,15 +52,18 @@ def _launch(directories, **options):
 
 def test_a_preempted_job_saves_is_queued_again_and_goes_on(tmp_path, state):
     preempted, failing = prepared(tmp_path / "work", "base,one_head")
-    (preempted / "pause").touch()
+    (preempted / "pause").write_text("7")
     with _launch([preempted, failing], parallel=2) as events:
         seen = [next(events)]
         while seen[-1].kind != "failed":
             seen.append(next(events))
-        _wait_for_step(preempted, counting_run.PAUSE_STEP)
+        _wait_for_step(preempted, 7)
+        (preempted / "pause").write_text("20")  # when it goes on
         # As SLURM does: everybody is told, then who is to queue the job again.
         for name in ("SIGTERM", "SIGUSR2"):
             subprocess.run(["scancel", "70_0", "--signal", name], check=True)
+        seen.append(next(events))
+        (preempted / "pause").unlink()
         seen += events
     of_failing = [event for event in seen if event.directory == failing]
     assert of_failing[-1].reason == "exit code 1: no such thing"

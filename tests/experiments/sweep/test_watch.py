@@ -189,6 +189,7 @@ def test_a_terminal_has_a_bar_and_a_file_none(tmp_path):
 
 def test_who_has_stopped_a_sweep_sees_that_it_stops(tmp_path):
     directories = prepared(tmp_path, "base")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
     with sweep._told_when_it_stops() as stopping:
         looks = watch.Watch(directories, stopping=stopping)
         assert not looks.totals().is_stopping
@@ -196,6 +197,7 @@ def test_who_has_stopped_a_sweep_sees_that_it_stops(tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(10)
         assert looks.totals().is_stopping
+    signal.signal(signal.SIGINT, before)
 
 
 def test_one_run_is_not_told_in_the_plural(tmp_path, capsys):
