@@ -63,6 +63,7 @@ SIZES = {
             "data.source_tokens_per_batch": 1_024,
             "data.target_tokens_per_batch": 1_024,
             "data.num_buckets": 4,
+            "training.loss_chunk_tokens": 256,
             "training.log_every_steps": 4,
         },
         (32, 32),
