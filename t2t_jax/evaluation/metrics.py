@@ -4,6 +4,7 @@ bleu_13a, bleu_intl          sacreBLEU's, with capitals
 bleu_13a_lower, ...          the same without
 chrf2, ter                   sacreBLEU's; of TER less is better
 bleu_moses                   of Moses' tokens, as multi-bleu.perl counts it: not smoothed
+bleu_moses_lower             the same without capitals, as the literature of Multi30k has it
 bleu_paper                   what the paper reports: before, some marks of Unicode are made plain,
                              and after, compounds are split at their hyphens, ##AT##-##AT##
 
@@ -37,8 +38,8 @@ class Counted(NamedTuple):
     statistics: Int[np.ndarray, "sentences counts"]
 
 
-def _multi_bleu() -> BLEU:
-    return BLEU(tokenize="none", smooth_method="none", force=True)
+def _multi_bleu(lowercase: bool = False) -> BLEU:
+    return BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
 
 
 _METRICS: dict[str, Callable[[], Metric]] = {
@@ -49,6 +50,7 @@ _METRICS: dict[str, Callable[[], Metric]] = {
     "chrf2": CHRF,
     "ter": TER,
     "bleu_moses": _multi_bleu,
+    "bleu_moses_lower": lambda: _multi_bleu(lowercase=True),
     "bleu_paper": _multi_bleu,
 }
 METRICS = tuple(_METRICS)
@@ -67,8 +69,10 @@ def counted(
     """
     check_lines(hypotheses, references)
     lines = list(hypotheses), list(references)
+    of_moses = tuple(moses_tokens(side, language) for side in lines)
     sides_of = {
-        "bleu_moses": tuple(moses_tokens(side, language) for side in lines),
+        "bleu_moses": of_moses,
+        "bleu_moses_lower": of_moses,
         "bleu_paper": tuple(paper_tokens(side, language) for side in lines),
     }
     found = {}
@@ -79,7 +83,7 @@ def counted(
         statistics = np.array(metric._extract_corpus_statistics(ours, [theirs])).astype(np.int64)
         signature = str(metric.get_signature())
         if name in sides_of:
-            tokens = f"tok:{name.removeprefix('bleu_')}-{language}-{_moses_version()}"
+            tokens = f"tok:{name.split('_')[1]}-{language}-{_moses_version()}"
             signature = signature.replace("tok:none", tokens)
         found[name] = Counted(score_of(name)(statistics.sum(0)), signature, statistics)
     return found

@@ -1,7 +1,7 @@
 """Whether a difference between two models is more than noise.
 
 In: what several seeds scored, or what two models did sentence by sentence. Out: differences with
-their 95 % intervals and two-sided p values. Numpy and scipy alone; scipy.stats takes a second to
+their 95 % intervals and p values, two-sided but for that of a target which is to be exceeded. Numpy and scipy alone; scipy.stats takes a second to
 load, so that the t distribution is taken from scipy.special.
 """
 
@@ -36,6 +36,20 @@ def mean_interval(values: Sequence[float]) -> float | None:
     if _are_equal(values):
         return 0.0  # also where the rounding of their mean would say otherwise
     return _half_width(float(len(values) - 1), math.sqrt(_squared_error(values)))
+
+
+def p_value_above(values: Sequence[float], target: float) -> float | None:
+    """One-sided, that the mean of what `values` are drawn from is `target` or less: Student's t.
+
+    None where no test can be made: fewer than two values, or one that is no finite number, or
+    values that do not vary.
+    """
+    if not _can_be_compared(values) or _are_equal(values):
+        return None
+    from scipy import special
+
+    t = (float(np.mean(values)) - target) / math.sqrt(_squared_error(values))
+    return float(special.stdtr(len(values) - 1, -t))
 
 
 def welch_t_test(values: Sequence[float], base: Sequence[float]) -> Comparison | None:

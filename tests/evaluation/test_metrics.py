@@ -27,6 +27,17 @@ def test_moses_bleu_by_hand():
     assert found["bleu_moses"].score == pytest.approx(_percent(5 / 6, 3 / 5, 2 / 4, 1 / 3))
 
 
+def test_moses_bleu_without_capitals_by_hand():
+    # Heute ist das hoch-haus .   as it stands two of five words, one pair of four, no three
+    # heute ist Das Hoch-Haus .   are matched; without capitals all of it is
+    found = counted(["Heute ist das hoch-haus."], ["heute ist Das Hoch-Haus."], "de")
+    assert found["bleu_moses"].score == 0
+    assert found["bleu_moses_lower"].score == pytest.approx(100)
+    assert "|case:lc|" in found["bleu_moses_lower"].signature
+    found = counted(["heute ist das Ein hoch-turm."], ["Heute ist das ein Hoch-Haus."], "de")
+    assert found["bleu_moses_lower"].score == pytest.approx(_percent(5 / 6, 3 / 5, 2 / 4, 1 / 3))
+
+
 def test_the_papers_bleu_by_hand_counts_the_parts_of_compounds():
     # Heute ist das ein Hoch ##AT##-##AT## Turm .
     # Heute ist das ein Hoch ##AT##-##AT## Haus .   eight words, all but the seventh are right

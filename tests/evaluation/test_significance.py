@@ -10,6 +10,7 @@ from t2t_jax.evaluation.bleu import bleu_of, sentence_statistics
 from t2t_jax.evaluation.significance import (
     holm,
     mean_interval,
+    p_value_above,
     paired_bootstrap,
     welch_t_test,
 )
@@ -20,6 +21,21 @@ def test_an_interval_is_students_t_times_the_standard_error():
     assert mean_interval([92.0, 91.0, 93.0]) == pytest.approx(4.30265 / math.sqrt(3), rel=1e-5)
     # And of 1 degree 12.7062, at 95 % 6.31375.
     assert mean_interval([1.0, 3.0]) == pytest.approx(12.7062, rel=1e-5)
+
+
+def test_a_mean_above_a_target_by_hand():
+    # Mean 36, variance 5 / 8, standard error sqrt(1 / 8): t is 2 sqrt(2). Of four degrees of freedom
+    # the chance of more is 1/2 - 3/8 s (1 - s^2 / 12), where s = t / sqrt(1 + t^2 / 4).
+    values = [35.0, 36.0, 37.0, 35.5, 36.5]
+    expected = 1 / 2 - 7 / 12 * math.sqrt(2 / 3)  # 0.0237
+    assert p_value_above(values, 35.0) == pytest.approx(expected)
+    assert p_value_above(values, 37.0) == pytest.approx(1 - expected)
+    assert p_value_above(values, 36.0) == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize("values", [[], [3.0], [36.0, 36.0], [1.0, math.nan], [1.0, math.inf]])
+def test_what_does_not_vary_or_is_no_number_is_not_tested_against_a_target(values):
+    assert p_value_above(values, 35.0) is None
 
 
 @pytest.mark.parametrize("values", [[], [3.0], [1.0, math.nan], [1.0, math.inf]])
