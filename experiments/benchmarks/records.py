@@ -41,7 +41,7 @@ class Record(NamedTuple):
 
 def make_record() -> Record:
     """Of this code, here and now, without results yet."""
-    return Record(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", commit(), _machine(), [])
+    return Record(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", commit(), machine(), [])
 
 
 def read_records(directory: Path) -> list[Record]:
@@ -64,7 +64,7 @@ def _read(path: Path) -> Record:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
     """What the figures depend on beside the code."""
     found: dict[str, Any] = {
         "cpu": _cpu(),

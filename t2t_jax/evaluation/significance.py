@@ -1,8 +1,9 @@
 """Whether a difference between two models is more than noise.
 
 In: what several seeds scored, or what two models did sentence by sentence. Out: differences with
-their 95 % intervals and p values, two-sided but for that of a target which is to be exceeded. Numpy and scipy alone; scipy.stats takes a second to
-load, so that the t distribution is taken from scipy.special.
+their 95 % intervals and two-sided p values, and the one-sided one of a target to be exceeded. Numpy
+and scipy alone; scipy.stats takes a second to load, so that the t distribution is taken from
+scipy.special.
 """
 
 import math

@@ -24,8 +24,8 @@ def test_an_interval_is_students_t_times_the_standard_error():
 
 
 def test_a_mean_above_a_target_by_hand():
-    # Mean 36, variance 5 / 8, standard error sqrt(1 / 8): t is 2 sqrt(2). Of four degrees of freedom
-    # the chance of more is 1/2 - 3/8 s (1 - s^2 / 12), where s = t / sqrt(1 + t^2 / 4).
+    # Mean 36, variance 5 / 8, standard error sqrt(1 / 8): t is 2 sqrt(2). With four degrees of
+    # freedom the chance of more is 1/2 - 3/8 s (1 - s^2 / 12), where s = t / sqrt(1 + t^2 / 4).
     values = [35.0, 36.0, 37.0, 35.5, 36.5]
     expected = 1 / 2 - 7 / 12 * math.sqrt(2 / 3)  # 0.0237
     assert p_value_above(values, 35.0) == pytest.approx(expected)

@@ -25,7 +25,7 @@ _COMMANDS = (
         f"experiments.{name}"
         for name in (
             *("benchmarks", "quickstart", "report", "report.evidence", "report.export"),
-            *("run", "sweep"),
+            *("run", "speedrun", "speedrun.records", "sweep"),
         )
     ),
     *(

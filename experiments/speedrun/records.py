@@ -1,0 +1,73 @@
+"""The tables of docs/SPEEDRUN.md, made of the records that are kept.
+
+    python -m experiments.speedrun.records
+
+One table for each target and hardware, each row a record that beat the one above it.
+"""
+
+import functools
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import app
+
+from experiments.speedrun.rules import Record, changes, read_records, standing
+from t2t_jax.cli.command import parse_flags
+
+_REPOSITORY = Path(__file__).parents[2]
+RECORDS = _REPOSITORY / "experiments" / "results" / "speedrun"
+DOCUMENT = _REPOSITORY / "docs" / "SPEEDRUN.md"
+_BEGIN = "<!-- made by `python -m experiments.speedrun.records` -->\n"
+_HEAD = (
+    "| seconds | of them training | BLEU | what it changed | date, commit |\n|--:|--:|--|--|--|\n"
+)
+
+
+def document(text: str, records: Sequence[Record]) -> str:
+    """The document with these records, the oldest first, in the place of those there.
+
+    Raises:
+      ValueError: it does not say where they go.
+    """
+    before, begin, _ = text.partition(_BEGIN)
+    if not begin:
+        raise ValueError(f"{DOCUMENT} has no line {_BEGIN.strip()}")
+    lines = sorted({(record.target, record.hardware) for record in records})
+    tables = [
+        f"\n## {target} BLEU: {hardware}\n\n{_HEAD}"
+        + "".join(
+            _row(record, standing(records[:place], record))
+            for place, record in enumerate(records)
+            if (record.target, record.hardware) == (target, hardware)
+        )
+        for target, hardware in lines
+    ]
+    return before + begin + ("".join(tables) or "\nNo record yet.\n")
+
+
+def _row(record: Record, before: Record | None) -> str:
+    training = statistics.fmean(seed.seconds["train"] for seed in record.seeds)
+    bleu = f"{record.bleu:.2f}, {len(record.seeds)} seeds, p = {record.p_value:.1g}"
+    changed = [f"`{key}={new}` ({old})" for key, (old, new) in changes(record, before).items()]
+    what = ", ".join(changed) or "the code alone"
+    if before is None:
+        what = f"the first: `{record.command}`"
+    of = f"{record.when[:10]}, {record.commit[:7]}"
+    cells = f"{record.seconds:,.1f}", f"{training:,.1f}", bleu, what, of
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def main(_: list[str]) -> None:
+    """Writes the document anew."""
+    try:
+        text = document(DOCUMENT.read_text("utf-8"), read_records(RECORDS))
+    except (OSError, ValueError) as error:
+        sys.exit(f"speedrun.records: {error}")
+    DOCUMENT.write_text(text, "utf-8")
+    print(f"written: {DOCUMENT}")
+
+
+if __name__ == "__main__":
+    app.run(main, flags_parser=functools.partial(parse_flags, "speedrun.records"))

@@ -1,0 +1,159 @@
+"""What a record is and when it counts. In: what seeds have found. Out: a record, or why it is none.
+
+docs/SPEEDRUN.md has the rules in words.
+"""
+
+import re
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments.run.plain_text import plain_text, plain_values
+from t2t_jax.evaluation.significance import p_value_above
+from t2t_jax.json_files import flat_dict, read_json, write_json
+
+TARGETS = (35.0, 41.0)  # BLEU on test2016
+_FORMAT = 1
+_SEEDS_AT_LEAST = 5
+_P_BELOW = 0.01
+_PAIRS = {"train": 29_000, "dev": 1_014, "test": 1_000}  # of Multi30k
+# Where a run is done and with which seed; any other key can be what makes it fast.
+_NO_TRICKS = ("seed", "data.cache", "data.directory")
+
+
+class Seed(NamedTuple):
+    """What came of one seed."""
+
+    seed: int
+    bleu: float  # of test, without capitals, of Moses' tokens
+    step: int  # of the checkpoint that dev chose
+    seconds: dict[str, float]  # by stage; "total" from the start of the process to its end
+
+
+class Record(NamedTuple):
+    """Seeds of one config, one commit, one machine and one text."""
+
+    when: str  # UTC, ISO 8601
+    target: float  # BLEU
+    command: str
+    commit: str
+    hardware: str  # records of the same line are compared
+    machine: dict[str, Any]
+    versions: dict[str, str]
+    text: dict[str, str]  # sha256 of each file of the corpus
+    pairs: dict[str, int]  # of each split
+    config: dict[str, Any]  # `tricks`
+    seeds: list[Seed]
+
+    @property
+    def seconds(self) -> float:
+        """From command to score, the mean of the seeds."""
+        return statistics.fmean(seed.seconds["total"] for seed in self.seeds)
+
+    @property
+    def bleu(self) -> float:
+        """The mean of the seeds."""
+        return statistics.fmean(seed.bleu for seed in self.seeds)
+
+    @property
+    def p_value(self) -> float | None:
+        """One-sided, that the mean is not above the target; None where no test can be made."""
+        return p_value_above([seed.bleu for seed in self.seeds], self.target)
+
+    def write(self, path: Path, before: "Record | None") -> None:
+        """Writes it, with what follows from it beside the record `before` it."""
+        why = why_not(self, before)
+        derived = {"counts": not why, "why_not": why, "changes": changes(self, before)}
+        derived |= {"seconds": self.seconds, "bleu": self.bleu, "p_value": self.p_value}
+        seeds = [seed._asdict() for seed in self.seeds]
+        write_json(path, {"format": _FORMAT, **self._asdict(), "seeds": seeds, "derived": derived})
+
+
+def tricks(config: dict[str, Any]) -> dict[str, Any]:
+    """Dotted key -> value of all that is the same for every seed, wherever it runs."""
+    return {key: value for key, value in flat_dict(config).items() if key not in _NO_TRICKS}
+
+
+def changes(record: Record, before: Record | None) -> dict[str, list[Any]]:
+    """Key -> the value in the record before and the one now; none of a first record."""
+    if before is None:
+        return {}
+    old, new = before.config, record.config
+    keys = dict.fromkeys([*old, *new])
+    return {key: [old.get(key), new.get(key)] for key in keys if old.get(key) != new.get(key)}
+
+
+def why_not(record: Record, before: Record | None) -> str:
+    """Why a record does not count, in a sentence; empty if it does.
+
+    Args:
+      before: the record that stands for this target on this hardware, if there is one.
+    """
+    direction = "-".join(str(record.config.get(f"data.{x}_language")) for x in ("source", "target"))
+    if (direction, record.pairs) != ("en-de", _PAIRS):
+        return f"its corpus is {direction} of {record.pairs} pairs; Multi30k is en-de of {_PAIRS}"
+    if not re.fullmatch("[0-9a-f]{40}", record.commit):
+        return f"its code is of no commit alone: {record.commit}"
+    if len(record.seeds) < _SEEDS_AT_LEAST:
+        return f"it has {len(record.seeds)} of at least {_SEEDS_AT_LEAST} seeds"
+    p_value = record.p_value
+    if p_value is None or p_value >= _P_BELOW:
+        p_text = "no test can be made" if p_value is None else f"p = {p_value:.2g}"
+        mean = f"its mean of {record.bleu:.2f} BLEU"
+        return f"{mean} is not above {record.target} with p < {_P_BELOW}: {p_text}"
+    if before is not None and record.text != before.text:
+        return f"its text is another than that of the record of {before.when}"
+    if before is not None and record.seconds >= before.seconds:
+        stands = f"the record of {before.when} stands at {before.seconds:,.1f} s"
+        return f"it took {record.seconds:,.1f} s, and {stands}"
+    return ""
+
+
+def standing(records: Sequence[Record], record: Record) -> Record | None:
+    """The last of `records`, the oldest first, of the target and the hardware of `record`."""
+    line = record.target, record.hardware
+    return next((each for each in records[::-1] if (each.target, each.hardware) == line), None)
+
+
+def read_records(directory: Path) -> list[Record]:
+    """Those of a directory, which need not be there, the oldest first.
+
+    Raises:
+      ValueError: one is damaged, or does not count; says which and why.
+    """
+    by_path = {path: read_record(path) for path in sorted(directory.glob("*.json"))}
+    records: list[Record] = []
+    for path, record in sorted(by_path.items(), key=lambda item: item[1].when):
+        if why := why_not(record, standing(records, record)):
+            raise ValueError(f"{path} does not count: {why}")
+        records.append(record)
+    return records
+
+
+def read_record(path: Path) -> Record:
+    """A record, as `Record.write` has left it.
+
+    Raises:
+      ValueError: it is damaged or of another format.
+    """
+    values = plain_values(read_json(path))
+    if values.get("format") != _FORMAT:
+        raise ValueError(f"{path} is no record of a speedrun of format {_FORMAT}")
+    try:
+        seeds = [Seed(**seed) for seed in values["seeds"]]
+        record = Record(**{name: values[name] for name in Record._fields} | {"seeds": seeds})
+        for name in ("seconds", "bleu"):
+            if getattr(record, name) != values["derived"][name]:
+                raise ValueError(f"{name} is not the mean of the seeds")
+        if len({each.seed for each in seeds}) < len(seeds):
+            raise ValueError("a seed is there twice")
+        if record.target not in TARGETS:
+            raise ValueError(f"target={record.target!r} is none of {TARGETS}")
+        texts = record.when, record.command, record.commit, record.hardware
+        if {str} != set(map(type, texts)) or not isinstance(record.config, dict):
+            raise ValueError("when, command, commit, hardware must be texts, config an object")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        lacks = "it lacks " if isinstance(error, KeyError) else ""
+        raise ValueError(f"{path} is damaged: {lacks}{plain_text(error)}") from None
+    return record

@@ -1,0 +1,93 @@
+"""Seed by seed a process of its own, timed from outside, with nothing kept of before."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from experiments.benchmarks.records import machine
+from experiments.launchers.event import last_line
+from experiments.launchers.process import FASTER_ALLOCATION
+from experiments.run.run import commit, versions
+from experiments.speedrun.rules import Seed, tricks
+from experiments.speedrun.seed import CONFIG_FILE, FOUND_FILE
+from t2t_jax.json_files import read_json, write_json
+
+_SEED_FILE = "seed.json"
+# Tricks that are no keys, and programs that are kept.
+_NOT_ALLOWED = ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR")
+
+
+def run_seeds(config: Any, workdir: Path, num_seeds: int) -> tuple[dict[str, Any], list[Seed]]:
+    """What is the same for all seeds, by the fields of a record, and each; done ones stay.
+
+    Raises:
+      ValueError: one failed, or was done of another config, commit or machine than the others.
+    """
+    for name in _NOT_ALLOWED:
+        os.environ.pop(name, None)
+    os.environ.update({**FASTER_ALLOCATION, **os.environ})
+    here = {"config": tricks(config.to_dict()), "commit": commit()}
+    here |= {"machine": machine(), "versions": versions()}
+    numbers = range(config.seed, config.seed + num_seeds)
+    directories = [workdir / f"seed-{number}" for number in numbers]
+    for directory in directories:
+        if (directory / _SEED_FILE).exists():  # before any other is run for nothing
+            _check_same(directory, here)
+    common, seeds = here, []
+    for number, directory in zip(numbers, directories, strict=True):
+        if not (directory / _SEED_FILE).exists():
+            shutil.rmtree(directory, ignore_errors=True)
+            own = config.copy_and_resolve_references().unlock()
+            own.seed, own.data.cache = number, str(directory / "cache")
+            write_json(directory / CONFIG_FILE, own.to_dict())
+            write_json(directory / _SEED_FILE, here | {"seed": number} | _run(directory))
+        values = _check_same(directory, common)
+        seeds.append(Seed(**{field: values.pop(field) for field in Seed._fields}))
+        common = values
+        total = seeds[-1].seconds["total"]
+        print(f"seed {number}: {seeds[-1].bleu:.2f} BLEU in {total:,.1f} s", flush=True)
+    return common, seeds
+
+
+def _run(directory: Path) -> dict[str, Any]:
+    total = seconds_of(directory)
+    found = read_json(directory / FOUND_FILE)
+    start = total - sum(found["seconds"].values())  # of the process, and its end
+    return found | {"seconds": {"start": start, **found["seconds"], "total": total}}
+
+
+def seconds_of(directory: Path) -> float:
+    """Runs the seed of a directory.
+
+    Raises:
+      ValueError: it failed; in its own last words.
+    """
+    log = directory / "log.txt"
+    started = time.monotonic()
+    with log.open("w") as output:
+        command = [sys.executable, "-m", "experiments.speedrun.seed", str(directory)]
+        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT)
+    if done.returncode:
+        raise ValueError(f"{directory} failed, {log} has all of it: {last_line(log)}")
+    return time.monotonic() - started
+
+
+def _check_same(directory: Path, common: dict[str, Any]) -> dict[str, Any]:
+    """What a seed has left; ValueError if it is of something else than `common`."""
+    path = directory / _SEED_FILE
+    values = read_json(path)
+    for name, now in common.items():
+        then = values.get(name)
+        if then != now:
+            if isinstance(now, dict) and isinstance(then, dict):
+                keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
+                name, then, now = f"{name} {keys[0]}", then.get(keys[0]), now.get(keys[0])
+            raise ValueError(
+                f"{path} is of another {name}: {then!r} there, {now!r} now. Choose another "
+                f"--workdir, or remove {directory} to run it anew"
+            )
+    return values
