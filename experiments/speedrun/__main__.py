@@ -39,7 +39,7 @@ def main(_: list[str]) -> None:
         config = given_config("config", lambda line: print(line, file=sys.stderr))
         kept = read_records(RECORDS)
         workdir.mkdir(parents=True, exist_ok=True)
-        with locked(workdir / "lock", f"runs a speedrun in {workdir}", patience=0):
+        with locked(workdir / "lock", f"runs a speedrun in {workdir}", patience=0.0):
             common, seeds = run_seeds(config, workdir, values.seeds)
         when = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         record = Record(when, float(values.target), _command(given), **common, seeds=seeds)

@@ -80,6 +80,8 @@ def _check_same(directory: Path, common: dict[str, Any]) -> dict[str, Any]:
     """What a seed has left; ValueError if it is of something else than `common`."""
     path = directory / _SEED_FILE
     values = read_json(path)
+    if missing := [name for name in Seed._fields if name not in values]:
+        raise ValueError(f"{path} is damaged, it lacks {missing[0]}: remove {directory}")
     for name, now in common.items():
         then = values.get(name)
         if then != now:
