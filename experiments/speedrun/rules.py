@@ -141,12 +141,12 @@ def read_record(path: Path) -> Record:
     if values.get("format") != _FORMAT:
         raise ValueError(f"{path} is no record of a speedrun of format {_FORMAT}")
     try:
-        seeds = [Seed(**seed) for seed in values["seeds"]]
-        record = Record(**{name: values[name] for name in Record._fields} | {"seeds": seeds})
+        values["seeds"] = [Seed(**seed) for seed in values["seeds"]]
+        record = Record(**{name: values[name] for name in Record._fields})
         for name in ("seconds", "bleu"):
             if getattr(record, name) != values["derived"][name]:
                 raise ValueError(f"{name} is not the mean of the seeds")
-        if len({each.seed for each in seeds}) < len(seeds):
+        if len({seed.seed for seed in record.seeds}) < len(record.seeds):
             raise ValueError("a seed is there twice")
         if record.target not in TARGETS:
             raise ValueError(f"target={record.target!r} is none of {TARGETS}")

@@ -17,8 +17,8 @@ from experiments.speedrun.seed import CONFIG_FILE, FOUND_FILE
 from t2t_jax.json_files import read_json, write_json
 
 _SEED_FILE = "seed.json"
-# Tricks that are no keys, and programs that are kept.
-_NOT_ALLOWED = ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR")
+# Tricks that are no keys, and where programs are kept; which devices there are may be said.
+_TRICKS, _NO_TRICK = ("JAX_", "XLA_"), "JAX_PLATFORMS"
 
 
 def run_seeds(config: Any, workdir: Path, num_seeds: int) -> tuple[dict[str, Any], list[Seed]]:
@@ -27,8 +27,9 @@ def run_seeds(config: Any, workdir: Path, num_seeds: int) -> tuple[dict[str, Any
     Raises:
       ValueError: one failed, or was done of another config, commit or machine than the others.
     """
-    for name in _NOT_ALLOWED:
-        os.environ.pop(name, None)
+    for name in [*os.environ]:
+        if name.startswith(_TRICKS) and name != _NO_TRICK:
+            del os.environ[name]
     os.environ.update({**FASTER_ALLOCATION, **os.environ})
     here = {"config": tricks(config.to_dict()), "commit": commit()}
     here |= {"machine": machine(), "versions": versions()}
