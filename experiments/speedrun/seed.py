@@ -54,7 +54,7 @@ def run(directory: Path) -> None:
 def _chosen_step(workdir: Path, sections: Any) -> int:
     """The step of the kept checkpoint, or mean of checkpoints, with the best BLEU on dev.
 
-    Where there is one alone, as with as many kept as averaged, nothing is translated.
+    On disk is one more than `training.keep_checkpoints`. Of one alone nothing is translated.
     """
     from t2t_jax.runs.score import score_checkpoints
     from t2t_jax.runs.workdir import checkpoint_steps
