@@ -3,16 +3,19 @@
     python -m experiments.benchmarks
     python -m experiments.benchmarks --parts=step,train --sizes=small --against=torch
     python -m experiments.benchmarks --parts=decode --workdir=W --against=ctranslate2
+    python -m experiments.benchmarks --parts=growth --points=length,depth
 
     step      the training step alone, on full batches, beside one written out by hand
     train     training with the real feed: rate, seconds to the first step, memory
     decode    greedy and with a beam of 4: a test split, and sentences one at a time
     prepare   text into token ids
     startup   commands until they have done a little
+    growth    how cost grows with length, vocabulary, depth, devices, sentences: only when asked for
 
 What is compared takes turns in one run. The roof is what the matrix products alone would take,
 measured in the same run. Without --workdir, a `tiny` is trained for decode and startup, and kept.
-`python -m experiments.benchmarks.measured` makes the table of docs/MEASURED.md of kept records.
+`python -m experiments.benchmarks.measured` makes the table of docs/MEASURED.md of kept records,
+`python -m experiments.benchmarks.growth_figure` the figure of how cost grows.
 """
 
 import importlib.util
@@ -26,6 +29,7 @@ from typing import NamedTuple
 
 from absl import app, flags
 
+from experiments.benchmarks import growth
 from experiments.benchmarks.results import Measured, Result, table
 from experiments.benchmarks.sizes import SIZES
 from experiments.launchers.process import FASTER_ALLOCATION
@@ -40,6 +44,7 @@ class Options(NamedTuple):
     """What the flags of these names say to a part."""
 
     size: str = ""
+    point: str = ""
     against: str = ""
     workdir: str = ""
     directory: str = ""
@@ -54,6 +59,7 @@ class Part(NamedTuple):
     reads: tuple[str, ...] = ()  # the options that it has, besides rounds
     against: str = ""  # what it can take turns with
     of: str = "tiny"  # what it is of, where it has no size
+    unasked: bool = True  # whether it is measured where no parts are named
 
 
 def _step(options: Options) -> Sequence[Measured]:
@@ -95,32 +101,43 @@ def _startup(options: Options) -> Sequence[Measured]:
     return startup.measure(decoding.trained_or_kept(options.workdir), options.rounds)
 
 
+def _growth(options: Options) -> Sequence[Measured]:
+    return growth.measure(options.point, options.rounds)
+
+
 PARTS: Mapping[str, Part] = {
     "step": Part(_step, ("size", "against"), "torch"),
     "train": Part(_train, ("size", "directory")),
     "decode": Part(_decode, ("against", "workdir", "lines"), "ctranslate2"),
     "prepare": Part(_prepare, of=f"{_PREPARED_PAIRS:,} pairs"),
     "startup": Part(_startup, ("workdir",)),
+    growth.PART: Part(_growth, ("point",), unasked=False),
 }
+# The flags of options that a part has several of, one after another.
+_EACH_OF = {"size": "sizes", "point": "points"}
 # In the place of what lies elsewhere on another machine.
 _PLACES = {"workdir": "W", "directory": "DIR"}
 
 
 def results(
-    parts: Mapping[str, Part], sizes: Sequence[str], peers: Sequence[str], options: Options
+    parts: Mapping[str, Part],
+    each_of: Mapping[str, Sequence[str]],
+    peers: Sequence[str],
+    options: Options,
 ) -> Iterator[list[Result]]:
-    """Those of each part, and of each size where it has one."""
+    """Those of each part, and of each size or point where it has one."""
     for name, part in parts.items():
-        for size in sizes if "size" in part.reads else [""]:
-            against = part.against if part.against in peers else ""
-            own = options._replace(size=size, against=against)
+        several = next((option for option in each_of if option in part.reads), "")
+        for one in each_of.get(several, [""]):
+            own = options._replace(against=part.against if part.against in peers else "")
+            own = own._replace(**{several: one}) if several else own
             given = {each: getattr(own, each) for each in part.reads}
             words = [f"python -m experiments.benchmarks --parts={name}"]
             for option, value in given.items():
-                flag = "sizes" if option == "size" else option
+                flag = _EACH_OF.get(option, option)
                 words += [f"--{flag}={_PLACES.get(option, value)}"] if value else []
             print(f"benchmarks: {' '.join(words)}", file=sys.stderr, flush=True)
-            of = size or Path(given.get("workdir") or part.of).name
+            of = one or Path(given.get("workdir") or part.of).name
             yield [each.result(name, of, " ".join(words)) for each in part.measure(own)]
 
 
@@ -140,10 +157,13 @@ def main(_: list[str]) -> None:
 
     keep_programs()
     parts = {name: part for name, part in PARTS.items() if name in given.parts}
-    options = Options("", "", given.workdir, given.directory, given.lines, given.rounds)
+    options = Options(
+        workdir=given.workdir, directory=given.directory, lines=given.lines, rounds=given.rounds
+    )
+    each_of = {"size": given.sizes, "point": growth.chosen(given.points)}
     record, path = make_record(), None
     try:
-        for found in results(parts, given.sizes, given.against, options):
+        for found in results(parts, each_of, given.against, options):
             record.results.extend(found)
             path = record.write(Path(given.records))
     except (OSError, ValueError) as error:
@@ -161,8 +181,11 @@ def _define_choices(name: str, chosen: Sequence[str], choices: Sequence[str], wh
 
 if __name__ == "__main__":
     peers = [part.against for part in PARTS.values() if part.against]
-    _define_choices("parts", [*PARTS], [*PARTS], "what is measured")
+    unasked = [name for name, part in PARTS.items() if part.unasked]
+    _define_choices("parts", unasked, [*PARTS], "what is measured")
     _define_choices("sizes", [*SIZES], [*SIZES], "of step and train")
+    axes = [*growth.AXES]
+    _define_choices("points", axes, axes + growth.POINTS, "of growth, an axis or one of its points")
     _define_choices("against", [], peers, "what takes turns with ours")
     flags.DEFINE_string("workdir", "", "directory of a finished run, for decode and startup")
     flags.DEFINE_string("directory", "", "text files, as for t2t-jax train; else the grammar's")
