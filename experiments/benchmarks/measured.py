@@ -3,8 +3,8 @@
     python -m experiments.benchmarks --records=experiments/results/benchmarks
     python -m experiments.benchmarks.measured
 
-Of each figure the newest record on each machine is shown. The rows that no record covers stand
-below, kept by hand.
+Of each figure the newest record on each machine is shown; of how cost grows the slopes. The rows
+that no record covers stand below, kept by hand.
 """
 
 import functools
@@ -14,6 +14,8 @@ from pathlib import Path
 
 from absl import app
 
+from experiments.benchmarks.growth import PART
+from experiments.benchmarks.growth_lines import growth_table, lines_of
 from experiments.benchmarks.records import Record, read_records
 from experiments.benchmarks.results import Result, table
 from t2t_jax.cli.command import parse_flags
@@ -60,9 +62,11 @@ def _table(record: Record) -> str:
     hardware = "{}, {} cores, {} GiB".format(
         *(machine.pop(name) for name in ("cpu", "cores", "memory_gib"))
     )
-    others = ", ".join(f"{name} {value}" for name, value in machine.items())
-    head = f"{record.when[:10]}, commit {record.short_commit}: {hardware}; {others}."
-    return f"\n{head}\n\n{table(record.results)}\n\n"
+    versions = ", ".join(f"{name} {value}" for name, value in machine.items())
+    head = f"{record.when[:10]}, commit {record.short_commit}: {hardware}; {versions}."
+    others = [one for one in record.results if one.part != PART]
+    tables = [table(others) if others else "", growth_table(lines_of(record.results))]
+    return "\n".join(["", head, *(f"\n{each}\n" for each in tables if each), ""])
 
 
 def main(_: list[str]) -> None:

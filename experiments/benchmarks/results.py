@@ -55,8 +55,10 @@ def table(results: Iterable[Result]) -> str:
     rows: list[Sequence[str]] = [_HEAD]
     told = None
     for one in results:
-        median = _number(one.value) + ("" if one.unit == "ratio" else f" {one.unit}")
-        spread = f"{_number(one.lowest)} to {_number(one.highest)}" if one.rounds > 1 else ""
+        median = number_text(one.value) + ("" if one.unit == "ratio" else f" {one.unit}")
+        spread = (
+            f"{number_text(one.lowest)} to {number_text(one.highest)}" if one.rounds > 1 else ""
+        )
         command = "" if one.command == told else f"`{one.command}`"
         rows.append((one.part, one.size, one.what, median, spread, command))
         told = one.command
@@ -70,6 +72,6 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return f"| {' | '.join([*padded, row[-1]])} |"
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
     """In three digits, or all before the point."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
