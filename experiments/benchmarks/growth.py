@@ -130,6 +130,7 @@ def _step(flags: Sequence[str]) -> list[Measured]:
     return [
         Measured("step", "ms", [1e3 * each for each in cost.step_seconds]),
         Measured("rate", "tokens/s", cost.tokens_per_second),
+        Measured("first state", "s", [cost.state_seconds]),
         Measured("compilation", "s", [cost.compile_seconds]),
         Measured("peak memory", "MiB", [cost.peak_memory_mib]),
     ]

@@ -31,14 +31,19 @@ _SECONDS_A_ROUND = 0.5
 class Cost(NamedTuple):
     """Of one step."""
 
-    compile_seconds: float
+    state_seconds: float  # until the first state is there, most of which compiles
+    compile_seconds: float  # of the step
     step_seconds: list[float]  # of each round
     tokens_per_second: list[float]  # target tokens
     peak_memory_mib: float
 
 
 def measure(sections: "Sections", rows: int, length: int, rounds: int) -> Cost:
-    """Of a batch of `rows` x `length` tokens on each side, over the devices of the config."""
+    """Of a batch of `rows` x `length` tokens on each side, over the devices of the config.
+
+    Raises:
+      ValueError: these cannot share the rows.
+    """
     import jax
 
     from experiments.benchmarks.roof import seconds_of
@@ -51,10 +56,14 @@ def measure(sections: "Sections", rows: int, length: int, rounds: int) -> Cost:
     from t2t_jax.training.step import make_train_state
 
     devices = make_devices(**dataclasses.asdict(sections.devices))
+    if rows % devices.num_data:
+        raise ValueError(f"--rows={rows} cannot be shared by {devices.num_data} devices")
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
     make_state = functools.partial(make_train_state, model, optimizer)
-    state = compile_init(devices, make_state, 0)
+    started = time.perf_counter()
+    state = jax.block_until_ready(compile_init(devices, make_state, 0))
+    state_seconds = time.perf_counter() - started
     step = train_step_of(sections, devices, model, optimizer)
     ids = np.random.default_rng(0).integers(4, sections.model.vocabulary_rows, (2, rows, length))
     batch = devices.put_batch(Batch(*ids.astype(np.int32)))
@@ -72,7 +81,7 @@ def measure(sections: "Sections", rows: int, length: int, rounds: int) -> Cost:
     seconds = [seconds_of(run, times) for _ in range(rounds)]
     jax.block_until_ready(state)
     rates = [rows * length / each for each in seconds]
-    return Cost(compile_seconds, seconds, rates, peak_memory_mib("self"))
+    return Cost(state_seconds, compile_seconds, seconds, rates, peak_memory_mib("self"))
 
 
 def peak_memory_mib(process_id: int | str) -> float:
