@@ -103,10 +103,11 @@ def write(figure: "Figure", directory: Path) -> list[Path]:
     from experiments.report.figures import style
 
     paths = []
-    for kind, options in (("png", {"dpi": 160}), ("svg", {"metadata": {"Date": None}})):
+    for kind in ("png", "svg"):
+        metadata = {"Date": None} if kind == "svg" else None
         stream = io.BytesIO()
         with style.fonts():
-            figure.savefig(stream, format=kind, **options)
+            figure.savefig(stream, format=kind, dpi=160, metadata=metadata)
         paths.append(directory / f"{PART}.{kind}")
         write_bytes(paths[-1], stream.getvalue())
     return paths
