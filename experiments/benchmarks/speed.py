@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from absl import app, flags
 
+from experiments.benchmarks.step_cost import peak_memory_mib
 from experiments.launchers.event import last_line
 from experiments.launchers.process import FASTER_ALLOCATION
 from t2t_jax.cli.command import parse_flags
@@ -57,7 +58,7 @@ def measure(
     command = [sys.executable, "-m", "t2t_jax.cli.main"]
     subprocess.run([*command, "prepare", *arguments], check=True)
     started = time.monotonic()
-    first_step, entries = None, []
+    first_step, entries, peak_memory = None, [], 0.0
     log = workdir.with_suffix(".log")
     with (
         log.open("w") as errors,
@@ -67,24 +68,18 @@ def measure(
             env={**FASTER_ALLOCATION, **os.environ, **(environment or {})},
         ) as process,
     ):
-        while not _has_ended(process.pid) and (
-            first_step is None or len(_rates(entries)) < num_windows
-        ):
+        while process.poll() is None and (first_step is None or len(_rates(entries)) < num_windows):
             time.sleep(_POLL_SECONDS)
+            peak_memory = max(peak_memory, peak_memory_mib(process.pid))
             entries = read_metrics(workdir / "metrics.jsonl")
             if first_step is None and any(entry["split"] == "start" for entry in entries):
                 first_step = time.monotonic() - started
-        os.kill(process.pid, signal.SIGINT)
-        _, _, used = os.wait4(process.pid, 0)  # until it has saved
+        process.send_signal(signal.SIGINT)
+        process.wait()  # until it has saved
     rates = _rates(entries)
     if first_step is None or len(rates) < num_windows:
         raise ValueError(f"training ended after {len(rates)} log windows: {last_line(log)}")
-    return Trained(first_step, rates, used.ru_maxrss / 1024)  # which Linux counts in KiB
-
-
-def _has_ended(process_id: int) -> bool:
-    """Whether a child has; what it used can still be asked."""
-    return os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return Trained(first_step, rates, peak_memory)
 
 
 def _rates(entries: list[dict]) -> list[float]:
