@@ -47,6 +47,7 @@ class Job(NamedTuple):
     overhead: float | None = None  # seconds from its start to its first step, and other such
     train_left: float | None = None  # by its own speed, when `elapsed` began
     spent: float = 0.0  # seconds
+    repeats: bool = False  # whether a run of its row comes before it, and has compiled its programs
 
 
 _DAMAGED = Job("", 1.0, 1.0, 1.0, stage="over")
@@ -63,6 +64,8 @@ class Forecast(NamedTuple):
 
 def forecast(jobs: Sequence[Job], parallel: int) -> Forecast:
     """Of runs that are taken up in their order, `parallel` at a time."""
+    rows = [job.row for job in jobs]
+    jobs = [job._replace(repeats=job.row in rows[:at]) for at, job in enumerate(jobs)]
     trains = _predictor(jobs, lambda job: job.train, _training_ratio)
     scores = _predictor(jobs, lambda job: job.score, _scoring_ratio)
     overheads = _predictor(jobs, lambda job: job.overhead, lambda one, other: 1.0)
@@ -132,6 +135,9 @@ def _predictor(
     """What a job takes: as it says itself, or as others do, its row and those over before all."""
     known = [(job, took) for job in jobs if (took := seconds(job)) is not None]
     over = [(job, took) for job, took in known if job.stage == "over"]
+    firsts = {job.row: took for job, took in over if took and not job.repeats}
+    shares = [took / firsts[job.row] for job, took in over if job.repeats and job.row in firsts]
+    repeating = statistics.median(shares) if shares else 1.0  # of what the first of a row takes
 
     def predicted(job: Job) -> float | None:
         if (own := seconds(job)) is not None:
@@ -140,7 +146,11 @@ def _predictor(
         evidence = of_row or over or known
         if not evidence:
             return None
-        return statistics.median(took * ratio(job, other) for other, took in evidence)
+        alike = [(other, took) for other, took in evidence if other.repeats == job.repeats]
+        share = repeating if job.repeats and not alike else 1.0
+        return share * statistics.median(
+            took * ratio(job, other) for other, took in alike or evidence
+        )
 
     return predicted
 

@@ -62,8 +62,8 @@ class Row(NamedTuple):
         is_int_for_float = wanted is float and type(value) is int
         if type(value) is not wanted and not is_int_for_float:
             raise TypeError(
-                f"row {self.name} sets {key}={value!r}, a {type(value).__name__}; "
-                f"the base config has {present[key]!r}, a {wanted.__name__}"
+                f"row {self.name} sets {key}={value!r} ({type(value).__name__}); "
+                f"the base config has {present[key]!r} ({wanted.__name__})"
             )
 
 

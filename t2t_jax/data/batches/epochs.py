@@ -167,8 +167,8 @@ class Batches(ABC):
         for side, budget, length in sides:
             if length * self._row_multiple > budget:
                 raise ValueError(
-                    f"{side}_tokens_per_batch={budget} is too small: {self._row_multiple} row(s) "
-                    f"of {of.format(side)}, {length} tokens, need {length * self._row_multiple}"
+                    f"{side}_tokens_per_batch={budget} is too small: {self._row_multiple} x "
+                    f"{of.format(side)}, {length} tokens, are {length * self._row_multiple}"
                 )
 
     def _times(self) -> Int[np.ndarray, " pairs"] | None:

@@ -155,10 +155,10 @@ def test_the_order_is_the_same_on_every_machine():
     [
         (
             {"source_tokens_per_batch": 39},
-            r"source_tokens_per_batch=39 is too small: 2 row\(s\) of the longest source sentence, "
-            "20 tokens, need 40",
+            r"source_tokens_per_batch=39 is too small: 2 x the longest source sentence, "
+            "20 tokens, are 40",
         ),
-        ({"target_tokens_per_batch": 7}, "longest target sentence, 4 tokens, need 8"),
+        ({"target_tokens_per_batch": 7}, "longest target sentence, 4 tokens, are 8"),
         ({"num_buckets": 0}, "num_buckets=0 must be at least 1"),
     ],
 )

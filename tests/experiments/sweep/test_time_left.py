@@ -128,6 +128,21 @@ def test_a_row_is_told_by_its_own_seeds():
     assert time_left.forecast([base, base, odd, _to_come(odd)], 1).seconds == pytest.approx(990)
 
 
+def test_later_seeds_find_what_the_first_of_a_row_has_compiled():
+    first = Job("base", 1000.0, 1.0, 4.0, "over", train=60.0, score=30.0, overhead=10.0)
+    later = first._replace(train=30.0, score=20.0, overhead=5.0)
+    other, rest = (
+        first._replace(row="other"),
+        [_to_come(later), _to_come(first)._replace(row="new")],
+    )
+    nothing_seen = time_left.forecast([first, other, _to_come(later)], 1)
+    assert nothing_seen.seconds == pytest.approx(100.0)
+    found = time_left.forecast([first, other, later, _to_come(later)._replace(row="other")], 1)
+    assert found.seconds == pytest.approx(55.0)
+    # The third of base takes as long as its second, and a row's first as others' firsts.
+    assert time_left.forecast([first, other, later, *rest], 1).seconds == pytest.approx(155.0)
+
+
 def test_of_a_run_under_way_only_what_is_to_come_counts():
     over = Job("base", 1.0, 1.0, 1.0, "over", train=100.0, score=40.0, overhead=10.0)
     run = _to_come(over)
