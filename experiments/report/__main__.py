@@ -3,12 +3,15 @@
     python -m experiments.report W
     python -m experiments.report W --format=csv
     python -m experiments.report W --samples=10
+    python -m experiments.report W --margin=0.3
 
 Reads every record below W, of finished sweeps or not, prints the tables and writes W/report.md,
 report.csv, report.tex and report.html, and as far as there is something to draw
 W/learning_curves.png, effects.png and bleu_by_length.png. W may be somebody else's: nothing in it
 is obeyed. A file that is damaged, or a record of another run than the run.json beside it, spoils
 its own run only and is named.
+
+docs/STATISTICS.md says when a row differs from base; --margin, when it is said to be as good.
 
 Of the embedded corpus some test sentences are shown with what each row made of them. The text of
 another may not be shared: --samples asks for it, and reads it where the runs say that it lies.
@@ -35,7 +38,7 @@ def main(argv: list[str]) -> None:
 
     workdir = Path(argv[1])
     try:
-        found = report.read(workdir, flags.FLAGS.samples)
+        found = report.read(workdir, flags.FLAGS.samples, flags.FLAGS.margin)
         print(report.FORMATS[flags.FLAGS.format](found))
         paths = report.write(found, workdir)
     except (OSError, ValueError) as error:
@@ -54,5 +57,12 @@ if __name__ == "__main__":
         "test sentences to show with their translations, whatever the corpus; by default 5 of the "
         "embedded one, and none of others",
         lower_bound=0,
+    )
+    flags.DEFINE_float(
+        "margin",
+        0.5,  # as summary.MARGIN
+        "points of BLEU or accuracy: a row that is shown to be nearer to base than that is told "
+        "from one of which nothing is known",
+        lower_bound=0.0,
     )
     app.run(main, flags_parser=functools.partial(parse_flags, "report"))

@@ -1,70 +1,188 @@
 """How far the rows of a table are from its base row, and whether that is more than noise.
 
-Where both have two seeds or more, Welch's test over seeds; else, of BLEU, a paired bootstrap over
-the sentences that both translated. The p values of a measure are corrected over all rows (Holm).
+docs/STATISTICS.md has the rule. Rows are compared seed by seed, all that share the same seeds with
+base together; else each by Welch's test; of BLEU at one seed, by a paired bootstrap over the
+sentences. Intervals and p values of a measure hold for all rows at once, and a row is taken to
+differ where its interval does not hold zero.
 """
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from experiments.report.measures import Measure, mean, values_of
+import numpy as np
+
+from experiments.report import against_base
+from experiments.report.measures import Measure, by_seed
 from experiments.report.run_files import Sentences, sentences
 from experiments.run.outcomes import Outcome, records_of
-from t2t_jax.evaluation.significance import Comparison, holm, paired_bootstrap, welch_t_test
+from t2t_jax.evaluation.significance import Comparison, simultaneous_bootstrap, welch_t_test
 
 SIGNIFICANT = 0.05
-WELCH, BOOTSTRAP = "Welch", "bootstrap"
+SEEDS, WELCH, BOOTSTRAP = "seeds", "Welch", "bootstrap"
+# Over seeds, a row differs; over sentences, a model of one seed does.
+MARK, MODELS_MARK = "*", "†"
 
 
 class Effect(NamedTuple):
     """A row against the base row, in one measure."""
 
-    # Of the means, in the unit of the table; by a bootstrap, of two runs of one seed.
+    # Of the means over the seeds that are compared, in the unit of the table; by a bootstrap, of
+    # two runs of one seed.
     difference: float
-    test: str = ""  # WELCH | BOOTSTRAP | "" for none
-    # Of the logarithms where the measure says so.
+    test: str = ""  # SEEDS | WELCH | BOOTSTRAP | "" for none
+    # Simultaneous over the rows of the table; of the logarithms where the measure says so.
     comparison: Comparison | None = None
-    corrected_p: float | None = None  # over the rows of the table
+    # In the unit of the table: the ends of its interval, and what would just have been seen.
+    ends: tuple[float, float] | None = None
+    smallest: float | None = None
 
     @property
     def is_significant(self) -> bool:
         """Whether the difference is taken as real."""
-        return self.corrected_p is not None and self.corrected_p < SIGNIFICANT
+        return self.comparison is not None and not (
+            self.comparison.low <= 0 <= self.comparison.high
+        )
+
+    @property
+    def mark(self) -> str:
+        """What stands beside a difference that is taken as real: of rows, or of two models."""
+        return (MODELS_MARK if self.test == BOOTSTRAP else MARK) if self.is_significant else ""
+
+    def is_within(self, margin: float) -> bool:
+        """Whether it is shown to be less than `margin`, in the unit of the table.
+
+        Two one-sided tests: the interval lies inside, so that they are corrected as it is.
+        """
+        return self.ends is not None and -margin < self.ends[0] and self.ends[1] < margin
+
+
+class _Side(NamedTuple):
+    """A row beside base."""
+
+    here: dict[int, float]  # by seed, in the unit of the table
+    there: dict[int, float]
+    pair: tuple[Sentences, Sentences] | None  # of one seed, where there is no more than that
+
+    @property
+    def shared(self) -> tuple[int, ...]:
+        """The seeds that both have."""
+        return tuple(sorted(self.here.keys() & self.there.keys()))
 
 
 def effects(measure: Measure, rows: Mapping[str, Sequence[Outcome]]) -> dict[str, Effect]:
     """The effect of each row that was measured, by name; none without a base row."""
     base = rows.get("base", ())
-    found = {}
-    for name, outcomes in rows.items():
-        if name != "base" and (effect := _effect(measure, outcomes, base)) is not None:
-            found[name] = effect
-    p_values = [effect.comparison and effect.comparison.p_value for effect in found.values()]
-    return {
-        name: effect._replace(corrected_p=p_value)
-        for (name, effect), p_value in zip(found.items(), holm(p_values), strict=True)
+    sides = {
+        name: side
+        for name, outcomes in rows.items()
+        if name != "base" and (side := _side(measure, outcomes, base)) is not None
     }
+    found = {name: Effect(_difference(side.here, side.there)) for name, side in sides.items()}
+    groups: dict[tuple, dict[str, _Side]] = {}
+    for name, side in sides.items():
+        if (test := _test(measure, side)) is not None:
+            groups.setdefault(test, {})[name] = side
+    num_tested = sum(map(len, groups.values()))
+    for (test, *_), its_sides in groups.items():
+        # Each group has its share of the level, so that all together have the whole.
+        share = len(its_sides) / num_tested
+        compare = {SEEDS: _by_seeds, WELCH: _by_welch, BOOTSTRAP: _by_sentences}[test]
+        for name, comparison in compare(measure, its_sides, SIGNIFICANT * share).items():
+            comparison = comparison._replace(p_value=min(1.0, comparison.p_value / share))
+            found[name] = _effect(measure, its_sides[name], test, comparison)
+    return found
 
 
-def _effect(
-    measure: Measure, outcomes: Sequence[Outcome], base: Sequence[Outcome]
-) -> Effect | None:
-    here, there = values_of(measure, outcomes), values_of(measure, base)
-    this_mean, base_mean = mean(here), mean(there)
-    if this_mean is None or base_mean is None:
+def _effect(measure: Measure, side: _Side, test: str, comparison: Comparison) -> Effect:
+    here, there = side.here, side.there
+    if test == SEEDS:
+        here, there = _at(side.shared, here, there)
+    is_bootstrap = test == BOOTSTRAP
+    difference = comparison.difference if is_bootstrap else _difference(here, there)
+    base = statistics.fmean(map(measure.compared, there.values()))
+    half_width = (comparison.high - comparison.low) / 2
+    low, high, smallest = (
+        measure.as_difference(each, base) for each in (comparison.low, comparison.high, half_width)
+    )
+    return Effect(difference, test, comparison, (low, high), smallest)
+
+
+def _side(measure: Measure, outcomes: Sequence[Outcome], base: Sequence[Outcome]) -> _Side | None:
+    here, there = by_seed(measure, outcomes), by_seed(measure, base)
+    if not here or not there:
         return None
     if len({_kind(measure, values) for values in records_of([*outcomes, *base])}) > 1:
         return None  # the note below the table says why
-    difference = this_mean.mean - base_mean.mean
-    compared, with_base = ([measure.compared(value) for value in side] for side in (here, there))
-    if (comparison := welch_t_test(compared, with_base)) is not None:
-        return Effect(difference, WELCH, comparison)
-    has_one_seed = min(len(here), len(there)) == 1
-    if measure.is_bleu and has_one_seed:
-        if (comparison := _bootstrap(measure.split, outcomes, base)) is not None:
-            return Effect(comparison.difference, BOOTSTRAP, comparison)
-    return Effect(difference)
+    has_one_seed = measure.is_bleu and min(len(here), len(there)) == 1
+    return _Side(here, there, _pair(measure.split, outcomes, base) if has_one_seed else None)
+
+
+def _difference(here: Mapping[int, float], there: Mapping[int, float]) -> float:
+    return statistics.fmean(here.values()) - statistics.fmean(there.values())
+
+
+def _at(seeds: Sequence[int], *sides: Mapping[int, float]) -> list[dict[int, float]]:
+    return [{seed: side[seed] for seed in seeds} for side in sides]
+
+
+def _test(measure: Measure, side: _Side) -> tuple | None:
+    """What a row is tested by, and the seeds of those that are tested with it; None by nothing."""
+    if side.pair is not None:
+        return (BOOTSTRAP,)
+    values = [measure.compared(value) for value in (*side.here.values(), *side.there.values())]
+    if min(len(side.here), len(side.there)) < 2 or not all(map(math.isfinite, values)):
+        return None
+    if len(side.shared) < 2:
+        return (WELCH,)
+    here, there = (set(values.values()) for values in _at(side.shared, side.here, side.there))
+    # At a ceiling, as of probes: that nothing varied is chance, and no proof.
+    return None if len(here) == len(there) == 1 and here != there else (SEEDS, side.shared)
+
+
+def _by_seeds(measure: Measure, sides: Mapping[str, _Side], level: float) -> dict[str, Comparison]:
+    """All rows together; none of a row that has no noise, but what is the very same."""
+    base = next(iter(sides.values()))
+    rows = [base.there, *(side.here for side in sides.values())]
+    values = [[measure.compared(row[seed]) for seed in base.shared] for row in rows]
+    if all(row == values[0] for row in values):
+        return dict.fromkeys(sides, Comparison(0.0, 0.0, 0.0, 1.0))
+    found = against_base.contrasts(np.array([values]))
+    if not found.have_noise.any():
+        return {}
+    halves = against_base.half_widths(found, level)[0]
+    p_values = against_base.p_values(found)[0]
+    made = {}
+    for place, name in enumerate(sides):
+        if found.have_noise[0, place]:
+            difference, half = found.differences[0, place], halves[place]
+            ends = difference, difference - half, difference + half, p_values[place]
+            made[name] = Comparison(*map(float, ends))
+    return made
+
+
+def _by_welch(measure: Measure, sides: Mapping[str, _Side], level: float) -> dict[str, Comparison]:
+    """Rows that have other seeds than base, each at its share of the level."""
+    made = {}
+    for name, side in sides.items():
+        values = [[measure.compared(value) for value in row.values()] for row in side[:2]]
+        if (found := welch_t_test(*values, level=level / len(sides))) is not None:
+            made[name] = found._replace(p_value=min(1.0, found.p_value * len(sides)))
+    return made
+
+
+def _by_sentences(
+    measure: Measure, sides: Mapping[str, _Side], level: float
+) -> dict[str, Comparison]:
+    """Rows of one seed, on the same samples of sentences."""
+    from t2t_jax.evaluation.bleu import bleu_of  # it brings sacreBLEU
+
+    pairs = [
+        (this.statistics, other.statistics)
+        for this, other in (side.pair for side in sides.values() if side.pair)
+    ]
+    return dict(zip(sides, simultaneous_bootstrap(pairs, bleu_of, level), strict=True))
 
 
 def _kind(measure: Measure, values: dict[str, Any]) -> Any:
@@ -76,19 +194,17 @@ def _kind(measure: Measure, values: dict[str, Any]) -> Any:
     return direction, None if measure.any_vocabulary else values.get("vocabulary_fingerprint")
 
 
-def _bootstrap(
+def _pair(
     split: str, outcomes: Sequence[Outcome], base: Sequence[Outcome]
-) -> Comparison | None:
-    """With the first seed for which both have left what BLEU counts of their sentences."""
-    from t2t_jax.evaluation.bleu import bleu_of  # it brings sacreBLEU
-
+) -> tuple[Sentences, Sentences] | None:
+    """Of the first seed for which both have left what BLEU counts of their sentences."""
     of_base = {outcome.run.seed: outcome for outcome in base}
     for outcome in outcomes:
         if outcome.run.seed not in of_base:
             continue
         this, other = (sentences_of(each, split) for each in (outcome, of_base[outcome.run.seed]))
         if this and other and _same_sentences(this, other):
-            return paired_bootstrap(this.statistics, other.statistics, bleu_of)
+            return this, other
     return None
 
 

@@ -49,6 +49,10 @@ class Measure(NamedTuple):
             return value
         return math.log(value) if value > 0 else math.nan
 
+    def as_difference(self, difference: float, base: float) -> float:
+        """In the unit of the table, a difference of what is compared to a base of what is."""
+        return math.exp(base) * math.expm1(difference) if self.is_logarithmic else difference
+
 
 def _bleu(split: str, short: str, difference: str, paper: str = "") -> Measure:
     title = f"BLEU ({split})"
@@ -162,16 +166,22 @@ class Mean(NamedTuple):
     half_width: float | None  # of the 95 % interval (Student's t), which one seed lacks
 
 
-def values_of(measure: Measure, outcomes: Iterable[Outcome]) -> list[float]:
+def by_seed(measure: Measure, outcomes: Iterable[Outcome]) -> dict[int, float]:
     """The measure of every finished run that has it; of none if one of the runs has diverged.
 
     What is left then is of the seeds that did not, and says nothing of the row.
     """
     outcomes = list(outcomes)
     if any(outcome.has_diverged for outcome in outcomes):
-        return []
-    found = [measure.value(record) for record in records_of(outcomes)]
-    return [value for value in found if value is not None]
+        return {}
+    finished = ((each.run.seed, each.record) for each in outcomes if each.record is not None)
+    found = {seed: measure.value(record) for seed, record in finished}
+    return {seed: value for seed, value in found.items() if value is not None}
+
+
+def values_of(measure: Measure, outcomes: Iterable[Outcome]) -> list[float]:
+    """What `by_seed` gives, without the seeds."""
+    return [*by_seed(measure, outcomes).values()]
 
 
 def mean(values: Sequence[float]) -> Mean | None:

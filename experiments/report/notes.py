@@ -1,10 +1,11 @@
 """What is to be said below a table: how to read it, where it comes from, what is not comparable."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.report.effects import BOOTSTRAP, WELCH, Effect
-from experiments.report.measures import ACCURACY
+from experiments.report.effects import BOOTSTRAP, MARK, MODELS_MARK, SEEDS, WELCH, Effect
+from experiments.report.measures import ACCURACY, Measure, measures_of
 from experiments.run import record
 from experiments.run.outcomes import Outcome, records_of
 from experiments.tables.paper_base import OF_OTHER_MODELS, config_file
@@ -37,9 +38,6 @@ _MATTERS_WITH = {
     "data.train_pairs": ("data.source", "embedded"),
 }
 
-# Beside a difference that is taken as real.
-MARK = "*"
-
 
 def notes(
     outcomes: Sequence[Outcome],
@@ -57,6 +55,8 @@ def notes(
         "include evaluations of dev, and compilation, which is short where an earlier run has left "
         "what it compiled.",
         *_tests([effect for by_row in effects.values() for effect in by_row.values()]),
+        *_smallest(measures_of(outcomes), effects),
+        *_not_all_seeds(effects),
         *_bootstrapped(effects),
         *([_ACCURACY] if any(ACCURACY.value(values) is not None for values in records) else []),
         *([_PROBES] if any(map(_has_probes, records)) else []),
@@ -97,26 +97,61 @@ def _tests(effects: Sequence[Effect]) -> list[str]:
             "of BLEU a seed that both have, with the sentences of the translations on record, and "
             "finite numbers that are not all the same on each side."
         ]
-    ways = []
-    if WELCH in used:
-        ways.append("Welch's t test over seeds, of PPL on its logarithm")
+    sentences = []
+    if used & {SEEDS, WELCH}:
+        sentences.append(
+            f"{MARK}: differs from the base row, over the same seeds, at the 5 % level for all "
+            "rows of a measure together (docs/STATISTICS.md); PPL by its logarithm. Without it no "
+            "difference was seen, which is not to say that there is none."
+        )
     if BOOTSTRAP in used:
-        ways.append("a paired bootstrap over the sentences for BLEU where there is one seed")
+        sentences.append(
+            f"{MODELS_MARK}: these two models, of one seed each, differ in BLEU on these "
+            "sentences, by a paired bootstrap over them, at the 5 % level for all rows "
+            "together. Whether the rows differ takes two seeds or more of each."
+        )
+    return sentences
+
+
+def _smallest(
+    measures: Sequence[Measure], effects: Mapping[str, Mapping[str, Effect]]
+) -> list[str]:
+    """What noise would have hidden, of the measures that have a column of differences."""
+    parts = []
+    for measure in measures:
+        its = effects.get(measure.name, {}).values()
+        found = [e.smallest for e in its if e.test in (SEEDS, WELCH) and e.smallest is not None]
+        if measure.difference and found:
+            middle, low, high = (
+                f"{value:.{measure.digits}f}"
+                for value in (statistics.median(found), min(found), max(found))
+            )
+            by_row = f" ({low} to {high} by row)" if low != high else ""
+            parts.append(f"{middle} {measure.short}{by_row}")
+    if not parts:
+        return []
+    return [f"Differences under {', '.join(parts)} cannot be told from noise here."]
+
+
+def _not_all_seeds(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:
+    rows = {row for its in effects.values() for row in its if its[row].test == WELCH}
+    if not rows:
+        return []
     return [
-        f"{MARK}: differs from the base row at the 5 % level, two-sided, after Holm's correction "
-        f"over the rows of the table, each measure by itself. The test is {', and '.join(ways)}. "
-        f"What was tested and has no {MARK} is within noise."
+        f"Fewer than two seeds in common with base ({', '.join(sorted(rows))}): compared by "
+        "Welch's test of independent seeds, which sees less."
     ]
 
 
 def _bootstrapped(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:
-    rows: dict[str, set[str]] = {WELCH: set(), BOOTSTRAP: set()}
+    tests: dict[str, set[str]] = {}
     for by_row in effects.values():
         for row, effect in by_row.items():
-            rows.get(effect.test, set()).add(row)
-    if not rows[BOOTSTRAP]:
+            tests.setdefault(effect.test, set()).add(row)
+    if BOOTSTRAP not in tests:
         return []
-    which = f" ({', '.join(sorted(rows[BOOTSTRAP]))})" if rows[WELCH] else ""
+    is_all = not tests.keys() & {SEEDS, WELCH}
+    which = "" if is_all else f" ({', '.join(sorted(tests[BOOTSTRAP]))})"
     return [
         f"A bootstrap over sentences{which} compares two runs of the same seed, and so does the "
         "difference beside it. It knows nothing of the noise between seeds, which may be larger: "
@@ -180,7 +215,8 @@ def _one_or_mixed(plural: str, label: str, found: Sequence[tuple[str, str | None
     return [f"{head}: {'; '.join(parts)}."]
 
 
-def _matters(key: str, base: Mapping[str, Any]) -> bool:
+def matters(key: str, base: Mapping[str, Any]) -> bool:
+    """Whether scores depend on a dotted key, in a base with these values."""
     if key in _OF_NO_MATTER_WITH:
         other, value = _OF_NO_MATTER_WITH[key]
         return base.get(other, value) != value
@@ -197,7 +233,7 @@ def _paper_note(table_name: str, base: dict[str, Any]) -> str:
     differences = [
         f"{key.partition('.')[2]}={here[key]} (configs/base.py: {value})"
         for key, value in config_file("base").items()
-        if here.get(key, value) != value and _matters(key, here)
+        if here.get(key, value) != value and matters(key, here)
     ]
     where = f"The paper's numbers are of {table.paper_test}, BLEU by its own script"
     if not differences:

@@ -7,7 +7,7 @@ from experiments.report.rendering.comma_separated import csv_text
 from experiments.report.rendering.latex import latex
 from experiments.report.rendering.markdown import links, markdown
 from experiments.report.rendering.page import html
-from experiments.report.summary import TableSummary, summaries
+from experiments.report.summary import MARGIN, TableSummary, summaries
 from t2t_jax.json_files import write_bytes
 
 FORMATS: dict[str, Callable[[Sequence[TableSummary]], str]] = {
@@ -54,13 +54,15 @@ def write(found: Sequence[TableSummary], workdir: Path) -> list[Path]:
     return paths + figures
 
 
-def read(workdir: Path, num_samples: int | None = None) -> list[TableSummary]:
-    """What there is to report below `workdir`, with so many sentences as `samples` gives.
+def read(
+    workdir: Path, num_samples: int | None = None, margin: float = MARGIN
+) -> list[TableSummary]:
+    """What there is to report below `workdir`; see `summary.summaries`.
 
     Raises:
       ValueError: there are no runs.
     """
-    found = summaries(workdir, num_samples) if workdir.is_dir() else []
+    found = summaries(workdir, num_samples, margin) if workdir.is_dir() else []
     if not found:
         raise ValueError(f"there are no runs below {workdir}; experiments.sweep makes them")
     return found

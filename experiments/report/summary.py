@@ -36,6 +36,8 @@ from experiments.tables.ablation import LeftOut, Row, Rows, Score, changes_text
 from experiments.tables.registry import find_table
 
 _BETTER, _WORSE = "better", "worse"
+# Points of BLEU or accuracy: a difference below is of no interest, unless somebody says otherwise.
+MARGIN = 0.5
 
 
 class RowSummary(NamedTuple):
@@ -97,13 +99,16 @@ class TableSummary(NamedTuple):
         return measures_of(outcome for row in self.rows for outcome in row.outcomes)
 
 
-def summaries(workdir: Path, num_samples: int | None = None) -> list[TableSummary]:
+def summaries(
+    workdir: Path, num_samples: int | None = None, margin: float = MARGIN
+) -> list[TableSummary]:
     """Every table there are runs of below `workdir`; the same table at two bases is two tables.
 
     A file that is not believed spoils its own run, and is named.
 
     Args:
       num_samples: sentences of the test split with their translations, see `samples`.
+      margin: points of BLEU or accuracy below which a difference is of no interest.
 
     Raises:
       ValueError: no run can be read.
@@ -121,7 +126,7 @@ def summaries(workdir: Path, num_samples: int | None = None) -> list[TableSummar
     for name, base in groups:
         bases.setdefault(name, []).append(json.loads(base))
     tables = [
-        _summary(outcomes, _own_settings(json.loads(base), bases[name]), num_samples)
+        _summary(outcomes, _own_settings(json.loads(base), bases[name]), num_samples, margin)
         for (name, base), outcomes in groups.items()
     ]
     for directory, sentence in found.unreadable.items():
@@ -148,7 +153,7 @@ def _own_settings(base: dict[str, Any], bases: Sequence[dict[str, Any]]) -> str:
 
 
 def _summary(
-    all_outcomes: Sequence[Outcome], own_settings: str, num_samples: int | None
+    all_outcomes: Sequence[Outcome], own_settings: str, num_samples: int | None, margin: float
 ) -> TableSummary:
     outcomes = one_of_each(all_outcomes)
     name = outcomes[0].run.table
@@ -165,6 +170,7 @@ def _summary(
             by_row[row.name],
             {name: found[row.name] for name, found in by_measure.items() if row.name in found},
             num_base_seeds=len(records_of(by_row.get("base", ()))),
+            margin=margin,
         )
         for row in rows
         if by_row[row.name]
@@ -250,7 +256,11 @@ def _repeated(all_outcomes: Sequence[Outcome], counted: Sequence[Outcome]) -> li
 
 
 def _row_summary(
-    row: Row, outcomes: list[Outcome], its_effects: Mapping[str, Effect], num_base_seeds: int
+    row: Row,
+    outcomes: list[Outcome],
+    its_effects: Mapping[str, Effect],
+    num_base_seeds: int,
+    margin: float,
 ) -> RowSummary:
     records = records_of(outcomes)
     means = {measure.name: mean(values_of(measure, outcomes)) for measure in measures_of(outcomes)}
@@ -262,7 +272,7 @@ def _row_summary(
         means={name: found for name, found in means.items() if found is not None},
         effects=its_effects,
         verdict=_divergence(outcomes)
-        or _verdict(its_effects, _seeds_text(len(records), num_base_seeds)),
+        or _verdict(its_effects, _seeds_text(len(records), num_base_seeds), margin),
         costs={cost.name: _mean(records, cost.value) for cost in COSTS},
         paper=row.paper,
         outcomes=outcomes,
@@ -283,13 +293,13 @@ def _divergence(outcomes: Sequence[Outcome]) -> str:
     return f"{number} of {len(outcomes)} seeds diverged"
 
 
-def _verdict(found: Mapping[str, Effect], seeds: str) -> str:
-    """What the tests say of perplexity and score: "PPL worse; BLEU within noise at 3 seeds"."""
+def _verdict(found: Mapping[str, Effect], seeds: str, margin: float) -> str:
+    """What the tests say of perplexity and score, such as "PPL worse; BLEU within 0.5 of base"."""
     bleu = TEST_BLEU if TEST_BLEU.name in found else DEV_BLEU
     measures_by_verdict: dict[str, list[str]] = {}
     for measure in (PERPLEXITY, bleu, ACCURACY):
         if measure.name in found:
-            verdict = _verdict_on(found[measure.name], measure, seeds)
+            verdict = _verdict_on(found[measure.name], measure, seeds, margin)
             measures_by_verdict.setdefault(verdict, []).append(measure.short)
     if len(measures_by_verdict) == 1:
         [(verdict, measures)] = measures_by_verdict.items()
@@ -300,15 +310,23 @@ def _verdict(found: Mapping[str, Effect], seeds: str) -> str:
     )
 
 
-def _verdict_on(effect: Effect, measure: Measure, seeds: str) -> str:
+def _verdict_on(effect: Effect, measure: Measure, seeds: str, margin: float) -> str:
     if effect.comparison is None:
         return "not tested"
+    is_bootstrap = effect.test == BOOTSTRAP
+    # Of perplexity a margin in points would say nothing.
+    is_within = not measure.is_logarithmic and effect.is_within(margin)
     if effect.is_significant:
         is_more = effect.comparison.difference > 0
-        return _BETTER if is_more == measure.more_is_better else _WORSE
-    if effect.test == BOOTSTRAP:
+        verdict = _BETTER if is_more == measure.more_is_better else _WORSE
+        if is_bootstrap:
+            return f"{verdict} (two models of one seed)"
+        return f"{verdict} by less than {margin:g}" if is_within else verdict
+    if is_bootstrap:
         return "within the noise of the sentences"
-    return f"within noise at {seeds}"
+    if is_within:
+        return f"differs by less than {margin:g}"
+    return f"no difference seen at {seeds}"
 
 
 def _mean(records: Iterable[dict], value: Callable[[dict], float]) -> float | None:

@@ -56,6 +56,12 @@ def define_flags() -> None:
         "tokens_per_second", None, "dry_run: target tokens a second of the base row, for the hours"
     )
     flags.DEFINE_float("tflops", None, "dry_run: sustained 10^12 operations/s, for the hours")
+    flags.DEFINE_float(
+        "noise",
+        None,
+        "dry_run: standard deviation of BLEU between the seeds of a row, for the smallest "
+        "difference that will be seen; by default that of kept runs",
+    )
     flags.DEFINE_bool("once", False, "status: print once, also on a terminal")
     flags.DEFINE_string("source", None, "score: a file of sentences to translate")
     flags.DEFINE_string("reference", None, "score: the file of their translations, line by line")
@@ -118,13 +124,15 @@ def _run_table(arguments: list[str], values: Any) -> int:
     if values.dry_run:
         options.check(values)
         basis = {"tokens_per_second": values.tokens_per_second, "tflops": values.tflops}
-        print_dry_run(table, base, values.rows, values.seeds, workdir, **basis)
+        print_dry_run(table, base, values.rows, values.seeds, workdir, noise=values.noise, **basis)
         return 0
     if workdir is None:
         raise ValueError("--workdir is needed; --dry_run needs none")
     for name in ("tokens_per_second", "tflops"):
         if values[name].value is not None:
             raise ValueError(f"--{name} is for the hours of a --dry_run")
+    if values.noise is not None:
+        raise ValueError("--noise is for the smallest difference of a --dry_run")
     for name in ("retries", "samples"):
         if values[name].value < 0:
             raise ValueError(f"--{name}={values[name].value}; it must not be negative")

@@ -26,7 +26,7 @@ from experiments.tables.ablation import (
     num_params,
 )
 
-_WIDTH = 120
+WIDTH = 120
 # Forward and backward, a multiplication and an addition each: the usual estimate. Of an
 # encoder-decoder each side's parameters see that side's tokens, of which there are as many.
 _OPERATIONS = 6
@@ -167,7 +167,7 @@ def _table(lines: Sequence[_Line], num_seeds: int, has_paper_base: bool) -> Iter
             for place, (column, width) in enumerate(zip(columns, widths, strict=True))
         ]
         # A name or a number is never cut, even where it leaves no room for the changes.
-        room = max(30, _WIDTH - indent)
+        room = max(30, WIDTH - indent)
         first, *others = textwrap.wrap(change, room, break_long_words=False) or [""]
         yield "  ".join([*cells, first]).rstrip()
         yield from (" " * indent + other for other in others)
@@ -176,9 +176,9 @@ def _table(lines: Sequence[_Line], num_seeds: int, has_paper_base: bool) -> Iter
 def _notes(lines: Sequence[_Line], basis: Basis | None) -> list[str]:
     notes = ["Tokens: of the target side, steps x tokens per batch, padding included."]
     if basis is None:
-        return [*notes, *textwrap.wrap(_NO_BASIS, _WIDTH)]
+        return [*notes, *textwrap.wrap(_NO_BASIS, WIDTH)]
     hours = f"Hours: {basis.words}; training alone, one run after the other."
-    return [*notes, *textwrap.wrap(hours, _WIDTH)]
+    return [*notes, *textwrap.wrap(hours, WIDTH)]
 
 
 def _changes(row: Row) -> str:

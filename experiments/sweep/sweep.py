@@ -11,7 +11,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from experiments.launchers import options
-from experiments.sweep import dry_run, prepared_runs
+from experiments.sweep import dry_run, prepared_runs, smallest_difference
 from experiments.tables.ablation import Table, as_dict
 
 # SIGUSR1 is how SLURM warns a job, where that is asked for.
@@ -24,9 +24,15 @@ def print_dry_run(
     patterns: str,
     num_seeds: int,
     workdir: Path | None,
+    *,
+    noise: float | None = None,
     **rates: float | None,
 ) -> None:
-    """Prints what the sweep would be; see `dry_run.basis` for the rates.
+    """Prints what the sweep would be, and what its report will see.
+
+    Args:
+      noise: see `smallest_difference.text`.
+      rates: see `dry_run.basis`.
 
     Raises:
       KeyError, TypeError, ValueError: the request cannot be met, in words.
@@ -35,6 +41,8 @@ def print_dry_run(
     rows = table.rows(base).select(patterns)
     basis = dry_run.basis(base, workdir=workdir, **rates)
     print(dry_run.text(table, rows, base, num_seeds, basis))
+    num_rows = sum(row.name != "base" for row in rows.rows)
+    print(f"\n{smallest_difference.text(base, num_rows, num_seeds, bleu=noise, workdir=workdir)}")
 
 
 def run_table(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Integer
+from jaxtyping import Float, Integer
 
 _CONFIDENCE = 0.95
 # So that the smallest p value, 1 / 2001, is still below 5 % after correction over 20 rows.
@@ -53,9 +53,12 @@ def p_value_above(values: Sequence[float], target: float) -> float | None:
     return float(special.stdtr(len(values) - 1, -t))
 
 
-def welch_t_test(values: Sequence[float], base: Sequence[float]) -> Comparison | None:
+def welch_t_test(
+    values: Sequence[float], base: Sequence[float], *, level: float = 1 - _CONFIDENCE
+) -> Comparison | None:
     """The mean of `values` less that of `base`, of independent runs of unequal variance.
 
+    The interval misses the difference in a share of `level` of all cases.
     None where no test can be made: fewer than two values on a side, or one that is no finite
     number, or sides that differ and do not vary at all. Where both are constant and equal, p is 1.
     """
@@ -74,7 +77,7 @@ def welch_t_test(values: Sequence[float], base: Sequence[float]) -> Comparison |
     shares = (square / sum(squares) for square in squares)
     sizes = len(values), len(base)
     degrees = 1 / sum(share**2 / (size - 1) for share, size in zip(shares, sizes, strict=True))
-    half_width = _half_width(degrees, error)
+    half_width = _half_width(degrees, error, level)
     p_value = 2 * float(special.stdtr(degrees, -abs(difference) / error))
     return Comparison(difference, difference - half_width, difference + half_width, p_value)
 
@@ -101,6 +104,52 @@ def paired_bootstrap(
     Raises:
       ValueError: there are no sentences, or not the same number of them.
     """
+    observed, samples = _bootstrap(statistics, base, score, seed)
+    tail = 100 * (1 - _CONFIDENCE) / 2
+    low, high = np.percentile(samples, [tail, 100 - tail])
+    as_far = np.count_nonzero(abs(samples - samples.mean()) >= abs(observed))
+    return Comparison(observed, float(low), float(high), (as_far + 1) / (_NUM_RESAMPLES + 1))
+
+
+def simultaneous_bootstrap(
+    pairs: Sequence[tuple[Integer[np.ndarray, "sentences counts"], Integer[np.ndarray, "_ _"]]],
+    score: Callable[[Integer[np.ndarray, " counts"]], float],
+    level: float = 1 - _CONFIDENCE,
+) -> list[Comparison]:
+    """Several models, each against a base on the same sentences, as `paired_bootstrap` draws them.
+
+    Intervals and p values hold for all of them at once: a difference is measured in standard
+    deviations of its samples, and compared with the largest of all models in each sample (Westfall
+    and Young 1993). A p value is below `level` where the interval does not hold zero.
+
+    Raises:
+      ValueError: as of `paired_bootstrap`.
+    """
+    found = [_bootstrap(ours, theirs, score, seed=0) for ours, theirs in pairs]
+    deviations = [float(samples.std()) for _, samples in found]
+    largest = np.zeros(_NUM_RESAMPLES)
+    for (_, samples), deviation in zip(found, deviations, strict=True):
+        if deviation > 0:
+            largest = np.maximum(largest, abs(samples - samples.mean()) / deviation)
+    # The observed sample is one of them, in the p value and hence in the interval.
+    rank = math.ceil((_NUM_RESAMPLES + 1) * level) - 2
+    ratio = float(np.sort(largest)[::-1][rank]) if rank >= 0 else math.inf
+    made = []
+    for (observed, _), deviation in zip(found, deviations, strict=True):
+        half_width = ratio * deviation if deviation > 0 else 0.0
+        as_far = np.count_nonzero(largest >= abs(observed) / deviation) if deviation > 0 else None
+        p_value = 1.0 if as_far is None else (as_far + 1) / (_NUM_RESAMPLES + 1)
+        made.append(Comparison(observed, observed - half_width, observed + half_width, p_value))
+    return made
+
+
+def _bootstrap(
+    statistics: Integer[np.ndarray, "sentences counts"],
+    base: Integer[np.ndarray, "base_sentences counts"],
+    score: Callable[[Integer[np.ndarray, " counts"]], float],
+    seed: int,
+) -> tuple[float, Float[np.ndarray, " samples"]]:
+    """The difference of two scores, and that of each sample of the sentences."""
     num_sentences = len(statistics)
     if num_sentences == 0 or num_sentences != len(base):
         raise ValueError(
@@ -119,10 +168,7 @@ def paired_bootstrap(
             for ours, theirs in zip(drawn @ statistics, drawn @ base, strict=True)
         ]
     )
-    tail = 100 * (1 - _CONFIDENCE) / 2
-    low, high = np.percentile(samples, [tail, 100 - tail])
-    as_far = np.count_nonzero(abs(samples - samples.mean()) >= abs(observed))
-    return Comparison(observed, float(low), float(high), (as_far + 1) / (_NUM_RESAMPLES + 1))
+    return observed, samples
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -144,11 +190,11 @@ def _squared_error(values: Sequence[float]) -> float:
     return float(np.var(values, ddof=1)) / len(values)
 
 
-def _half_width(degrees: float, error: float) -> float:
-    """Half of the 95 % interval of what has this standard error, by Student's t."""
+def _half_width(degrees: float, error: float, level: float = 1 - _CONFIDENCE) -> float:
+    """Half of the interval, by Student's t, of what has this standard error."""
     from scipy import special
 
-    return float(special.stdtrit(degrees, (1 + _CONFIDENCE) / 2)) * error
+    return float(special.stdtrit(degrees, 1 - level / 2)) * error
 
 
 def _can_be_compared(values: Sequence[float]) -> bool:

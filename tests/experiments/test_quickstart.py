@@ -39,7 +39,7 @@ def test_readmes_table_is_of_the_records_that_are_kept():
             mean, width = (float(kept[f"{measure}_{x}"]) for x in ("mean", "half_width_95"))
             expected.append(f"{mean:.{digits}f} ± {width:.{digits}f}")
             if name != "base":
-                mark = " *" if float(kept[f"{measure}_p_holm"]) < 0.05 else ""
+                mark = " *" if float(kept[f"{measure}_p"]) < 0.05 else ""
                 difference = float(kept[f"{measure}_difference"])
                 expected.append(f"{difference:+.{digits}f}{mark}")
         assert kept["num_seeds"] == "3"

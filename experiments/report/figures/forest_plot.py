@@ -1,4 +1,4 @@
-"""A forest plot: how far each row is from the base row, with 95 % intervals.
+"""A forest plot: how far each row is from the base row, with simultaneous intervals.
 
 In: summaries. Out: a figure. BLEU is on the left, the logarithm of perplexity on the right, in nats
 per token; between them BLEU of sentences longer than any of training, where there is one.
@@ -29,9 +29,9 @@ from experiments.report.summary import RowSummary, TableSummary
 TITLE = "Difference to the base row"
 # What a marker says of a difference, at the 5 % level.
 SIGNS = {
-    "filled": "significant over seeds (after Holm)",
-    "half-filled": "significant by a bootstrap over one seed's sentences (after Holm)",
-    "hollow": "not significant, or not tested",
+    "filled": "the rows differ, over seeds",
+    "half-filled": "two models differ, over the sentences of one seed",
+    "hollow": "no difference seen, or not tested",
 }
 
 # A row this many times as far away as rows usually are would squeeze all others: the axis ends
@@ -171,7 +171,11 @@ def _legend(figure: Any, points: Sequence[Point]) -> None:
         (real, SIGNS["filled"], real in looks),
         (of_sentences, SIGNS["half-filled"], of_sentences in looks),
         (hollow, SIGNS["hollow"], hollow in looks),
-        (_INTERVAL_LOOK, "95 % interval, without Holm", any(p.low is not None for p in points)),
+        (
+            _INTERVAL_LOOK,
+            "95 % interval, of all rows at once",
+            any(p.low is not None for p in points),
+        ),
         (_PAPER_LOOK, "the paper's difference", any(point.paper is not None for point in points)),
     )
     keys = [Line2D([], [], **look, label=words) for look, words, is_there in meanings if is_there]

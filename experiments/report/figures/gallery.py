@@ -21,9 +21,9 @@ _KINDS: tuple[tuple[str, str, str, Callable[[Sequence[TableSummary]], list], Any
         "natural logarithm of perplexity in nats per token, so that 0.1 is about 10 % more. Both "
         f"axes are linear. Filled marker: {forest_plot.SIGNS['filled']}. Half-filled: "
         f"{forest_plot.SIGNS['half-filled']}, which knows nothing of the noise between seeds. "
-        f"Hollow: {forest_plot.SIGNS['hollow']}. Significant is at the 5 % level, corrected by "
-        "Holm for the number of rows; the horizontal bars are 95 % intervals without that "
-        "correction. A triangle at the edge points to a row beyond the axis, with its number.",
+        f"Hollow: {forest_plot.SIGNS['hollow']}. The horizontal bars are 95 % intervals that hold "
+        "for all rows at once: one that does not touch zero is what has a mark in the table. A "
+        "triangle at the edge points to a row beyond the axis, with its number.",
         forest_plot.panels,
         forest_plot.draw,
     ),

@@ -5,7 +5,6 @@ from functools import partial
 from typing import NamedTuple
 
 from experiments.report.measures import COSTS, Cost, Mean, Measure, reported
-from experiments.report.notes import MARK
 from experiments.report.summary import RowSummary, TableSummary
 
 
@@ -13,10 +12,10 @@ class Cell(NamedTuple):
     """What stands in one place of a table."""
 
     text: str = ""
-    is_marked: bool = False  # its difference to the base row is taken as real
+    mark: str = ""  # its difference to the base row is taken as real, see effects.Effect
 
     def __str__(self) -> str:
-        return f"{self.text} {MARK}" if self.is_marked else self.text
+        return f"{self.text} {self.mark}" if self.mark else self.text
 
 
 class Column(NamedTuple):
@@ -63,14 +62,14 @@ def _of_measure(measure: Measure) -> Iterator[Column]:
 
     def mean(row: RowSummary) -> Cell:
         effect = row.effects.get(measure.name)
-        is_real = not measure.difference and effect is not None and effect.is_significant
-        return Cell(_mean_text(row.means.get(measure.name), measure.digits), is_real)
+        mark = effect.mark if effect is not None and not measure.difference else ""
+        return Cell(_mean_text(row.means.get(measure.name), measure.digits), mark)
 
     def difference(row: RowSummary) -> Cell:
         effect = row.effects.get(measure.name)
         if effect is None:
             return Cell()
-        return Cell(signed(effect.difference, measure.digits), effect.is_significant)
+        return Cell(signed(effect.difference, measure.digits), effect.mark)
 
     yield Column(measure.title, mean, is_score=True)
     if measure.difference:

@@ -1,4 +1,4 @@
-"""Tables as CSV, for programs: numbers in full, p values raw and corrected."""
+"""Tables as CSV, for programs: numbers in full."""
 
 import csv
 import io
@@ -10,8 +10,8 @@ from experiments.report.summary import RowSummary, TableSummary
 from experiments.tables.ablation import Score
 
 _FACTS = ("table", "base", "row", "changes", "num_seeds", "num_diverged", "params_millions")
-# Of each measure; low and high are those of the 95 % interval of the difference.
-_OF_MEASURE = ("mean", "half_width_95", "difference", "test", "low", "high", "p", "p_holm")
+# Of each measure; low, high and p hold for all rows at once.
+_OF_MEASURE = ("mean", "half_width_95", "difference", "test", "low", "high", "p")
 _PAPER = ("paper_perplexity", "paper_bleu", "paper_test_bleu", "paper_params_millions")
 
 
@@ -19,9 +19,6 @@ def csv_text(found: Sequence[TableSummary]) -> str:
     """One line per row of every table; an empty cell was not measured.
 
     Text that begins like a formula of a spreadsheet has a ' before it.
-
-    A perplexity is compared by its logarithm: `dev_perplexity_log_low` and `_log_high` are in
-    nats, the difference itself is not.
     """
     measures = list({each.name: each for table in found for each in table.measures}.values())
     stream = io.StringIO()
@@ -41,11 +38,7 @@ def cell(value: object) -> object:
 
 
 def _names(measure: Measure) -> list[str]:
-    def name(ending: str) -> str:
-        is_log = measure.is_logarithmic and ending in ("low", "high")
-        return f"{measure.name}_{'log_' if is_log else ''}{ending}"
-
-    return [name(ending) for ending in _OF_MEASURE]
+    return [f"{measure.name}_{ending}" for ending in _OF_MEASURE]
 
 
 def _line(table: TableSummary, row: RowSummary, measures: Sequence[Measure]) -> list:
@@ -61,8 +54,7 @@ def _line(table: TableSummary, row: RowSummary, measures: Sequence[Measure]) -> 
 def _of_measure(mean: Mean | None, effect: Effect | None) -> list:
     means = (mean.mean, mean.half_width) if mean else (None, None)
     if effect is None:
-        return [*means, *[None] * 6]
-    if effect.comparison is None:
-        return [*means, effect.difference, *[None] * 5]
-    _, low, high, p_value = effect.comparison
-    return [*means, effect.difference, effect.test, low, high, p_value, effect.corrected_p]
+        return [*means, *[None] * 5]
+    if effect.comparison is None or effect.ends is None:
+        return [*means, effect.difference, *[None] * 4]
+    return [*means, effect.difference, effect.test, *effect.ends, effect.comparison.p_value]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence, Set
 from functools import partial
 from itertools import groupby
 
-from experiments.report.notes import MARK
+from experiments.report.effects import MARK, MODELS_MARK
 from experiments.report.rendering.columns import Cell, Column, columns
 from experiments.report.summary import RowSummary, TableSummary
 from experiments.tables.ablation import changes_text
@@ -44,7 +44,9 @@ _SPECIAL = {
     "|": r"\textbar{}",
     "±": r"$\pm$",
     "Δ": r"$\Delta$",
+    MODELS_MARK: r"$\dagger$",
 }
+_MARKS = {MARK: MARK, MODELS_MARK: r"{\dagger}"}
 
 
 def latex(found: Sequence[TableSummary]) -> str:
@@ -134,4 +136,4 @@ def _cell(cell: Cell, is_text: bool) -> str:
     if not is_text and _NUMBER.fullmatch(cell.text):
         text = f"${cell.text}$"  # a minus, not a hyphen
     # Of no width, so that digits align.
-    return text + (rf"\rlap{{$^{MARK}$}}" if cell.is_marked else "")
+    return text + (rf"\rlap{{$^{_MARKS[cell.mark]}$}}" if cell.mark else "")

@@ -78,10 +78,10 @@ def _with_backslash(found: re.Match[str]) -> str:
 def _texts(column: Column, table: TableSummary) -> list[str]:
     """Title and cells; where some have a mark the others have its room, so that digits align."""
     cells = [column.cell(row) for row in table.rows]
-    has_marks = any(cell.is_marked for cell in cells)
+    has_marks = any(cell.mark for cell in cells)
 
     def text(cell: Cell) -> str:
-        room = "  " if has_marks and not cell.is_marked else ""
+        room = "  " if has_marks and not cell.mark else ""
         return str(cell._replace(text=_in_a_cell(cell.text))) + room
 
     return [column.title, *map(text, cells)]

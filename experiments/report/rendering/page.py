@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
 
-from experiments.report.notes import MARK
 from experiments.report.rendering.columns import Column, columns
 from experiments.report.rendering.page_style import STYLE
 from experiments.report.samples import SAMPLES
@@ -117,7 +116,7 @@ def _row(row: RowSummary, its_columns: Sequence[tuple[Column, str]]) -> str:
         text = escape(cell.text)
         if not column.is_text and text.startswith("-"):
             text = "\N{MINUS SIGN}" + text[1:]
-        mark = f'<b class="mark">{MARK if cell.is_marked else ""}</b>'
+        mark = f'<b class="mark">{cell.mark}</b>'
         cells.append(f"<td{_class(column, where)}>{text}{'' if column.is_text else mark}</td>")
     return f"<tr>{''.join(cells)}</tr>"
 

@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from experiments.report.effects import BOOTSTRAP, WELCH, effects
+from experiments.report.effects import BOOTSTRAP, SEEDS, WELCH, effects
 from experiments.report.measures import ACCURACY, DEV_BLEU, LONG_BLEU, PERPLEXITY, TEST_BLEU
 from experiments.report.summary import summaries
 from experiments.run import record
@@ -14,7 +14,7 @@ from tests.experiments import fakes
 from tests.experiments.sweeps import (
     CONFIG,
     TABLE,
-    write_a_difference_that_holm_takes_back,
+    write_a_difference_that_other_rows_take_back,
     write_sweep,
 )
 
@@ -36,17 +36,97 @@ def _effects(workdir, measure=TEST_BLEU):
     )
 
 
-def test_seeds_are_compared_by_welch_and_perplexities_by_their_logarithm(tmp_path):
+def test_the_same_seeds_are_compared_and_perplexities_by_their_logarithm(tmp_path):
     write_sweep(tmp_path)
     found = _effects(tmp_path)["one_head"]
-    expected = stats.ttest_ind([90.0, 88.0], [92.0, 91.0, 93.0], equal_var=False).pvalue
-    assert (found.test, found.comparison.p_value) == (WELCH, pytest.approx(expected))
+    expected = stats.ttest_rel([90.0, 88.0], [92.0, 91.0]).pvalue
+    assert (found.test, found.comparison.p_value) == (SEEDS, pytest.approx(expected))
+    # Of the two seeds that both have.
+    assert found.difference == found.comparison.difference == pytest.approx(-2.5)
+    assert found.ends == found.comparison[1:3]
 
     found = _effects(tmp_path, PERPLEXITY)["one_head"]
-    sides = ([math.log(x) for x in side] for side in ((1.5, 1.7), (1.2, 1.3, 1.4)))
-    expected = stats.ttest_ind(*sides, equal_var=False).pvalue
-    assert found.comparison.p_value == pytest.approx(expected)
-    assert found.difference == pytest.approx(0.3)
+    sides = ([math.log(x) for x in side] for side in ((1.5, 1.7), (1.2, 1.3)))
+    test = stats.ttest_rel(*sides)
+    assert found.comparison.p_value == pytest.approx(test.pvalue)
+    assert found.difference == pytest.approx(0.35)
+    # Its interval is turned back into PPL, at the base of those seeds.
+    base = math.sqrt(1.2 * 1.3)
+    expected = [base * (math.exp(end) - 1) for end in test.confidence_interval(0.95)]
+    assert found.ends == pytest.approx(expected, rel=1e-5)
+
+
+def _write_noisy(workdir, row, seeds, worse=0.0):
+    noise = {"base": 1, "one_head": 2, "one_layer": 3, "no_positions": 5, "learned_positions": 7}
+    for seed in seeds:
+        bleu = 90.0 - worse + math.sin(10.0 * seed + noise[row])
+        fakes.write_record(workdir, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=bleu)
+
+
+def test_rows_of_the_same_seeds_are_tested_together_and_the_others_at_their_share(tmp_path):
+    rows = ("one_head", "one_layer", "no_positions")
+    for row in ("base", *rows):
+        _write_noisy(tmp_path, row, range(3), worse=3.0 * (row == "one_head"))
+    alone = _effects(tmp_path)
+    _write_noisy(tmp_path, "learned_positions", range(5, 8))
+    found = _effects(tmp_path)
+    assert [found[row].test for row in (*rows, "learned_positions")] == [SEEDS] * 3 + [WELCH]
+    for row in rows:
+        # Three quarters of the 5 % are left to them.
+        p_value = min(1.0, alone[row].comparison.p_value * 4 / 3)
+        assert found[row].comparison.p_value == pytest.approx(p_value)
+        assert found[row].smallest > alone[row].smallest
+        assert found[row].is_significant == (p_value < 0.05)
+    there = [90 + math.sin(10.0 * seed + 1) for seed in range(3)]
+    here = [90 + math.sin(10.0 * seed + 7) for seed in range(5, 8)]
+    test = stats.ttest_ind(here, there, equal_var=False)
+    its = found["learned_positions"].comparison
+    assert its.p_value == pytest.approx(min(1.0, 4 * test.pvalue))
+    assert its[1:3] == pytest.approx(test.confidence_interval(1 - 0.05 / 4))
+    assert any("Fewer than two seeds" in note for note in summaries(tmp_path)[0].notes)
+
+
+def test_a_row_that_is_not_finished_is_compared_at_the_seeds_it_has(tmp_path):
+    for row, num_seeds in (("base", 3), ("one_head", 3), ("one_layer", 2)):
+        _write_noisy(tmp_path, row, range(num_seeds))
+    found = _effects(tmp_path)
+    assert {effect.test for effect in found.values()} == {SEEDS}
+    sides = ([math.sin(10.0 * seed + noise) for seed in range(2)] for noise in (3, 1))
+    test = stats.ttest_rel(*sides)
+    its = found["one_layer"].comparison
+    assert its.p_value == pytest.approx(min(1.0, 2 * test.pvalue))
+    assert its[1:3] == pytest.approx(test.confidence_interval(0.975), rel=1e-5)
+
+
+def test_a_difference_that_would_have_been_seen_is_told(tmp_path):
+    for row in ("base", "one_head", "one_layer", "no_positions"):
+        _write_noisy(tmp_path, row, range(4))
+    found = _effects(tmp_path)
+    low, middle, high = sorted(effect.smallest for effect in found.values())
+    sentence = f"{middle:.1f} BLEU ({low:.1f} to {high:.1f} by row) cannot be told"
+    assert any(sentence in note for note in summaries(tmp_path)[0].notes)
+
+
+def test_what_is_shown_to_be_near_is_told_from_what_is_not_known(tmp_path):
+    for row in ("base", "one_head"):
+        _write_noisy(tmp_path, row, range(3))
+    found = _effects(tmp_path)["one_head"]
+    reach = max(map(abs, found.ends))
+    assert found.is_within(1.01 * reach) and not found.is_within(0.99 * reach)
+    for margin, verdict in ((1.01 * reach, "BLEU differs by less than "), (0.1, "no difference")):
+        [table] = summaries(tmp_path, margin=margin)
+        assert verdict in {row.name: row.verdict for row in table.rows}["one_head"]
+
+
+def test_scores_that_do_not_vary_are_compared_with_the_same_only(tmp_path):
+    for row, bleu in (("base", 90.0), ("one_head", 90.0)):
+        for seed in range(2):
+            fakes.write_record(tmp_path, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=bleu)
+    assert _effects(tmp_path)["one_head"].comparison == (0, 0, 0, 1)
+    for seed in range(2):
+        fakes.write_record(tmp_path, TABLE, CONFIG, "one_layer", seed, perplexity=2.0, bleu=80.0)
+    found = _effects(tmp_path)
+    assert found["one_layer"].test == "" and found["one_head"].comparison == (0, 0, 0, 1)
 
 
 def test_one_seed_is_compared_sentence_by_sentence(tmp_path):
@@ -59,9 +139,10 @@ def test_one_seed_is_compared_sentence_by_sentence(tmp_path):
     assert found["one_head"].comparison.difference == pytest.approx(found["one_head"].difference)
     [table] = summaries(tmp_path)
     verdicts = {row.name: row.verdict for row in table.rows}
-    assert verdicts["one_head"] == "PPL not tested; BLEU worse"
+    assert verdicts["one_head"] == "PPL not tested; BLEU worse (two models of one seed)"
     assert verdicts["one_layer"].endswith("BLEU within the noise of the sentences")
-    assert any("paired bootstrap over the sentences" in note for note in table.notes)
+    assert found["one_head"].mark == "†" and found["one_layer"].mark == ""
+    assert any("†: these two models, of one seed each" in note for note in table.notes)
     assert any("nothing of the noise between seeds" in note for note in table.notes)
 
 
@@ -95,23 +176,9 @@ def test_other_sentences_are_not_compared(tmp_path, missing):
     if missing == "signature":
         path.write_text(path.read_text().replace("13a", "intl"))
     found = _effects(tmp_path)["one_head"]
-    assert (found.test, found.comparison, found.corrected_p) == ("", None, None)
+    assert (found.test, found.comparison, found.mark) == ("", None, "")
     assert not found.is_significant
     assert any("No difference was tested" in note for note in summaries(tmp_path)[0].notes)
-
-
-def test_p_values_are_corrected_over_the_rows_of_the_table(tmp_path):
-    for row, spread in (("base", 0.0), ("one_head", 4.0), ("one_layer", 5.0), ("no_positions", 0)):
-        for seed in range(3):
-            bleu = 90.0 + 0.5 * seed - spread
-            fakes.write_record(tmp_path, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=bleu)
-    found = _effects(tmp_path)
-    raw = {row: effect.comparison.p_value for row, effect in found.items()}
-    assert raw["one_layer"] < raw["one_head"] < raw["no_positions"]
-    assert found["one_layer"].corrected_p == pytest.approx(3 * raw["one_layer"])
-    assert found["one_head"].corrected_p == pytest.approx(2 * raw["one_head"])
-    assert found["no_positions"].corrected_p == 1
-    assert [found[row].is_significant for row in ("one_head", "no_positions")] == [True, False]
 
 
 def test_without_a_base_row_nothing_is_compared(tmp_path):
@@ -159,8 +226,12 @@ def test_translations_of_other_sources_are_not_paired(tmp_path):
     assert _effects(tmp_path)["one_head"].test == ""
 
 
-def test_a_difference_that_the_correction_takes_back_is_noise(tmp_path):
-    write_a_difference_that_holm_takes_back(tmp_path)
-    found = _effects(tmp_path)["one_head"]
-    assert found.comparison.p_value < 0.05 < found.corrected_p
-    assert not found.is_significant
+def test_a_difference_that_other_rows_take_back_is_none(tmp_path):
+    write_a_difference_that_other_rows_take_back(tmp_path)
+    outcomes = read_outcomes(tmp_path).runs
+    both = {
+        row: [outcome for outcome in outcomes if outcome.run.row == row]
+        for row in ("base", "one_head")
+    }
+    assert effects(TEST_BLEU, both)["one_head"].is_significant
+    assert not _effects(tmp_path)["one_head"].is_significant

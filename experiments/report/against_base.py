@@ -1,0 +1,157 @@
+"""Many rows against one base, seed by seed: differences, simultaneous intervals and p values.
+
+In: numbers of tables whose rows all have the same seeds. Out: what of each row may be believed.
+docs/STATISTICS.md has the rule in words, its reasons and the simulation that it was chosen by;
+all works on many tables at once, so that what is simulated is what reports use.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Of the integral over the base's error, on each side of where it begins to matter.
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_NO_NOISE = 1e-9  # standard errors, as a share of the difference, that are rounding alone
+
+
+class Contrasts(NamedTuple):
+    """How far rows are from base, and what is known of the noise; variances are those of one seed.
+
+    A difference is a row's distance from the mean of the rows less that of base, and the seed's own
+    ups and downs, which all share, are in neither.
+    """
+
+    differences: np.ndarray  # tables, rows
+    of_base: np.ndarray  # tables, 1: the variance of base, known by its own seeds alone
+    of_rows: np.ndarray  # tables, rows: the variance of each row, moderated by the others
+    degrees_of_base: int
+    degrees_of_rows: np.ndarray  # tables, 1
+    num_seeds: int
+
+    @property
+    def errors(self) -> np.ndarray:
+        """The standard error of each difference."""
+        return np.sqrt((self.of_base + self.of_rows) / self.num_seeds)
+
+    @property
+    def have_noise(self) -> np.ndarray:
+        """Whether there is any spread to compare a difference with."""
+        return self.errors > _NO_NOISE * abs(self.differences)
+
+
+def contrasts(values: np.ndarray) -> Contrasts:
+    """Of `values` of tables, rows and at least two seeds; the first row is base.
+
+    Base is in all differences: its variance is its own. That of a row is moderated (Smyth 2004):
+    drawn to what the rows have in common as far as they are alike, and never less than its own.
+    """
+    num_rows, num_seeds = values.shape[1] - 1, values.shape[2]
+    degrees = num_seeds - 1
+    centred = values - values[:, 1:].mean(1, keepdims=True)
+    means = centred.mean(2)
+    variances = centred.var(2, ddof=1)
+    of_rows, prior_degrees = moderated(variances[:, 1:], degrees)
+    return Contrasts(
+        differences=means[:, 1:] - means[:, :1],
+        of_base=variances[:, :1],
+        of_rows=np.maximum(of_rows, variances[:, 1:]),
+        degrees_of_base=degrees,
+        # No more than all the rows have together.
+        degrees_of_rows=np.minimum(prior_degrees + degrees, max(1, num_rows - 1) * degrees),
+        num_seeds=num_seeds,
+    )
+
+
+def p_values(found: Contrasts) -> np.ndarray:
+    """Two-sided, corrected for the number of rows; of no meaning where there is no noise."""
+    ratios = _ratios(found)
+    return np.stack([1 - _coverage(found, ratio) for ratio in ratios.T], axis=1)
+
+
+def smallest_p_value(found: Contrasts) -> np.ndarray:
+    """That of the row of each table which is farthest from base, in standard errors."""
+    return 1 - _coverage(found, _ratios(found).max(1))
+
+
+def half_widths(found: Contrasts, level: float) -> np.ndarray:
+    """Half of each simultaneous interval: in 1 - `level` of all tables all of them hold."""
+    low, high = np.zeros(len(found.differences)), np.full(len(found.differences), 4.0)
+    while (too_low := 1 - _coverage(found, high) > level).any():
+        high = np.where(too_low, 2 * high, high)
+    for _ in range(40):
+        middle = (low + high) / 2
+        is_enough = 1 - _coverage(found, middle) <= level
+        low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+        if (high - low < 1e-7 * high).all():
+            break
+    return high[:, None] * found.errors
+
+
+def _ratios(found: Contrasts) -> np.ndarray:
+    return abs(found.differences) / np.maximum(found.errors, np.finfo(float).tiny)
+
+
+def _coverage(found: Contrasts, ratio: np.ndarray) -> np.ndarray:
+    """The share of tables in which no row errs by more than `ratio` of its standard error.
+
+    The errors of base and of rows are those of Student's t with their own degrees: the many-row
+    form of Behrens and Fisher's solution, which becomes Dunnett's test where seeds are many.
+    """
+    from scipy import special  # it takes a second to load
+
+    # In units of all the noise of a difference.
+    total = found.of_base + found.of_rows
+    spread_of_rows = np.sqrt(np.maximum(found.of_rows, 1e-12 * total))
+    spread_of_base = np.sqrt(np.maximum(found.of_base, 1e-12 * total.max(1, keepdims=True)))
+    reach = ratio[:, None] * np.sqrt(total)
+    # The error of base alone is more than what some row allows from here on.
+    edge = special.stdtr(found.degrees_of_base, reach.min(1, keepdims=True) / spread_of_base)
+    shares = np.zeros(len(ratio))
+    for low, high in ((0.5, edge), (edge, 1.0)):
+        quantiles = low + (high - low) * (1 + _NODES) / 2
+        errors = spread_of_base * special.stdtrit(found.degrees_of_base, quantiles)
+        inside = np.ones_like(errors)
+        for row in range(reach.shape[1]):
+            its_reach, its_spread = reach[:, row, None], spread_of_rows[:, row, None]
+            inside *= special.stdtr(
+                found.degrees_of_rows, (errors + its_reach) / its_spread
+            ) - special.stdtr(found.degrees_of_rows, (errors - its_reach) / its_spread)
+        # Twice, since the other half is its mirror image.
+        shares += 2 * (inside * (high - low) / 2) @ _WEIGHTS
+    return np.clip(shares, 0.0, 1.0)
+
+
+def moderated(variances: np.ndarray, degrees: int) -> tuple[np.ndarray, np.ndarray]:
+    """Variances drawn to their common one, and the degrees of freedom that it is worth.
+
+    By the moments of their logarithms (Smyth 2004, section 6.2). Rows that do not vary, as at 100 %
+    of probes, say nothing of the others.
+    """
+    from scipy import special
+
+    varies = variances > 1e-9 * variances.mean(1, keepdims=True)
+    count = np.maximum(varies.sum(1, keepdims=True), 1)
+    logs = np.where(varies, np.log(np.where(varies, variances, 1.0)), 0.0)
+    logs -= varies * (special.digamma(degrees / 2) - np.log(degrees / 2))
+    mean = logs.sum(1, keepdims=True) / count
+    spread = (varies * (logs - mean) ** 2).sum(1, keepdims=True) / np.maximum(count - 1, 1)
+    excess = spread - special.polygamma(1, degrees / 2)
+    prior_degrees = np.full(excess.shape, np.inf)
+    differ = excess > 1e-6
+    prior_degrees[differ] = 2 * _inverse_trigamma(excess[differ])
+    half = np.where(differ, prior_degrees, 2.0) / 2
+    pooled = (varies * variances).sum(1, keepdims=True) / count
+    common = np.where(differ, np.exp(mean + special.digamma(half) - np.log(half)), pooled)
+    weight = np.where(differ, half / (half + degrees / 2), 1.0)
+    return weight * common + (1 - weight) * variances, prior_degrees
+
+
+def _inverse_trigamma(values: np.ndarray) -> np.ndarray:
+    """By Newton's method on its reciprocal, from below (Smyth 2004, appendix)."""
+    from scipy import special
+
+    found = 0.5 + 1 / values
+    for _ in range(30):
+        trigamma = special.polygamma(1, found)
+        found = found + trigamma * (1 - trigamma / values) / special.polygamma(2, found)
+    return found

@@ -1,0 +1,312 @@
+"""Whether the rule of reports keeps its word: tables of pure chance, and of known differences.
+
+    python -m experiments.report.simulation
+    python -m experiments.report.simulation --tables=1000 --seeds=3,5 --rows=10 --candidates
+
+Prints tables of Markdown. False alarms: the share of tables without any real difference that have a
+`*` all the same, which must be 5 % at most, with its 95 % interval; where one row, half of the rows
+or base are 2 or 4 times as noisy as the others, too. Power: the share of real differences that get
+one, half of the rows being so many standard deviations (of the seeds of a row) from base.
+--candidates does the same for rules that were thought of and not taken.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from absl import app, flags
+
+from experiments.report import against_base
+from t2t_jax.cli.command import parse_flags
+
+SIGNIFICANT = 0.05
+# Which rows are noisier than the others, and how many times.
+NOISE = {
+    "equal": ("", 1.0),
+    "one row x2": ("one", 2.0),
+    "one row x4": ("one", 4.0),
+    "half x2": ("half", 2.0),
+    "half x4": ("half", 4.0),
+    "base x2": ("base", 2.0),
+    "base x4": ("base", 4.0),
+}
+DIFFERENCES = (0.5, 1.0, 2.0, 4.0)
+# Values of tables, rows and seeds, base first -> whether each row gets a star.
+Rule = Callable[[np.ndarray], np.ndarray]
+
+
+def tables(
+    random: np.random.Generator,
+    shape: tuple[int, int, int],
+    noise: str = "equal",
+    *,
+    difference: float = 0.0,
+    of_seeds: float = 1.0,
+) -> np.ndarray:
+    """Tables x base and rows x seeds; `difference` is that of the first half of the rows.
+
+    Args:
+      shape: how many tables, rows without base, and seeds.
+      noise: one of NOISE.
+      of_seeds: the standard deviation of what all rows have in common at a seed.
+    """
+    num_tables, num_rows, num_seeds = shape
+    who, times = NOISE[noise]
+    which = {"": slice(0), "one": slice(1, 2), "half": slice(1, 1 + num_rows // 2), "base": 0}[who]
+    deviations = np.ones((num_rows + 1, 1))
+    deviations[which] = times
+    values = deviations * random.normal(size=(num_tables, num_rows + 1, num_seeds))
+    values += of_seeds * random.normal(size=(num_tables, 1, num_seeds))
+    values[:, 1 : 1 + num_rows // 2] += difference
+    return values
+
+
+def of_reports(values: np.ndarray) -> np.ndarray:
+    """The rule that reports use."""
+    stars = np.zeros((len(values), values.shape[1] - 1), bool)
+    # Where the farthest row has none, no row has.
+    has_any = against_base.smallest_p_value(against_base.contrasts(values)) < SIGNIFICANT
+    if has_any.any():
+        found = against_base.contrasts(values[has_any])
+        stars[has_any] = against_base.p_values(found) < SIGNIFICANT
+    return stars
+
+
+def welch_holm(values: np.ndarray) -> np.ndarray:
+    """Welch's test of each row, the p values corrected by Holm: the rule of before."""
+    return _holm(_welch(values))
+
+
+def welch_bonferroni(values: np.ndarray) -> np.ndarray:
+    """Welch's test of each row at its share of the level: of rows whose seeds are not base's."""
+    return _welch(values) * (values.shape[1] - 1) < SIGNIFICANT
+
+
+def paired_holm(values: np.ndarray) -> np.ndarray:
+    """Student's test of each row's differences to base, corrected by Holm."""
+    from scipy import special
+
+    paired = values[:, 1:] - values[:, :1]
+    errors = np.sqrt(paired.var(2, ddof=1) / values.shape[2])
+    return _holm(2 * special.stdtr(values.shape[2] - 1, -abs(paired.mean(2)) / errors))
+
+
+def dunnett(values: np.ndarray) -> np.ndarray:
+    """Dunnett's test with one variance for all: what seeds and rows leave over."""
+    return _dunnett(values, lambda pooled, own: pooled)
+
+
+def dunnett_larger(values: np.ndarray) -> np.ndarray:
+    """Dunnett's, with the larger of the common variance and that of the row's differences."""
+    return _dunnett(values, np.maximum)
+
+
+def dunnett_without_wild(values: np.ndarray) -> np.ndarray:
+    """Dunnett's of rows whose variance an F test finds like the others'; else the row's own test.
+
+    The wildest leaves, at a twentieth corrected for the rows, until none is found to be wild; where
+    base leaves all rows are tested by their own differences, at their share of the level.
+    """
+    from scipy import special
+
+    num_tables, num_all, num_seeds = values.shape
+    degrees = num_seeds - 1
+    stays = np.ones((num_tables, num_all), bool)
+    for _ in range(num_all - 2):
+        squares, count = _squares(values, stays), stays.sum(1)
+        own = squares.max(1) * count / (count - 1)
+        others = np.maximum(squares.sum(1) - own, 1e-300) / np.maximum(count - 2, 1)
+        p_value = count * special.fdtrc(degrees, (count - 2) * degrees, own / others)
+        leaves = (p_value < SIGNIFICANT) & (count > 2)
+        if not leaves.any():
+            break
+        stays[np.flatnonzero(leaves), squares.argmax(1)[leaves]] = False
+    count = stays.sum(1)
+    pooled = _squares(values, stays).sum(1) / ((count - 1) * degrees)
+    ratio = np.array([dunnett_ratio(n - 1, (n - 1) * degrees) for n in range(2, num_all + 1)])
+    paired = values[:, 1:] - values[:, :1]
+    its_own = special.stdtrit(degrees, 1 - SIGNIFICANT / (num_all - 1) / 2)
+    errors = np.sqrt(paired.var(2, ddof=1) / num_seeds) * its_own
+    common = (ratio[count - 2] * np.sqrt(2 * pooled / num_seeds))[:, None]
+    return abs(paired.mean(2)) > np.where(stays[:, 1:] & stays[:, :1], common, errors)
+
+
+def moderated_differences(values: np.ndarray) -> np.ndarray:
+    """Each row's differences to base with moderated variances (Smyth 2004), Sidak's correction."""
+    from scipy import special
+
+    paired = values[:, 1:] - values[:, :1]
+    num_rows, degrees = paired.shape[1], paired.shape[2] - 1
+    variances, prior_degrees = against_base.moderated(paired.var(2, ddof=1), degrees)
+    all_degrees = np.minimum(prior_degrees + degrees, num_rows * degrees)
+    level = 1 - (1 - SIGNIFICANT) ** (1 / num_rows)
+    limits = special.stdtrit(all_degrees, 1 - level / 2) * np.sqrt(variances / paired.shape[2])
+    return abs(paired.mean(2)) > limits
+
+
+def base_apart_pooled(values: np.ndarray) -> np.ndarray:
+    """The rule, but with the larger of the rows' common variance and the row's own."""
+    found = against_base.contrasts(values)
+    own = (values - values[:, 1:].mean(1, keepdims=True))[:, 1:].var(2, ddof=1)
+    common = own.mean(1, keepdims=True)
+    degrees = (own.shape[1] - 1) * found.degrees_of_base
+    found = found._replace(
+        of_rows=np.maximum(own, common), degrees_of_rows=np.full(common.shape, float(degrees))
+    )
+    return against_base.p_values(found) < SIGNIFICANT
+
+
+CANDIDATES: dict[str, Rule] = {
+    "the rule": of_reports,
+    "Welch, Holm": welch_holm,
+    "paired t, Holm": paired_holm,
+    "Dunnett, one variance": dunnett,
+    "Dunnett, larger of common and own": dunnett_larger,
+    "Dunnett, wild rows leave (F)": dunnett_without_wild,
+    "moderated differences": moderated_differences,
+    "base apart, larger of common and own": base_apart_pooled,
+}
+
+
+@functools.cache
+def dunnett_ratio(num_rows: int, degrees: int) -> float:
+    """What the largest of so many differences, in standard errors, exceeds in 5 % of tables.
+
+    One base, one variance of `degrees` for all, and as many seeds of base as of a row.
+    """
+    from scipy import optimize, special
+
+    nodes, weights = np.polynomial.legendre.leggauss(96)
+    deviations = np.sqrt(special.chdtri(degrees, (1 - nodes) / 2) / degrees)[:, None]
+    of_base = 8 * nodes
+    density = 8 * np.exp(-(of_base**2) / 2) / np.sqrt(2 * np.pi) * weights
+
+    def excess(ratio: float) -> float:
+        reach = ratio * np.sqrt(2) * deviations
+        inside = special.ndtr(of_base + reach) - special.ndtr(of_base - reach)
+        return 1 - SIGNIFICANT - weights / 2 @ (inside**num_rows @ density)
+
+    return float(optimize.brentq(excess, 0.5, 500))
+
+
+def share_interval(hits: int, trials: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Clopper and Pearson 1934)."""
+    from scipy import special
+
+    low = special.betaincinv(hits, trials - hits + 1, 0.025) if hits else 0.0
+    high = special.betaincinv(hits + 1, trials - hits, 0.975) if hits < trials else 1.0
+    return float(low), float(high)
+
+
+def false_alarms(rule: Rule, noise: str, shape: tuple[int, int, int], seed: int = 0) -> int:
+    """How many tables of pure chance have a star."""
+    return int(rule(tables(np.random.default_rng(seed), shape, noise)).any(1).sum())
+
+
+def power(rule: Rule, difference: float, shape: tuple[int, int, int], seed: int = 0) -> float:
+    """The share of real differences that get a star; noise is equal, and seeds share nothing."""
+    values = tables(np.random.default_rng(seed), shape, difference=difference, of_seeds=0.0)
+    return float(rule(values)[:, : shape[1] // 2].mean())
+
+
+def grid_text(num_tables: int, seeds: Sequence[int], rows: Sequence[int]) -> str:
+    """The rule at every size, its power beside that of Welch's test with Holm's correction."""
+    titles = ["seeds", "rows", *NOISE, *(f"power {each:g}" for each in DIFFERENCES)]
+    lines = [titles, ["--:"] * len(titles)]
+    for num_seeds in seeds:
+        for num_rows in rows:
+            shape = num_tables, num_rows, num_seeds
+            cells = [_share_text(false_alarms(of_reports, each, shape), shape) for each in NOISE]
+            fewer = (max(1, num_tables // 4), *shape[1:])
+            for each in DIFFERENCES:
+                ours, welch = (power(rule, each, fewer) for rule in (of_reports, welch_holm))
+                cells.append(f"{100 * ours:.0f} ({100 * welch:.0f})")
+            lines.append([str(num_seeds), str(num_rows), *cells])
+            print(f"simulated: {num_seeds} seeds, {num_rows} rows", file=sys.stderr)
+    return _table_text(lines)
+
+
+def candidates_text(num_tables: int, seeds: Sequence[int], rows: Sequence[int]) -> str:
+    """Each candidate: the most false alarms of all sizes by noise, and mean power."""
+    titles = ["candidate", *NOISE, *(f"power {each:g}" for each in DIFFERENCES)]
+    lines = [titles, ["--", *["--:"] * (len(titles) - 1)]]
+    for name, rule in CANDIDATES.items():
+        shapes = [(num_tables, num_rows, num_seeds) for num_seeds in seeds for num_rows in rows]
+        cells = [
+            f"{100 * max(false_alarms(rule, noise, shape) for shape in shapes) / num_tables:.1f}"
+            for noise in NOISE
+        ]
+        for each in DIFFERENCES:
+            found = [power(rule, each, (max(1, num_tables // 4), *s[1:])) for s in shapes]
+            cells.append(f"{100 * sum(found) / len(found):.0f}")
+        lines.append([name, *cells])
+        print(f"simulated: {name}", file=sys.stderr)
+    return _table_text(lines)
+
+
+def _share_text(hits: int, shape: tuple[int, int, int]) -> str:
+    low, high = share_interval(hits, shape[0])
+    return f"{100 * hits / shape[0]:.1f} ({100 * low:.1f}-{100 * high:.1f})"
+
+
+def _table_text(lines: Sequence[Sequence[str]]) -> str:
+    first, rule, *others = ("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join([first, rule.replace(" ", ""), *others])
+
+
+def _welch(values: np.ndarray) -> np.ndarray:
+    from scipy import special
+
+    num_seeds = values.shape[2]
+    squares = values.var(2, ddof=1) / num_seeds
+    total = squares[:, 1:] + squares[:, :1]
+    degrees = total**2 * (num_seeds - 1) / (squares[:, 1:] ** 2 + squares[:, :1] ** 2)
+    means = values.mean(2)
+    return 2 * special.stdtr(degrees, -abs(means[:, 1:] - means[:, :1]) / np.sqrt(total))
+
+
+def _holm(p: np.ndarray) -> np.ndarray:
+    order = p.argsort(1)
+    steps = np.take_along_axis(p, order, 1) * np.arange(p.shape[1], 0, -1)
+    stars = np.empty(p.shape, bool)
+    np.put_along_axis(stars, order, np.maximum.accumulate(steps, 1) < SIGNIFICANT, 1)
+    return stars
+
+
+def _dunnett(values: np.ndarray, variance: Callable) -> np.ndarray:
+    num_tables, num_all, num_seeds = values.shape
+    degrees = (num_all - 1) * (num_seeds - 1)
+    pooled = _squares(values, np.ones((num_tables, num_all), bool)).sum(1) / degrees
+    paired = values[:, 1:] - values[:, :1]
+    used = variance(2 * pooled[:, None], paired.var(2, ddof=1))
+    return abs(paired.mean(2)) > dunnett_ratio(num_all - 1, degrees) * np.sqrt(used / num_seeds)
+
+
+def _squares(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """What rows and seeds leave over, summed by row, of the rows that count."""
+    its = np.where(counts[:, :, None], values, 0.0)
+    left = values - its.sum(1, keepdims=True) / counts.sum(1)[:, None, None]
+    left -= left.mean(2, keepdims=True)
+    return np.where(counts, (left**2).sum(2), 0.0)
+
+
+def main(argv: list[str]) -> None:
+    """Reads the flags, prints the table."""
+    values = flags.FLAGS
+    try:
+        seeds, rows = ([int(each) for each in values[name].value] for name in ("seeds", "rows"))
+    except ValueError:
+        sys.exit("simulation: --seeds and --rows are whole numbers, such as --seeds=3,5")
+    if len(argv) != 1 or min(seeds, default=0) < 2 or min(rows, default=0) < 2:
+        sys.exit("simulation: takes no argument, and --seeds and --rows of at least 2")
+    text = candidates_text if values.candidates else grid_text
+    print(text(values.tables, seeds, rows))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_integer("tables", 4000, "simulated of each kind", lower_bound=1)
+    flags.DEFINE_list("seeds", ["2", "3", "4", "5", "7", "10"], "seeds of a row")
+    flags.DEFINE_list("rows", ["5", "10", "20"], "rows beside base")
+    flags.DEFINE_bool("candidates", False, "rules that were not taken, too")
+    app.run(main, flags_parser=functools.partial(parse_flags, "simulation"))

@@ -1,0 +1,142 @@
+"""What difference to base so many seeds will see, by the noise of runs there are.
+
+In: kept records, those below a workdir, or a number. Out: sentences of a dry run.
+"""
+
+import statistics
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from ml_collections import ConfigDict
+
+import experiments
+from experiments.report import against_base
+from experiments.report.effects import SIGNIFICANT
+from experiments.report.measures import DEV_BLEU, PERPLEXITY, TEST_BLEU, Measure, by_seed
+from experiments.report.notes import matters
+from experiments.run import record
+from experiments.run.outcomes import Outcome, read_outcomes
+from experiments.sweep.dry_run import WIDTH
+from experiments.tables.ablation import as_dict
+from experiments.tables.paper_base import config_file
+
+KEPT = Path(experiments.__path__[0]) / "results"
+_SEEDS = (2, 3, 5, 10)
+# Enough that the median is within a few percent, in a second or two.
+_NUM_TABLES = 200
+
+
+class Noise(NamedTuple):
+    """How far the seeds of a row are from one another."""
+
+    deviation: float  # of what is compared, without what all rows have in common at a seed
+    num_rows: int  # of which it is known; 0 where somebody has said it
+    typical: float  # the measure itself, as it is compared
+
+
+def smallest(deviation: float, num_rows: int, num_seeds: int) -> float:
+    """Half of a row's simultaneous interval, the median of simulated tables of like variances."""
+    random = np.random.default_rng(0)
+    values = deviation * random.normal(size=(_NUM_TABLES, num_rows + 1, num_seeds))
+    halves = against_base.half_widths(against_base.contrasts(values), SIGNIFICANT)
+    return float(np.median(halves))
+
+
+def text(
+    base: ConfigDict, num_rows: int, num_seeds: int, *, bleu: float | None, workdir: Path | None
+) -> str:
+    """The smallest differences of BLEU and perplexity that 2, 3, 5, 10 and `num_seeds` will see.
+
+    Args:
+      num_rows: beside base.
+      bleu: the standard deviation of BLEU between the seeds of a row, if somebody says it.
+      workdir: of runs to look at before those that are kept.
+
+    Raises:
+      ValueError: `bleu` is not positive.
+    """
+    if bleu is not None:
+        if bleu <= 0:
+            raise ValueError(f"--noise={bleu:g}; it must be positive")
+        found = {TEST_BLEU: Noise(bleu, 0, 0.0)}
+        source = f"--noise={bleu:g} BLEU between the seeds of a row"
+    else:
+        places = [place for place in (workdir, KEPT) if place is not None and place.is_dir()]
+        found, source = next(
+            (
+                (its, f"the {max(n.num_rows for n in its.values())} rows of this base in {place}")
+                for place in places
+                if (its := _noise(_of_base(place, as_dict(base))))
+            ),
+            ({}, ""),
+        )
+    if not found or num_rows < 1:
+        return _wrapped(
+            "Smallest difference: not known; give --noise=S, the standard deviation of BLEU "
+            "between the seeds of a row, or a --workdir with two seeds of this base."
+        )
+    parts = []
+    for seeds in sorted({*_SEEDS, *([num_seeds] if num_seeds > 1 else [])}):
+        its = []
+        for measure, noise in found.items():
+            size = measure.as_difference(smallest(noise.deviation, num_rows, seeds), noise.typical)
+            its.append(f"{size:.{measure.digits}f} {measure.short}")
+        parts.append(f"{seeds} seeds: {', '.join(its)}")
+    return _wrapped(
+        f"Smallest difference to base that is told from noise (docs/STATISTICS.md), by {source}; a "
+        f"real difference of this size is seen every other time: {'; '.join(parts)}."
+    )
+
+
+def _wrapped(words: str) -> str:
+    return textwrap.fill(words, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _of_base(workdir: Path, base: dict[str, Any]) -> list[Outcome]:
+    """The finished runs of tables with this base; a key that one lacks is as base.py has it."""
+    defaults = record.settings(config_file("base"))
+    wanted = defaults | record.settings(base)
+
+    def is_wanted(outcome: Outcome) -> bool:
+        its = defaults | record.settings(outcome.run.base)
+        return its.keys() == wanted.keys() and not any(
+            its[key] != wanted[key] and matters(key, wanted) for key in its
+        )
+
+    return [
+        outcome
+        for outcome in read_outcomes(workdir).runs
+        if outcome.record is not None and is_wanted(outcome)
+    ]
+
+
+def _noise(outcomes: Sequence[Outcome]) -> dict[Measure, Noise]:
+    """By measure, of BLEU one alone: of each table what rows and seeds leave over."""
+    found = {}
+    tables: dict[tuple[str, Path], dict[str, list[Outcome]]] = {}
+    for outcome in outcomes:
+        place = outcome.run.table, outcome.directory.parent.parent
+        tables.setdefault(place, {}).setdefault(outcome.run.row, []).append(outcome)
+    for measure in (TEST_BLEU, DEV_BLEU, PERPLEXITY):
+        if measure is DEV_BLEU and TEST_BLEU in found:
+            continue
+        squares, degrees, num_rows, of_base = 0.0, 0, 0, []
+        for rows in tables.values():
+            values = {name: by_seed(measure, its) for name, its in rows.items()}
+            base = values.get("base", {})
+            same = [its for its in values.values() if its.keys() == base.keys()]
+            table = np.array([[measure.compared(x) for _, x in sorted(r.items())] for r in same])
+            if len(base) < 2 or len(same) < 2 or not np.isfinite(table).all():
+                continue
+            left = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
+            squares += float((left**2).sum())
+            degrees += (table.shape[0] - 1) * (table.shape[1] - 1)
+            num_rows += len(same)
+            of_base += [measure.compared(value) for value in base.values()]
+        if degrees and squares > 0:
+            typical = statistics.fmean(of_base)
+            found[measure] = Noise((squares / degrees) ** 0.5, num_rows, typical)
+    return found

@@ -1,0 +1,121 @@
+"""Rows against one base: what it comes to with one row, with many seeds, and by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from experiments.report import against_base
+from experiments.report.against_base import Contrasts, contrasts, half_widths, moderated, p_values
+from experiments.report.simulation import dunnett_ratio, tables
+
+
+def _random(num_rows, num_seeds, num_tables=1, noise="equal"):
+    return tables(np.random.default_rng(5), (num_tables, num_rows, num_seeds), noise)
+
+
+def test_one_row_is_a_paired_t_test():
+    values = _random(1, 4)
+    found = contrasts(values)
+    expected = stats.ttest_rel(values[0, 1], values[0, 0])
+    low, high = expected.confidence_interval(0.9)
+    assert found.differences[0, 0] == pytest.approx((low + high) / 2)
+    assert half_widths(found, 0.1)[0, 0] == pytest.approx((high - low) / 2, rel=1e-5)
+    assert p_values(found)[0, 0] == pytest.approx(expected.pvalue, rel=1e-6)
+
+
+def test_with_many_seeds_it_is_dunnetts():
+    # Of variance 1 all, which are as good as known.
+    many = np.full((1, 1), 1e7)
+    found = Contrasts(np.zeros((1, 9)), np.ones((1, 1)), np.ones((1, 9)), 10**7, many, 2)
+    assert half_widths(found, 0.05)[0] == pytest.approx([dunnett_ratio(9, 10**7)] * 9, rel=1e-4)
+
+
+def test_the_ratio_of_dunnetts_test_is_scipys():
+    random = np.random.default_rng(0)
+    base, *rows = random.normal(size=(6, 4))
+    found = stats.dunnett(*rows, control=base, random_state=random)
+    interval = found.confidence_interval(0.95)
+    pooled = np.mean([np.var(side, ddof=1) for side in (base, *rows)])
+    half = (interval.high - interval.low) / 2 / math.sqrt(2 * pooled / 4)
+    assert dunnett_ratio(5, 6 * 3) == pytest.approx(half[0], rel=5e-3)
+
+
+def test_the_coverage_is_that_of_errors_drawn_at_random():
+    of_rows, degrees = np.array([[1.0, 1.0, 9.0]]), np.array([[5.0]])
+    found = Contrasts(np.zeros((1, 3)), np.array([[4.0]]), of_rows, 2, degrees, 1)
+    random = np.random.default_rng(1)
+    num_draws = 200_000
+    errors = 2 * random.standard_t(2, size=(num_draws, 1))
+    errors = abs(errors - np.sqrt(of_rows) * random.standard_t(5, size=(num_draws, 3)))
+    ratios = (errors / found.errors).max(1)
+    for ratio in (1.0, 2.5, 5.0):
+        drawn = np.mean(ratios <= ratio)
+        assert against_base._coverage(found, np.array([ratio]))[0] == pytest.approx(drawn, abs=4e-3)
+
+
+@pytest.mark.parametrize("noise", ["equal", "base x4"])
+def test_an_interval_holds_zero_exactly_where_the_p_value_is_above_the_level(noise):
+    found = contrasts(_random(6, 4, 100, noise))
+    # Far enough that both happen.
+    found = found._replace(differences=found.differences + {"equal": 3, "base x4": 10}[noise])
+    has_star = p_values(found) < 0.05
+    assert (has_star == (abs(found.differences) > half_widths(found, 0.05))).all()
+    assert 0.05 < has_star.mean() < 0.95
+    assert against_base.smallest_p_value(found) == pytest.approx(p_values(found).min(1))
+
+
+def test_what_all_rows_have_in_common_at_a_seed_changes_nothing():
+    values = _random(7, 3)
+    ups_and_downs = np.array([100.0, -50.0, 7.0])
+    for one, other in zip(contrasts(values), contrasts(values + ups_and_downs), strict=True):
+        assert one == pytest.approx(other, rel=1e-9)
+
+
+def test_rows_that_are_alike_share_one_variance_and_others_lean_on_their_own():
+    random = np.random.default_rng(2)
+    alike = 4.0 * random.chisquare(3, size=(1, 2000)) / 3
+    found, prior = moderated(alike, 3)
+    assert prior[0, 0] > 50 and found[0] == pytest.approx(np.full(2000, 4.0), rel=0.15)
+    # Variances of their own, drawn as if each were known by 6 degrees before it is measured by 3.
+    others = alike * 6 / random.chisquare(6, size=(1, 2000))
+    found, prior = moderated(others, 3)
+    assert prior[0, 0] == pytest.approx(6, rel=0.25)
+    weight = prior[0, 0] / (prior[0, 0] + 3)
+    slope = np.diff(found[0, :2]) / np.diff(others[0, :2])
+    assert slope == pytest.approx([1 - weight])
+
+
+def test_moderation_is_smyths_formula():
+    variances = np.array([[0.2, 5.0, 1.0, 0.7, 11.0]])
+    found, prior = moderated(variances, 2)
+    logs = np.log(variances[0]) - special.digamma(1) + math.log(1)
+    trigamma = np.var(logs, ddof=1) - special.polygamma(1, 1)
+    assert special.polygamma(1, prior[0, 0] / 2) == pytest.approx(trigamma)
+    half = prior[0, 0] / 2
+    common = math.exp(logs.mean() + special.digamma(half) - math.log(half))
+    expected = (prior[0, 0] * common + 2 * variances[0]) / (prior[0, 0] + 2)
+    assert found[0] == pytest.approx(expected)
+
+
+def test_no_row_has_less_than_its_own_variance_and_base_has_its_own_alone():
+    values = _random(6, 3, 50, "one row x4")
+    found = contrasts(values)
+    centred = values - values[:, 1:].mean(1, keepdims=True)
+    assert (found.of_rows >= centred[:, 1:].var(2, ddof=1) * (1 - 1e-12)).all()
+    assert found.of_base[:, 0] == pytest.approx(centred[:, 0].var(1, ddof=1))
+    assert found.degrees_of_base == 2 and (found.degrees_of_rows <= 5 * 2).all()
+
+
+def test_rows_at_a_ceiling_say_nothing_of_the_others_noise():
+    at_ceiling = np.array([[2.0, 1.5, 2.5, 0.0, 0.0]])
+    found, prior = moderated(at_ceiling, 2)
+    expected, prior_of_three = moderated(at_ceiling[:, :3], 2)
+    assert found[:, :3] == pytest.approx(expected) and prior == prior_of_three
+    assert (found[:, 3:] > 0).all()
+
+
+def test_rows_without_any_noise_are_told():
+    parallel = np.arange(3.0) + np.array([[0.0], [5.0]])
+    assert not contrasts(parallel[None]).have_noise.any()
