@@ -130,7 +130,7 @@ def _smallest(
             parts.append(f"{middle} {measure.short}{by_row}")
     if not parts:
         return []
-    return [f"Differences under {', '.join(parts)} cannot be told from noise here."]
+    return [f"Differences under {' and '.join(parts)} cannot be told from noise here."]
 
 
 def _not_all_seeds(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:

@@ -26,7 +26,7 @@ from experiments.tables.paper_base import config_file
 KEPT = Path(experiments.__path__[0]) / "results"
 _SEEDS = (2, 3, 5, 10)
 # Enough that the median is within a few percent, in a second or two.
-_NUM_TABLES = 200
+_NUM_TABLES = 60
 
 
 class Noise(NamedTuple):
@@ -37,10 +37,13 @@ class Noise(NamedTuple):
     typical: float  # the measure itself, as it is compared
 
 
-def smallest(deviation: float, num_rows: int, num_seeds: int) -> float:
-    """Half of a row's simultaneous interval, the median of simulated tables of like variances."""
+def smallest(num_rows: int, num_seeds: int) -> float:
+    """Half of a row's simultaneous interval, in standard deviations of the noise between seeds.
+
+    The median of simulated tables of like variances.
+    """
     random = np.random.default_rng(0)
-    values = deviation * random.normal(size=(_NUM_TABLES, num_rows + 1, num_seeds))
+    values = random.normal(size=(_NUM_TABLES, num_rows + 1, num_seeds))
     halves = against_base.half_widths(against_base.contrasts(values), SIGNIFICANT)
     return float(np.median(halves))
 
@@ -64,31 +67,36 @@ def text(
         found = {TEST_BLEU: Noise(bleu, 0, 0.0)}
         source = f"--noise={bleu:g} BLEU between the seeds of a row"
     else:
-        places = [place for place in (workdir, KEPT) if place is not None and place.is_dir()]
-        found, source = next(
-            (
-                (its, f"the {max(n.num_rows for n in its.values())} rows of this base in {place}")
-                for place in places
-                if (its := _noise(_of_base(place, as_dict(base))))
-            ),
-            ({}, ""),
-        )
+        found, source = _of_records(as_dict(base), workdir)
     if not found or num_rows < 1:
         return _wrapped(
             "Smallest difference: not known; give --noise=S, the standard deviation of BLEU "
             "between the seeds of a row, or a --workdir with two seeds of this base."
         )
-    parts = []
-    for seeds in sorted({*_SEEDS, *([num_seeds] if num_seeds > 1 else [])}):
-        its = []
-        for measure, noise in found.items():
-            size = measure.as_difference(smallest(noise.deviation, num_rows, seeds), noise.typical)
-            its.append(f"{size:.{measure.digits}f} {measure.short}")
-        parts.append(f"{seeds} seeds: {', '.join(its)}")
-    return _wrapped(
+    head = _wrapped(
         f"Smallest difference to base that is told from noise (docs/STATISTICS.md), by {source}; a "
-        f"real difference of this size is seen every other time: {'; '.join(parts)}."
+        "real one of this size is seen every other time:"
     )
+    lines = [head]
+    for seeds in sorted({*_SEEDS, *([num_seeds] if num_seeds > 1 else [])}):
+        size = smallest(num_rows, seeds)
+        its = [
+            f"{measure.as_difference(noise.deviation * size, noise.typical):.{measure.digits}f} "
+            f"{measure.short}"
+            for measure, noise in found.items()
+        ]
+        lines.append(f"  {seeds} seeds: {', '.join(its)}")
+    return "\n".join(lines)
+
+
+def _of_records(base: dict[str, Any], workdir: Path | None) -> tuple[dict[Measure, Noise], str]:
+    """What is known of this base at the first of the places that knows it, and which that is."""
+    for place in (workdir, KEPT):
+        if place is not None and place.is_dir() and (found := _noise(_of_base(place, base))):
+            num_rows = max(noise.num_rows for noise in found.values())
+            where = "experiments/results" if place == KEPT else place
+            return found, f"the {num_rows} rows of this base in {where}"
+    return {}, ""
 
 
 def _wrapped(words: str) -> str:

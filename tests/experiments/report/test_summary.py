@@ -92,10 +92,6 @@ def _write_seeds(workdir, row, values):
             [(2.30, 92.0), (2.31, 92.0), (2.29, 92.0)],
             "PPL worse; BLEU differs by less than 0.5",
         ),
-        (
-            [(2.30, 92.3), (2.31, 92.3), (2.29, 92.3)],
-            "PPL worse; BLEU no difference seen at 3 seeds",
-        ),
         ([(2.30, 92.3), (2.31, 92.4), (2.29, 92.21)], "PPL worse; BLEU better by less than 0.5"),
         ([(1.3, 92.0)], "not tested"),
     ],
@@ -217,7 +213,7 @@ def test_a_key_that_another_one_puts_to_use_is_said(tmp_path):
 
 
 def test_a_classifier_is_told_by_its_accuracy(tmp_path):
-    for row, shares in (("base", (0.5, 0.51)), ("one_head", (0.99, 1.0))):
+    for row, shares in (("base", (0.5, 0.51)), ("one_head", (0.99, 0.995))):
         for seed, share in enumerate(shares):
             scores = {"dev": {"perplexity": 1.5}, "test": {"perplexity": 1.4, "accuracy": share}}
             fakes.write_record(
@@ -226,7 +222,7 @@ def test_a_classifier_is_told_by_its_accuracy(tmp_path):
     [table] = summaries(tmp_path)
     text = markdown([table])
     assert "accuracy (test, %)" in text and "BLEU (test)" not in text
-    assert "+49.0 *" in text and "accuracy better" in text
+    assert "+48.8 *" in text and "accuracy better" in text
     assert any(note.startswith("accuracy: share of the tokens") for note in table.notes)
 
 
