@@ -13,6 +13,7 @@ one, half of the rows being so many standard deviations (of the seeds of a row) 
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from absl import app, flags
@@ -64,13 +65,7 @@ def tables(
 
 def of_reports(values: np.ndarray) -> np.ndarray:
     """The rule that reports use."""
-    stars = np.zeros((len(values), values.shape[1] - 1), bool)
-    # Where the farthest row has none, no row has.
-    has_any = against_base.smallest_p_value(against_base.contrasts(values)) < SIGNIFICANT
-    if has_any.any():
-        found = against_base.contrasts(values[has_any])
-        stars[has_any] = against_base.p_values(found) < SIGNIFICANT
-    return stars
+    return _stars(against_base.contrasts(values))
 
 
 def welch_holm(values: np.ndarray) -> np.ndarray:
@@ -151,10 +146,8 @@ def base_apart_pooled(values: np.ndarray) -> np.ndarray:
     own = (values - values[:, 1:].mean(1, keepdims=True))[:, 1:].var(2, ddof=1)
     common = own.mean(1, keepdims=True)
     degrees = (own.shape[1] - 1) * found.degrees_of_base
-    found = found._replace(
-        of_rows=np.maximum(own, common), degrees_of_rows=np.full(common.shape, float(degrees))
-    )
-    return against_base.p_values(found) < SIGNIFICANT
+    degrees_of_rows = np.full(common.shape, float(degrees))
+    return _stars(found._replace(of_rows=np.maximum(own, common), degrees_of_rows=degrees_of_rows))
 
 
 CANDIDATES: dict[str, Rule] = {
@@ -187,7 +180,8 @@ def dunnett_ratio(num_rows: int, degrees: int) -> float:
         inside = special.ndtr(of_base + reach) - special.ndtr(of_base - reach)
         return 1 - SIGNIFICANT - weights / 2 @ (inside**num_rows @ density)
 
-    return float(optimize.brentq(excess, 0.5, 500))
+    found: Any = optimize.brentq(excess, 0.5, 500)
+    return found
 
 
 def share_interval(hits: int, trials: int) -> tuple[float, float]:
@@ -245,6 +239,16 @@ def candidates_text(num_tables: int, seeds: Sequence[int], rows: Sequence[int]) 
     return _table_text(lines)
 
 
+def _stars(found: against_base.Contrasts) -> np.ndarray:
+    stars = np.zeros(found.differences.shape, bool)
+    # Where the farthest row has none, no row has.
+    has_any = against_base.smallest_p_value(found) < SIGNIFICANT
+    if has_any.any():
+        some = (each[has_any] if isinstance(each, np.ndarray) else each for each in found)
+        stars[has_any] = against_base.p_values(against_base.Contrasts(*some)) < SIGNIFICANT
+    return stars
+
+
 def _share_text(hits: int, shape: tuple[int, int, int]) -> str:
     low, high = share_interval(hits, shape[0])
     return f"{100 * hits / shape[0]:.1f} ({100 * low:.1f}-{100 * high:.1f})"
@@ -295,7 +299,9 @@ def main(argv: list[str]) -> None:
     """Reads the flags, prints the table."""
     values = flags.FLAGS
     try:
-        seeds, rows = ([int(each) for each in values[name].value] for name in ("seeds", "rows"))
+        seeds, rows = (
+            [int(each) for each in values[name].value or []] for name in ("seeds", "rows")
+        )
     except ValueError:
         sys.exit("simulation: --seeds and --rows are whole numbers, such as --seeds=3,5")
     if len(argv) != 1 or min(seeds, default=0) < 2 or min(rows, default=0) < 2:

@@ -78,7 +78,8 @@ def text(
         "real one of this size is seen every other time:"
     )
     lines = [head]
-    for seeds in sorted({*_SEEDS, *([num_seeds] if num_seeds > 1 else [])}):
+    shown: set[int] = {*_SEEDS, num_seeds} - {1}
+    for seeds in sorted(shown):
         size = smallest(num_rows, seeds)
         its = [
             f"{measure.as_difference(noise.deviation * size, noise.typical):.{measure.digits}f} "
