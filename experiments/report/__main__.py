@@ -4,6 +4,7 @@
     python -m experiments.report W --format=csv
     python -m experiments.report W --samples=10
     python -m experiments.report W --margin=0.3
+    python -m experiments.report W --pages
 
 Reads every record below W, of finished sweeps or not, prints the tables and writes W/report.md,
 report.csv, report.tex and report.html, and as far as there is something to draw
@@ -15,6 +16,9 @@ docs/STATISTICS.md says when a row differs from base; --margin, when it is said 
 
 Of the embedded corpus some test sentences are shown with what each row made of them. The text of
 another may not be shared: --samples asks for it, and reads it where the runs say that it lies.
+
+--pages makes a page for each row, on which some of these sentences go through the model of its
+first finished seed, as `t2t-jax explain` has it; report.html leads there. It loads every model.
 """
 
 import functools
@@ -38,7 +42,13 @@ def main(argv: list[str]) -> None:
 
     workdir = Path(argv[1])
     try:
-        found = report.read(workdir, flags.FLAGS.samples, flags.FLAGS.margin)
+        read = functools.partial(report.read, workdir, flags.FLAGS.samples, flags.FLAGS.margin)
+        found = read()
+        if flags.FLAGS.pages:
+            from experiments.report.pages import write_pages
+
+            write_pages(found, lambda line: print(f"report: {line}", file=sys.stderr))
+            found = read()
         print(report.FORMATS[flags.FLAGS.format](found))
         paths = report.write(found, workdir)
     except (OSError, ValueError) as error:
@@ -65,4 +75,5 @@ if __name__ == "__main__":
         "from one of which nothing is known",
         lower_bound=0.0,
     )
+    flags.DEFINE_bool("pages", False, "make a page for each row, see above")
     app.run(main, flags_parser=functools.partial(parse_flags, "report"))

@@ -19,6 +19,9 @@ from experiments.run.record import is_number
 from t2t_jax.json_files import read_json
 from t2t_jax.training.metrics_file import read_metrics
 
+# In the directory of a run, where it was asked for.
+PAGE = "explain.html"
+
 
 class Sentences(NamedTuple):
     """What BLEU counts of each sentence of a split."""
@@ -83,6 +86,20 @@ def no_curve(outcomes: Iterable[Outcome]) -> list[str]:
         "There are no learning curves: dev was evaluated once in each run, see "
         "training.evaluate_every_steps."
     ]
+
+
+def page_of(outcome: Outcome) -> Path | None:
+    """The page of a run's model, where it has one in which no script but ours can run."""
+    # Here: what makes pages loads JAX.
+    path = outcome.directory / PAGE
+    try:
+        if not path.resolve().is_relative_to(outcome.directory.resolve()) or not path.is_file():
+            return None
+        from t2t_jax.explain.page import is_page
+
+        return path if is_page(path) else None
+    except OSError:
+        return None
 
 
 def damage(outcomes: Iterable[Outcome]) -> list[str]:

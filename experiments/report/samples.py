@@ -50,7 +50,7 @@ def samples(outcomes: Sequence[Outcome], number: int | None) -> list[Sample]:
     """
     pairs: list[tuple[str, str]] = []
     kept: list[_Kept] = []
-    for outcome in _first_seeds(outcomes):
+    for outcome in first_seeds(outcomes):
         is_ours = flat_dict(outcome.run.config).get("data.source") == "embedded"
         if number == 0 or (number is None and not is_ours) or not (found := _kept(outcome)):
             continue
@@ -71,7 +71,8 @@ def samples(outcomes: Sequence[Outcome], number: int | None) -> list[Sample]:
     ]
 
 
-def _first_seeds(outcomes: Iterable[Outcome]) -> list[Outcome]:
+def first_seeds(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Of each row the first seed that is finished."""
     found: dict[str, Outcome] = {}
     for outcome in outcomes:
         its = found.get(outcome.run.row)

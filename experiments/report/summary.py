@@ -26,8 +26,8 @@ from experiments.report.measures import (
 )
 from experiments.report.method import method
 from experiments.report.notes import hardware, notes
-from experiments.report.run_files import damage, no_curve
-from experiments.report.samples import Sample, samples
+from experiments.report.run_files import damage, no_curve, page_of
+from experiments.report.samples import Sample, first_seeds, samples
 from experiments.report.sweep_command import sweep_commands
 from experiments.run import record
 from experiments.run.outcomes import Outcome, one_of_each, read_outcomes, records_of
@@ -54,6 +54,7 @@ class RowSummary(NamedTuple):
     paper: Score | None
     outcomes: list[Outcome]  # finished or not
     note: str = ""  # what a reader of the changes alone would not know
+    page: str = ""  # where the page of its first finished seed lies, from the report
 
     @property
     def num_diverged(self) -> int:
@@ -129,6 +130,10 @@ def summaries(
         _summary(outcomes, _own_settings(json.loads(base), bases[name]), num_samples, margin)
         for (name, base), outcomes in groups.items()
     ]
+    tables = [
+        table._replace(rows=[row._replace(page=_page(row, workdir)) for row in table.rows])
+        for table in tables
+    ]
     for directory, sentence in found.unreadable.items():
         of_name = (table for table in tables if table.name == directory.parent.parent.name)
         table = next(of_name, tables[0] if tables else None)
@@ -136,6 +141,11 @@ def summaries(
             table.damaged.append(sentence)
             table.notes.append(_damage_text(sentence))
     return tables
+
+
+def _page(row: RowSummary, workdir: Path) -> str:
+    paths = [page_of(outcome) for outcome in first_seeds(row.outcomes)]
+    return next((path.relative_to(workdir).as_posix() for path in paths if path), "")
 
 
 def _damage_text(sentence: str) -> str:

@@ -51,6 +51,7 @@ def define_flags() -> None:
         0,
         "test sentences to show with the translations of each row, whatever the corpus",
     )
+    flags.DEFINE_bool("pages", False, "make a page for each row that shows its model at work")
     flags.DEFINE_bool("dry_run", False, "only print rows, tokens and hours; needs no data")
     flags.DEFINE_float(
         "tokens_per_second", None, "dry_run: target tokens a second of the base row, for the hours"
@@ -146,6 +147,7 @@ def _run_table(arguments: list[str], values: Any) -> int:
         num_seeds=values.seeds,
         num_retries=values.retries,
         num_samples=values.samples,
+        has_pages=values.pages,
         launcher=options.chosen(values),
     )
 

@@ -54,6 +54,7 @@ def run_table(
     num_seeds: int = 1,
     num_retries: int = 0,
     num_samples: int = 0,
+    has_pages: bool = False,
     launcher: options.Chosen = options.LOCAL,
 ) -> int:
     """Does the unfinished runs and prints the report; the number of failed runs.
@@ -83,13 +84,18 @@ def run_table(
     except KeyboardInterrupt:
         print("\nstopped; the same command continues what is not finished", file=sys.stderr)
         sys.exit(130)
-    _print_report(table, workdir, num_samples)
+    _print_report(table, workdir, num_samples, has_pages)
     return num_failed
 
 
-def _print_report(table: Table, workdir: Path, num_samples: int) -> None:
+def _print_report(table: Table, workdir: Path, num_samples: int, has_pages: bool) -> None:
     from experiments.report import report  # a dry run has nothing to report
 
+    if has_pages:
+        from experiments.report.pages import write_pages
+
+        found = report.read(workdir / table.name, num_samples or None)
+        write_pages(found, lambda line: print(line, file=sys.stderr))
     written = report.write_report(workdir, num_samples or None)
     print()
     print(report.text(workdir / table.name, "markdown", num_samples))

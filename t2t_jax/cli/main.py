@@ -8,6 +8,7 @@
     t2t-jax score     --workdir=W --split=test                perplexity, and BLEU or accuracy
     t2t-jax compare W1 W2                                     their scores, and where they differ
     t2t-jax export    --workdir=W --format=marian --output=DIR    for transformers or CTranslate2
+    t2t-jax explain   --workdir=W --source="The dog sleeps." --output=page.html    look inside
 
 Every key of a config can be set: --config.section.key=value. `t2t-jax VERB --help` explains one,
 and lists the keys; `t2t-jax VERB --help=model` those of one section.
@@ -26,7 +27,17 @@ from t2t_jax.cli import config_keys
 from t2t_jax.cli.command import may_be_cut_off, parse_flags
 
 # Modules of this package. They import what they work with when they run: help does not wait.
-_VERBS = ("prepare", "train", "translate", "generate", "classify", "score", "compare", "export")
+_VERBS = (
+    "prepare",
+    "train",
+    "translate",
+    "generate",
+    "classify",
+    "score",
+    "compare",
+    "export",
+    "explain",
+)
 
 _MAKE_RUNS = ("prepare", "train")  # these ask for their config themselves: they find its corpus
 STOPPED = 130  # the exit code of whatever a person or a machine has stopped

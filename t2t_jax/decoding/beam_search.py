@@ -31,7 +31,7 @@ class BeamState(NamedTuple):
     cache: PyTree
 
 
-class _Candidates(NamedTuple):
+class Candidates(NamedTuple):
     """The best continuations of each sentence's alive beams, best first."""
 
     beams: Int[Array, "B C"]  # the beam that is continued
@@ -86,7 +86,7 @@ class BeamSearch:
         # No beam gives more than 2 W candidates: first its own best, then the best of all beams.
         num_per_beam = min(2 * self.beam_size, logits.shape[-1])
         likeliest = likeliest_next(logits, must_end, self.vocabulary_size, num_per_beam)
-        candidates = _best_continuations(state.alive_log_probs, *likeliest)
+        candidates = best_continuations(state.alive_log_probs, *likeliest)
         finished = _with_finished(state, candidates, position, self._penalty(position + 1))
         alive = _alive(candidates, self.beam_size)
 
@@ -142,17 +142,17 @@ def beam_search(
     return search.found(searched(search, decode_step, state, 0, max_length))
 
 
-def _best_continuations(
+def best_continuations(
     alive_log_probs: Float[Array, "B W"],
     gains: Float[Array, "N per_beam"],
     ids: Int[Array, "N per_beam"],
-) -> _Candidates:
+) -> Candidates:
     """The 2 W likeliest continuations of a sentence, of those of each of its W beams."""
     num_sentences, beam_size = alive_log_probs.shape
     num_per_beam = gains.shape[1]
     totals = alive_log_probs[:, :, None] + gains.reshape(num_sentences, beam_size, num_per_beam)
     totals, places = jax.lax.top_k(totals.reshape(num_sentences, -1), 2 * beam_size)
-    return _Candidates(
+    return Candidates(
         beams=places // num_per_beam,
         ids=jnp.take_along_axis(ids.reshape(num_sentences, -1), places, axis=1),
         log_probs=totals,
@@ -161,7 +161,7 @@ def _best_continuations(
 
 def _with_finished(
     state: BeamState,
-    candidates: _Candidates,
+    candidates: Candidates,
     position: Int[Array, ""],
     this_penalty: Float[Array, ""],
 ) -> Hypotheses:
@@ -176,14 +176,14 @@ def _with_finished(
     return Hypotheses(jnp.where((scores > -jnp.inf)[:, :, None], ids, PAD_ID), scores)
 
 
-def _alive(candidates: _Candidates, beam_size: int) -> _Candidates:
+def _alive(candidates: Candidates, beam_size: int) -> Candidates:
     """The W likeliest candidates that do not end; none where the first W of a sentence all end."""
     goes_on = (candidates.ids != END_ID) & (candidates.log_probs > -jnp.inf)
     any_goes_on = jnp.any(goes_on[:, :beam_size], axis=1, keepdims=True)
     log_probs, places = jax.lax.top_k(
         jnp.where(goes_on & any_goes_on, candidates.log_probs, -jnp.inf), beam_size
     )
-    return _Candidates(
+    return Candidates(
         beams=jnp.take_along_axis(candidates.beams, places, axis=1),
         ids=jnp.take_along_axis(candidates.ids, places, axis=1),
         log_probs=log_probs,
@@ -191,7 +191,7 @@ def _alive(candidates: _Candidates, beam_size: int) -> _Candidates:
 
 
 def _extended_ids(
-    state: BeamState, candidates: _Candidates, position: Int[Array, ""]
+    state: BeamState, candidates: Candidates, position: Int[Array, ""]
 ) -> Int[Array, "B C L"]:
     """All tokens of each candidate."""
     ids = jnp.take_along_axis(state.alive_ids, candidates.beams[:, :, None], axis=1)

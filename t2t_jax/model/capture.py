@@ -1,7 +1,8 @@
 """Looking inside a model while it runs: attention weights and hidden states, on request.
 
 Modules hand out what they make by `sow`, which does nothing unless somebody listens: the program
-that is compiled for training or decoding has no trace of it.
+that is compiled for training or decoding has no trace of it. `capture_modules` hears more: what
+each module gives back.
 """
 
 from collections.abc import Callable
@@ -37,3 +38,29 @@ def capture(
     )
     captured: dict[Any, Any] = flatten_dict(variables.get("intermediates", {}), sep=".")
     return output, {path: array for path, (array,) in captured.items()}
+
+
+def capture_modules(
+    model: Model, params: PyTree, *args: Any, **kwargs: Any
+) -> tuple[Any, dict[str, tuple[Any, ...]]]:
+    """What `__call__` of `model` returns, and what each module gave back on the way.
+
+    Beside the keys of `capture` there are, by the name of a module and its method, as many values
+    as there were calls:
+
+        encoder.layers_0.__call__                           the layer's output, and what each of its
+                                                            self-attentions looked at
+        encoder.layers_0.self_attentions_0.query.__call__   B T H K, not turned by any angle
+        encoder.layers_0.self_attentions_0.attend           B T D, the update of the sub-layer
+        encoder.layers_0.self_attention_residuals_0.__call__    B T D, after residual and norm
+        encoder.layers_0.feed_forward.inner.__call__        B T F, before the activation
+        encoder.positions.__call__                          EncodedPositions
+    """
+    output, variables = model.apply(
+        {"params": params},
+        *args,
+        mutable=["intermediates"],
+        capture_intermediates=lambda _, method: method in ("__call__", "attend"),
+        **kwargs,
+    )
+    return output, flatten_dict(variables.get("intermediates", {}), sep=".")

@@ -149,7 +149,7 @@ _LOSS = {"label_smoothing", "label_smoothing_mass", "loss_chunk_tokens"}
 # By verb of a trained model the keys that it does not read for certain: others it may.
 NOT_READ_BY: dict[str, frozenset[str]] = {
     **dict.fromkeys(
-        ("translate", "generate", "classify", "export"),
+        ("translate", "generate", "classify", "export", "explain"),
         frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES),
     ),
     "score": frozenset(_OF_TRAINING - {f"training.{name}" for name in _LOSS}),

@@ -90,6 +90,9 @@ def test_a_verb_does_what_is_told(typed, corpus, run_of, cache, tmp_path):
         return
     workdir = run_of(USED.get(verb, tiny)) if verb not in ("prepare", "train") else tmp_path / "w"
     places = {"DIR": tmp_path / "out" if verb == "export" else corpus, "CRAWL": corpus / "crawl"}
+    if verb == "explain":
+        arguments = [each.replace("--output=", f"--output={tmp_path}/") for each in arguments]
+        arguments = [each.replace("--compare=W2", f"--compare={workdir}") for each in arguments]
     arguments = [
         re.sub(r"\b(DIR|CRAWL)\b", lambda found: str(places[found[0]]), argument)
         for argument in arguments

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
+from urllib.parse import quote
 
 from experiments.report.rendering.columns import Column, columns
 from experiments.report.rendering.page_style import STYLE
@@ -110,7 +111,10 @@ def _twice_what_precedes_scores(its_columns: Sequence[Column]) -> Iterator[tuple
 
 def _row(row: RowSummary, its_columns: Sequence[tuple[Column, str]]) -> str:
     (first, _), *others = its_columns
-    cells = [f'<th scope="row">{escape(first.cell(row).text)}</th>']
+    name = escape(first.cell(row).text)
+    if row.page:
+        name = f'<a href="{escape(quote(row.page))}">{name}</a>'
+    cells = [f'<th scope="row">{name}</th>']
     for column, where in others:
         cell = column.cell(row)
         text = escape(cell.text)

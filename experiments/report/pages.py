@@ -1,0 +1,44 @@
+"""A page for each row: the sample sentences of its table on their way through its model.
+
+In: summaries, and the runs that they are of. Out: explain.html in the directories of the runs.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from experiments.report.run_files import PAGE
+from experiments.report.samples import first_seeds
+from experiments.report.summary import TableSummary
+from experiments.run.plain_text import plain_text
+from t2t_jax.json_files import write_bytes
+
+# Each takes some seconds to compile, once for each length.
+MOST_SENTENCES = 2
+
+
+def write_pages(found: Sequence[TableSummary], log: Callable[[str], None]) -> list[Path]:
+    """Writes the page of each row's first finished seed; what was written.
+
+    The sentences are the first of the table's samples; a table without samples has no pages. A row
+    of which no page can be made is told, and stops no other.
+    """
+    # Here: JAX takes seconds to load.
+    from t2t_jax.explain.explained import explain
+    from t2t_jax.explain.page import page
+    from t2t_jax.runs.workdir import load_trained
+
+    paths = []
+    for table in found:
+        sources = [sample.source for sample in table.samples[:MOST_SENTENCES]]
+        for row in table.rows:
+            for outcome in first_seeds(row.outcomes) if sources else ():
+                try:
+                    trained = load_trained(outcome.directory)
+                    documents = [[explain(trained, text, label=row.name)] for text in sources]
+                except (OSError, ValueError) as error:
+                    log(plain_text(f"{row.name} has no page: {error}"))
+                    continue
+                path = outcome.directory / PAGE
+                write_bytes(path, page(documents).encode())
+                paths.append(path)
+    return paths

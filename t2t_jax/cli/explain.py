@@ -1,0 +1,154 @@
+"""t2t-jax explain: one sentence on its way through a model, as a page to look at.
+
+    t2t-jax explain --workdir=W --source="The dog sees the cat." --output=page.html
+    t2t-jax explain --workdir=W --source="The dog sees the cat." --output=page.html --language=de
+    t2t-jax explain --workdir=W --source="The dog sees the cat." --output=page.html --control
+    t2t-jax explain --workdir=W --source="The dog sees the cat." --output=head.pdf --head=1
+    t2t-jax explain --model=hf:DIR --prompt="The dog" --output=page.html
+
+The page needs no other file and no network: pieces and ids, embedding, positions, each attention
+head by head, residuals, feed-forward, what is written token by token, and the search as a tree.
+--source or --prompt may be given several times: the page has a list to choose from.
+
+--compare=W2 puts another model beside this one; --control, this one with queries, keys and values
+drawn at random, so that one sees what was learned. The ending of --output, or --format, says what
+is written: html; json, all tokens and arrays; csv, what each head does in numbers; png, svg and
+pdf, one figure: --figure=attention (of --attention, --layer and --head; all heads without --head),
+contexts, embedding, positions, residual, feed_forward, steps or search.
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from t2t_jax.cli.workdir_flags import define_model_flags
+
+_FORMATS = ("html", "json", "csv", "png", "svg", "pdf")
+# As figures.FIGURES, which help need not wait for.
+_FIGURES = (
+    *("attention", "contexts", "embedding", "positions"),
+    *("residual", "feed_forward", "steps", "search"),
+)
+_LOOKS = ("encoder", "decoder", "cross", "pooling")
+
+
+def define_flags(arguments: list[str]) -> None:
+    """Defines the flags of this verb."""
+    define_model_flags(arguments, __name__)
+    flags.DEFINE_multi_string("source", None, "a sentence; may be given several times")
+    flags.DEFINE_multi_string("prompt", None, "the beginning of a text; the same")
+    flags.DEFINE_string("output", None, "the file to write")
+    flags.DEFINE_enum("format", None, _FORMATS, "by default what --output ends in")
+    flags.DEFINE_enum("language", "en", ["en", "de"], "of the page and of the words in figures")
+    flags.DEFINE_string("compare", None, "W2 or hf:DIR, a model to be put beside this one")
+    flags.DEFINE_bool(
+        "control", False, "put beside it the same model with projections drawn at random"
+    )
+    flags.DEFINE_enum("figure", "attention", _FIGURES, "of png, svg and pdf: what is drawn")
+    flags.DEFINE_enum(
+        "attention", None, _LOOKS, "of a figure: who looks; by default the first there is"
+    )
+    flags.DEFINE_integer("layer", 1, "of a figure, counted from 1", lower_bound=1)
+    flags.DEFINE_integer("head", None, "of a figure, counted from 1; by default all", lower_bound=1)
+    flags.DEFINE_integer("top_n", 5, "likeliest next tokens of every step", lower_bound=1)
+    flags.DEFINE_integer(
+        "max_new_tokens", 12, "of a language model, most tokens after the text", lower_bound=1
+    )
+    flags.mark_flag_as_required("output")
+    flags.mark_flags_as_mutual_exclusive(["source", "prompt"], required=True)
+
+
+def main() -> None:
+    """Runs the verb."""
+    from t2t_jax import hosts
+    from t2t_jax.cli.chosen_model import model_of_flags
+    from t2t_jax.explain.explained import explain, explain_control
+    from t2t_jax.json_files import write_bytes
+
+    if hosts.are_several():
+        raise ValueError("explain writes one file: run it on one host")
+    values = flags.FLAGS
+    output = Path(values.output).expanduser()
+    kind = _format(output)
+    texts = values.source or values.prompt
+    if values.compare is not None and values.control:
+        raise ValueError("--compare and --control both put a model beside this one: give one")
+    is_beside = values.compare is not None or values.control
+    if kind not in ("html", "json") and (len(texts) > 1 or is_beside):
+        raise ValueError(
+            f"--format={kind} is of one sentence and one model: without --compare and --control"
+        )
+    trained = model_of_flags()
+    other = None if values.compare is None else _other(values.compare)
+    options = dict(top_n=values.top_n, max_new_tokens=values.max_new_tokens)
+    label = Path((values.workdir or values.model).rstrip("/")).name
+    sentences = []
+    for text in texts:
+        documents = [explain(trained, text, label=label, **options)]
+        if other is not None:
+            name = Path(values.compare.rstrip("/")).name
+            documents.append(explain(other, text, label=name, **options))
+        if values.control:
+            documents.append(explain_control(trained, documents[0]))
+        sentences.append(documents)
+    content = _content(kind, sentences)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(output, content)
+    print(f"written: {output}, {len(content) / 1e6:.2f} MB")
+
+
+def _format(output: Path) -> str:
+    """What is to be written.
+
+    Raises:
+      ValueError: neither a flag nor the ending of the file says it.
+    """
+    kind = flags.FLAGS.format or output.suffix.removeprefix(".")
+    if kind not in _FORMATS:
+        raise ValueError(
+            f"--output={output} does not say what it is to be: let it end in one of "
+            f"{', '.join(_FORMATS)}, or give --format"
+        )
+    return kind
+
+
+def _other(name: str):
+    """The model of --compare, as its own config says."""
+    from t2t_jax.runs import pretrained
+    from t2t_jax.runs.workdir import load_trained
+
+    if name.startswith("hf:"):
+        directory = pretrained.directory_of(name, "compare")
+        return pretrained.load(directory, pretrained.default_config(directory))
+    return load_trained(Path(name).expanduser())
+
+
+def _content(kind: str, sentences: list) -> bytes:
+    """The bytes of the file."""
+    values = flags.FLAGS
+    document = sentences[0][0]
+    match kind:
+        case "html":
+            from t2t_jax.explain.page import page
+
+            return page(sentences, values.language).encode()
+        case "json":
+            from t2t_jax.explain.document import as_lists
+            from t2t_jax.json_files import finite, json_text
+
+            return (json_text(finite(as_lists(sentences))) + "\n").encode()
+        case "csv":
+            from t2t_jax.explain.statistics import csv_text, head_statistics
+
+            return csv_text(head_statistics(document)).encode()
+    from t2t_jax.explain.figures import FIGURES, OF_A_HEAD, file_of
+
+    options = dict(language=values.language)
+    if values.figure in OF_A_HEAD:
+        first = next(document.attentions(), None)
+        options |= dict(
+            looks=values.attention or (first.looks if first else "encoder"),
+            layer=values.layer - 1,
+            head=None if values.head is None else values.head - 1,
+        )
+    return file_of(lambda: FIGURES[values.figure](document, **options), kind)

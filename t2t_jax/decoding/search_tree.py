@@ -1,0 +1,160 @@
+"""A search as the tree that it was: every hypothesis that it kept, and what ended each.
+
+The search itself runs, one step at a time; beside each step stands what it chose from.
+
+Axes: N rows of the cache, W beams, C candidates of a step, L output positions. There is one
+sentence.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from t2t_jax.data.vocabulary.vocabulary import END_ID
+from t2t_jax.decoding.beam_search import BeamSearch, BeamState, Candidates, best_continuations
+from t2t_jax.decoding.length_penalty import length_penalty
+from t2t_jax.decoding.step import likeliest_next
+from t2t_jax.decoding.translate import TranslationDecoder
+
+# What ended a hypothesis:
+#   "end"          it came to the end token
+#   "limit"        it had as many tokens as are allowed, and had to end
+#   "crowded_out"  the likeliest W continuations were all of other hypotheses
+#   "cannot_win"   nothing that follows could make it better than one that has ended
+Ending = Literal["end", "limit", "crowded_out", "cannot_win"]
+_Ids = tuple[int, ...]  # of a hypothesis so far
+
+
+class Node(NamedTuple):
+    """A token that the search kept, after those of its parents."""
+
+    parent: int  # its place in the list; -1 of a first token
+    id: int
+    log_prob: float  # of all tokens up to this one, nats
+    ending: Ending | None = None  # of the last token of a hypothesis
+    score: float | None = None  # of one with an end token: log_prob over the length penalty
+
+
+class SearchTree(NamedTuple):
+    """All that was kept; parents stand before their children."""
+
+    beam_size: int  # W
+    nodes: list[Node]
+    best: int  # the place of the end token of what the search gives back
+
+    def path(self, place: int) -> list[int]:
+        """The places of the nodes from the first token to this one."""
+        places = []
+        while place >= 0:
+            places.append(place)
+            place = self.nodes[place].parent
+        return places[::-1]
+
+    @property
+    def best_ids(self) -> list[int]:
+        """The tokens that the search gives back, the end token with them."""
+        return [self.nodes[place].id for place in self.path(self.best)]
+
+
+def search_tree(decoder: TranslationDecoder, params: PyTree, source_ids: list[int]) -> SearchTree:
+    """What `decoder` does with one sentence, whose ids have the end token.
+
+    Raises:
+      ValueError: the model diverged: it gives no sentence a probability.
+    """
+    search = decoder.search
+    limit = decoder.most_tokens(len(source_ids))
+    places: dict[_Ids, int] = {}
+    nodes: list[Node] = []
+
+    def add(ids: _Ids, log_prob: float, **facts: Any) -> None:
+        places[ids] = len(nodes)
+        nodes.append(Node(places.get(ids[:-1], -1), ids[-1], log_prob, **facts))
+
+    beams: list[_Ids] = [()]
+    for position, candidates, state in _steps(decoder, params, source_ids, limit):
+        length = position + 1
+        now = _beams(state, length)
+        alive = {ids for ids, log_prob in now if log_prob > -np.inf}
+        cut = {ids for ids, _ in now} - alive
+        over = length_penalty(length, search.length_penalty, search.length_penalty_formula)
+        for rank, (beam, token_id, log_prob) in enumerate(candidates):
+            if log_prob == -np.inf:
+                continue
+            ids = (*beams[beam], token_id)
+            if token_id == END_ID and rank < search.beam_size:
+                ending = "limit" if length == limit else "end"
+                add(ids, log_prob, ending=ending, score=log_prob / float(over))
+            elif token_id != END_ID and ids in alive | cut:
+                add(ids, log_prob, ending="cannot_win" if ids in cut else None)
+        beams = [ids for ids, _ in now]
+    finished = {place: node.score for place, node in enumerate(nodes) if node.score is not None}
+    if not finished:
+        raise ValueError(
+            "the model's probabilities are no numbers: it diverged in training, so it can "
+            "translate nothing"
+        )
+    best = max(finished, key=finished.__getitem__)
+    has_child = {node.parent for node in nodes}
+    nodes = [
+        node._replace(ending="crowded_out")
+        if node.ending is None and place not in has_child
+        else node
+        for place, node in enumerate(nodes)
+    ]
+    return SearchTree(search.beam_size, nodes, best)
+
+
+def _steps(
+    decoder: TranslationDecoder, params: PyTree, source_ids: list[int], limit: int
+) -> Iterator[tuple[int, list[tuple[int, int, float]], Any]]:
+    """Of each step its position, the candidates (beam, id, log-probability), the state after it."""
+    search = decoder.search
+
+    def start(params: PyTree) -> Any:
+        return decoder.start(params, jnp.asarray([source_ids], jnp.int32), limit)
+
+    def extend(params: PyTree, encoded: PyTree, state: Any, position: Any) -> Any:
+        seen = []
+        decode_step = decoder.decode_step(params, encoded)
+
+        def seen_step(*arguments: Any) -> Any:
+            logits, cache = decode_step(*arguments)
+            seen.append(logits)
+            return logits, cache
+
+        after = search.extend(seen_step, state, position)
+        must_end = jnp.repeat(position + 1 >= state.limits, search.beam_size)
+        num_per_beam = min(2 * search.beam_size, seen[0].shape[-1])
+        likeliest = likeliest_next(seen[0], must_end, decoder.vocabulary_size, num_per_beam)
+        before = state.alive_log_probs if isinstance(search, BeamSearch) else state.log_probs[None]
+        return after, best_continuations(before, *likeliest), search.is_going(after)
+
+    rows = jax.jit(start)(params)
+    extend = jax.jit(extend)
+    state, is_going = rows.state, bool(search.is_going(rows.state)[0])
+    position = 0
+    while is_going and position < limit:
+        state, found, goes_on = extend(params, rows.encoded, state, jnp.int32(position))
+        yield position, _listed(found), state
+        is_going = bool(goes_on[0])
+        position += 1
+
+
+def _listed(found: Candidates) -> list[tuple[int, int, float]]:
+    beams, ids, log_probs = (np.asarray(leaf)[0].tolist() for leaf in found)
+    return list(zip(beams, ids, log_probs, strict=True))
+
+
+def _beams(state: Any, length: int) -> list[tuple[_Ids, float]]:
+    """The tokens of each beam, and their log-probability, -inf of one that is not alive."""
+    if isinstance(state, BeamState):
+        ids, log_probs = state.alive_ids[0], state.alive_log_probs[0]
+    else:
+        ids, log_probs = state.ids, jnp.where(state.is_going, state.log_probs, -jnp.inf)
+    rows = map(tuple, np.asarray(ids)[:, :length].tolist())
+    return list(zip(rows, np.asarray(log_probs).tolist(), strict=True))

@@ -1,0 +1,202 @@
+"""What is shown of one sentence and one model: tokens, and arrays that were captured.
+
+All arrays are numpy's, in float32. Axes: T query positions, S key positions, H heads, D d_model,
+K d_k, P positions of a table, N layers, L layers and the embeddings before them.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from t2t_jax.decoding.search_tree import SearchTree
+
+# Who looks at whom: a stack at itself, the decoder at the encoder's output, a classifier's learned
+# vector at all tokens.
+Looks = Literal["encoder", "decoder", "cross", "pooling"]
+
+
+class Token(NamedTuple):
+    """A piece of text as the vocabulary writes it."""
+
+    id: int
+    piece: str
+
+
+class Attention(NamedTuple):
+    """The heads of one attention sub-layer. `scores` are None where the model has no such heads."""
+
+    looks: Looks
+    layer: int  # from 0
+    number: int  # of the self-attentions in this layer, from 0
+    weights: Float[np.ndarray, "H T S"]  # the softmax, as it was captured
+    scores: Float[np.ndarray, "H T S"] | None = None  # Q K^T / sqrt(d_k), before bias and mask
+    query: Float[np.ndarray, "H T K"] | None = None
+    key: Float[np.ndarray, "H S K"] | None = None
+    bias: Float[np.ndarray, "#H T S"] | None = None  # of relative positions and ALiBi
+    context_cosine: Float[np.ndarray, "H T T"] | None = None  # of what two queries gathered
+
+
+class SubLayer(NamedTuple):
+    """What a sub-layer, its residual sum and norm do to the vector of each token."""
+
+    name: str  # "self_attention", "cross_attention", "feed_forward"
+    layer: int
+    length: Float[np.ndarray, " T"]  # |x|, x as it comes in
+    update: Float[np.ndarray, " T"]  # |Sublayer(x)|
+    cosine: Float[np.ndarray, " T"]  # between x as it comes in and as it goes out
+
+
+class Neighbour(NamedTuple):
+    """A row of the embedding that points almost the same way."""
+
+    token: Token
+    cosine: float
+
+
+class Place(NamedTuple):
+    """A piece on the map of the embedding's two widest directions."""
+
+    token: Token
+    x: float
+    y: float
+    is_of_text: bool  # else it is a neighbour
+
+
+class PositionsOfModel(NamedTuple):
+    """How the model is told where a token stands."""
+
+    kind: str  # `model.positions`
+    vectors: Float[np.ndarray, "P D"] | None  # added to the embeddings
+    likeness: Float[np.ndarray, "P P"] | None  # cosine; of rotary, what turning leaves of it
+    bias: Float[np.ndarray, "H P P"] | None  # added to the scores
+
+
+class Stack(NamedTuple):
+    """An encoder or a decoder."""
+
+    name: Literal["encoder", "decoder"]
+    tokens: list[Token]  # that it reads
+    embedding: Float[np.ndarray, "T D"]
+    neighbours: list[list[Neighbour]]  # of each token
+    map: list[Place]
+    positions: PositionsOfModel | None
+    embedded: Float[np.ndarray, "T D"]  # with positions, what the first layer sees
+    attentions: list[Attention]
+    sub_layers: list[SubLayer]
+    active: Float[np.ndarray, "N T"] | None  # share of the units of feed-forward that are above 0
+    cosine: Float[np.ndarray, "L T T"]  # between tokens: as embedded, after each layer
+
+
+class Candidate(NamedTuple):
+    """A token that may come next, and what the model says of it."""
+
+    token: Token
+    logit: float
+    probability: float  # among all rows of the model's vocabulary
+
+
+class Step(NamedTuple):
+    """What the model said at one position."""
+
+    chosen: Candidate  # what comes next in the text that is shown
+    is_given: bool  # of a prompt, or the text itself: not the model's choice
+    best: list[Candidate]  # likeliest first
+
+
+class Search(NamedTuple):
+    """A search for the translation."""
+
+    name: Literal["greedy", "beam"]
+    tree: SearchTree
+    pieces: list[str]  # of each node
+    text: str
+    score: float
+
+
+class Class(NamedTuple):
+    """What a classifier says of a class."""
+
+    name: str
+    logit: float
+    probability: float
+
+
+class Document(NamedTuple):
+    """All that is shown of one sentence and one model."""
+
+    label: str  # of the model
+    facts: Mapping[str, Any]  # keys of its config, its parameters and its step
+    text: str  # that was given
+    output: str | None  # a translation, or a text that goes on
+    stacks: list[Stack]
+    steps: list[Step]  # of the decoder; of a model of masked tokens, a guess for each
+    searches: list[Search]
+    classes: list[Class]
+    layouts: Mapping[str, Float[np.ndarray, "P D"]]  # of sinusoids, as the paper and others have it
+
+    def stack(self, name: str) -> Stack | None:
+        """The encoder or the decoder, where the model has one."""
+        return next((stack for stack in self.stacks if stack.name == name), None)
+
+    def attentions(self) -> Iterator[Attention]:
+        """Every attention of the model."""
+        for stack in self.stacks:
+            yield from stack.attentions
+
+    def attention(self, looks: str, layer: int, number: int = 0) -> Attention:
+        """One of them; layers from 0.
+
+        Raises:
+          ValueError: there is none; says which there are.
+        """
+        known = {}
+        for each in self.attentions():
+            known.setdefault(each.looks, []).append(each.layer)
+            if (each.looks, each.layer, each.number) == (looks, layer, number):
+                return each
+        there = "; ".join(f"{name} 1 to {max(layers) + 1}" for name, layers in known.items())
+        raise ValueError(
+            f"attention {looks!r}, layer {layer + 1}: the model has {there or 'no attention'}"
+        )
+
+    def tokens_of(self, attention: Attention) -> tuple[list[Token], list[Token]]:
+        """Who looks, and who is looked at."""
+        encoder, decoder = self.stack("encoder"), self.stack("decoder")
+        of_source = encoder.tokens if encoder else []
+        of_target = decoder.tokens if decoder else []
+        match attention.looks:
+            case "encoder":
+                return of_source, of_source
+            case "decoder":
+                return of_target, of_target
+            case "cross":
+                return of_target, of_source
+            case "pooling":
+                return [Token(-1, "query")], of_source
+
+
+def plain(value: Any) -> Any:
+    """Documents as JSON has them: objects and lists, arrays left as they are."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: plain(each) for name, each in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def as_lists(value: Any) -> Any:
+    """`plain`, with arrays as nested lists of numbers, each as short as float32 can be said."""
+    value = plain(value)
+    match value:
+        case dict():
+            return {name: as_lists(each) for name, each in value.items()}
+        case list():
+            return [as_lists(each) for each in value]
+        case np.ndarray():
+            # A float32 made a float64 would be written with nine digits that mean nothing.
+            return np.vectorize(lambda number: float(str(number)), otypes=[float])(value).tolist()
+    return value

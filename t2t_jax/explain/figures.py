@@ -1,0 +1,414 @@
+"""Documents -> figures of publication size, for PNG, SVG and PDF files.
+
+Axes: T query positions, S key positions, H heads, P positions, D d_model.
+"""
+
+import io
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+
+from t2t_jax.explain.document import Document, Search, Stack, Token
+from t2t_jax.explain.look import COLOURS, GREY, fonts
+from t2t_jax.explain.words import labels
+
+FORMATS = ("png", "svg", "pdf")
+_DPI = 200
+# Inches: as wide as a page's text, and a cell that still holds a token's name.
+_WIDTH = 6.2
+_CELL = 0.24
+_HEADS_IN_A_ROW = 4
+
+
+def attention_figure(
+    document: Document, looks: str, layer: int, head: int | None, language: str = "en"
+) -> Figure:
+    """The weights of one head, or with `head` None of all of them side by side.
+
+    Args:
+      layer: from 0, as `head`.
+
+    Raises:
+      ValueError: the model has no such layer or head.
+    """
+    attention = document.attention(looks, layer)
+    num_heads = len(attention.weights)
+    if head is not None and not 0 <= head < num_heads:
+        raise ValueError(f"head {head + 1}: layer {layer + 1} has heads 1 to {num_heads}")
+    queries, keys = (_pieces(tokens) for tokens in document.tokens_of(attention))
+    heads = range(num_heads) if head is None else [head]
+    columns = min(_HEADS_IN_A_ROW, len(heads))
+    rows = math.ceil(len(heads) / columns)
+    words = labels(language)
+    # One head has room for the names of its tokens; of many they stand at the edge.
+    width = max(2.6, min(_WIDTH, _CELL * len(keys) + 1.4)) if len(heads) == 1 else _WIDTH
+    cell = (width - 1.0) / columns / len(keys)
+    height = rows * (cell * len(queries) + 0.35) + 1.1
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for place, axis in enumerate(axes.flat):
+        if place >= len(heads):
+            axis.set_visible(False)
+            continue
+        image = _image(axis, attention.weights[heads[place]], most=1)
+        axis.set_title(f"{words['head']} {heads[place] + 1}", fontsize=9)
+        last = place + columns >= len(heads)
+        size = _letters(cell)
+        _name(axis, queries if place % columns == 0 else [], keys if last else [], size)
+    title = f"{document.label}: {words[looks]}, {words['layer']} {layer + 1}"
+    figure.suptitle(title, fontsize=10)
+    figure.colorbar(image, ax=axes, shrink=0.7, pad=0.02, label=words["weights"])
+    return figure
+
+
+def embedding_figure(document: Document, language: str = "en") -> Figure:
+    """The vectors of the tokens, and where they lie beside their neighbours."""
+    words = labels(language)
+    stack = document.stacks[0]
+    tokens = _pieces(stack.tokens)
+    figure = Figure(figsize=(_WIDTH, 0.17 * len(tokens) + 4.6), layout="constrained")
+    above, below = figure.subplots(2, 1, height_ratios=[0.17 * len(tokens) + 0.6, 3.6])
+    _signed(above, stack.embedding)
+    _name(above, tokens, [], 8)
+    above.set_title(words["vectors"], fontsize=9)
+    for is_of_text, colour in ((False, GREY), (True, COLOURS[0])):
+        shown = [place for place in stack.map if place.is_of_text == is_of_text]
+        below.scatter(
+            [place.x for place in shown], [place.y for place in shown], s=12, color=colour
+        )
+        for place in shown:
+            below.annotate(
+                place.token.piece,
+                (place.x, place.y),
+                xytext=(3, 2),
+                textcoords="offset points",
+                fontsize=7,
+                color=colour,
+            )
+    below.set_title(words["map"], fontsize=9)
+    below.set_xticks([])
+    below.set_yticks([])
+    return figure
+
+
+def positions_figure(document: Document, language: str = "en") -> Figure:
+    """The table of positions, its waves, and likeness or bias by distance.
+
+    Raises:
+      ValueError: the model is told no positions.
+    """
+    words = labels(language)
+    positions = document.stacks[0].positions
+    if positions is None or all(each is None for each in positions[1:]):
+        raise ValueError(words["no_positions"])
+    panels: list[Callable[[Any], None]] = []
+    if (vectors := positions.vectors) is not None:
+        panels += [
+            lambda axis: _titled(_signed(axis, vectors), axis, words["positions_map"]),
+            lambda axis: _waves(axis, vectors, words),
+        ]
+    if positions.likeness is not None:
+        name = "likeness_rotary" if positions.kind == "rotary" else "likeness"
+        likeness = positions.likeness
+        panels += [
+            lambda axis: _titled(_signed(axis, likeness, equal=True), axis, words[name]),
+            lambda axis: _by_distance(axis, [likeness], words),
+        ]
+    if (bias := positions.bias) is not None:
+        panels += [
+            lambda axis: _titled(_signed(axis, bias[0], equal=True), axis, words["bias"]),
+            lambda axis: _by_distance(axis, list(bias), words),
+        ]
+    rows = math.ceil(len(panels) / 2)
+    figure = Figure(figsize=(_WIDTH, 2.7 * rows), layout="constrained")
+    for draw, axis in zip(panels, figure.subplots(rows, 2, squeeze=False).flat, strict=True):
+        draw(axis)
+    return figure
+
+
+def residual_figure(document: Document, language: str = "en") -> Figure:
+    """How far each sub-layer turns the vector of each token, in degrees.
+
+    Raises:
+      ValueError: the model has no sub-layers.
+    """
+    words = labels(language)
+    stacks = [stack for stack in document.stacks if stack.sub_layers]
+    values = [
+        np.degrees(np.arccos(np.clip([each.cosine for each in stack.sub_layers], -1, 1)))
+        for stack in stacks
+    ]
+    names = [
+        [f"{each.layer + 1} {words[each.name]}" for each in stack.sub_layers] for stack in stacks
+    ]
+    return _rows_by_token(stacks, values, names, words["angle"], words)
+
+
+def feed_forward_figure(document: Document, language: str = "en") -> Figure:
+    """The share of active units of each layer, token by token.
+
+    Raises:
+      ValueError: the model has no feed-forward layers.
+    """
+    words = labels(language)
+    stacks, values, names = [], [], []
+    for stack in document.stacks:
+        if stack.active is not None:
+            stacks.append(stack)
+            values.append(stack.active)
+            names.append([f"{words['layer']} {n + 1}" for n in range(len(stack.active))])
+    return _rows_by_token(stacks, values, names, words["active"], words)
+
+
+def contexts_figure(
+    document: Document, looks: str, layer: int, head: int | None, language: str = "en"
+) -> Figure:
+    """The weights of a head beside the cosines between the vectors that it looked at.
+
+    Raises:
+      ValueError: the model has no such layer.
+    """
+    words = labels(language)
+    attention = document.attention(looks, layer)
+    stack = document.stack("decoder" if looks == "decoder" else "encoder") or document.stacks[0]
+    queries, keys = (_pieces(tokens) for tokens in document.tokens_of(attention))
+    tokens = _pieces(stack.tokens)
+    last = -1 if looks == "cross" else layer + 1
+    cell = (_WIDTH - 2.2) / (len(keys) + len(tokens))
+    height = cell * max(len(queries), len(tokens)) + 1.6
+    figure = Figure(figsize=(_WIDTH, max(2.2, height)), layout="constrained")
+    one, other = figure.subplots(1, 2)
+    _image(one, attention.weights[head or 0], most=1)
+    _name(one, queries, keys, _letters(cell))
+    one.set_title(f"{words['weights']}, {words['head']} {(head or 0) + 1}", fontsize=9)
+    _signed(other, stack.cosine[last], equal=True)
+    _name(other, tokens, tokens, _letters(cell))
+    name = words["memory_cosine"] if looks == "cross" else f"{words['cosine']}, {layer + 1}"
+    other.set_title(name, fontsize=9)
+    return figure
+
+
+def steps_figure(document: Document, language: str = "en") -> Figure:
+    """The likeliest next tokens of every step, the chosen ones marked.
+
+    Raises:
+      ValueError: the model writes and guesses nothing.
+    """
+    words = labels(language)
+    if not document.steps:
+        raise ValueError(words["nothing_there"])
+    num_best = len(document.steps[0].best)
+    figure = Figure(figsize=(_WIDTH, 0.24 * len(document.steps) + 0.6), layout="constrained")
+    axis = figure.subplots()
+    probabilities = np.array(
+        [[each.probability for each in step.best] for step in document.steps], np.float32
+    )
+    _image(axis, probabilities, most=1, equal=False)
+    for row, step in enumerate(document.steps):
+        for column, each in enumerate(step.best):
+            axis.text(
+                column,
+                row,
+                f"{each.token.piece}  {100 * each.probability:.0f} %",
+                ha="center",
+                va="center",
+                fontsize=7,
+                color="white" if each.probability > 0.5 else "black",
+                fontweight="bold" if each.token == step.chosen.token else "normal",
+            )
+    chosen = [step.chosen.token.piece for step in document.steps]
+    _name(axis, [f"{row + 1} {piece}" for row, piece in enumerate(chosen)], [], 8)
+    axis.set_xticks(range(num_best), [str(place + 1) for place in range(num_best)])
+    axis.set_title(f"{words['next']}: {words['probability']}", fontsize=9)
+    return figure
+
+
+def search_figure(document: Document, language: str = "en") -> Figure:
+    """The last search as a tree: a column a step, the best hypothesis in colour.
+
+    Raises:
+      ValueError: nothing was searched.
+    """
+    words = labels(language)
+    if not document.searches:
+        raise ValueError(words["nothing_there"])
+    search = document.searches[-1]
+    places = _tree_places(search)
+    depth = max(x for x, _ in places)
+    leaves = max(y for _, y in places) + 1
+    size = max(_WIDTH, 0.62 * depth + 2.2), max(1.6, 0.3 * leaves + 0.7)
+    figure = Figure(figsize=size, layout="constrained")
+    axis = figure.subplots()
+    won = set(search.tree.path(search.tree.best))
+    for place, node in enumerate(search.tree.nodes):
+        x, y = places[place]
+        before = places[node.parent] if node.parent >= 0 else (0, 0)
+        colour = COLOURS[0] if place in won else GREY
+        axis.plot(
+            [before[0], before[0] + 0.3, x],
+            [before[1], y, y],
+            color=colour,
+            linewidth=1.8 if place in won else 0.8,
+            zorder=2 if place in won else 1,
+        )
+        axis.text(
+            x - 0.05,
+            y - 0.12,
+            search.pieces[place],
+            fontsize=7,
+            ha="right",
+            color="black",
+            fontweight="bold" if place in won else "normal",
+        )
+        if node.ending is not None:
+            score = "" if node.score is None else f", {words['score']} {node.score:.2f}"
+            star = f" ★ {words['best']}" if place == search.tree.best else ""
+            axis.text(
+                x + 0.1,
+                y,
+                f"{words[node.ending]}{score}{star}",
+                fontsize=6.5,
+                va="center",
+                color=colour,
+            )
+    axis.set_xlim(0, depth + 3.2)
+    axis.set_ylim(leaves - 0.4, -0.6)
+    axis.set_axis_off()
+    axis.set_title(f"{words['beam']} {search.tree.beam_size}", fontsize=9)
+    return figure
+
+
+# By name: what draws it; those of one layer and head take them.
+FIGURES: dict[str, Callable[..., Figure]] = {
+    "attention": attention_figure,
+    "contexts": contexts_figure,
+    "embedding": embedding_figure,
+    "positions": positions_figure,
+    "residual": residual_figure,
+    "feed_forward": feed_forward_figure,
+    "steps": steps_figure,
+    "search": search_figure,
+}
+OF_A_HEAD = ("attention", "contexts")
+
+
+def file_of(draw: Callable[[], Figure], kind: str) -> bytes:
+    """A figure as the bytes of a file of this format; the same figure gives the same bytes."""
+    stream = io.BytesIO()
+    date = {"png": None, "svg": "Date", "pdf": "CreationDate"}[kind]
+    with fonts():
+        draw().savefig(
+            stream, format=kind, dpi=_DPI, metadata={date: None} if date is not None else None
+        )
+    return stream.getvalue()
+
+
+def _pieces(tokens: Sequence[Token]) -> list[str]:
+    return [token.piece for token in tokens]
+
+
+def _letters(cell: float) -> float:
+    """Points of letters that fit cells of so many inches."""
+    return float(np.clip(cell * 72 * 0.8, 4, 9))
+
+
+def _image(axis: Any, values: Float[np.ndarray, "T S"], *, most: float, equal: bool = True) -> Any:
+    return axis.imshow(values, cmap="Blues", vmin=0, vmax=most, aspect="equal" if equal else "auto")
+
+
+def _signed(axis: Any, values: Float[np.ndarray, "T S"], *, equal: bool = False) -> Any:
+    most = float(np.abs(values).max()) or 1.0
+    aspect = "equal" if equal else "auto"
+    image = axis.imshow(values, cmap="PuOr", vmin=-most, vmax=most, aspect=aspect)
+    axis.figure.colorbar(image, ax=axis, shrink=0.8, pad=0.02)
+    return image
+
+
+def _titled(image: Any, axis: Any, title: str) -> None:
+    axis.set_title(title, fontsize=9)
+
+
+def _name(axis: Any, rows: Sequence[str], columns: Sequence[str], size: float) -> None:
+    axis.set_yticks(range(len(rows)), rows, fontsize=size)
+    axis.set_xticks(range(len(columns)), columns, rotation=90, fontsize=size)
+    axis.tick_params(length=0)
+
+
+def _waves(axis: Any, vectors: Float[np.ndarray, "P D"], words: dict[str, str]) -> None:
+    width = vectors.shape[1]
+    for number, column in enumerate(sorted({0, width // 8, width // 4, width - 2})):
+        axis.plot(vectors[:, column], color=COLOURS[number], label=str(column), linewidth=1.3)
+    axis.set_xlabel(words["position"], fontsize=8)
+    axis.set_title(words["waves"], fontsize=9)
+    axis.legend(fontsize=7, frameon=False)
+
+
+def _by_distance(
+    axis: Any, squares: Sequence[Float[np.ndarray, "P P"]], words: dict[str, str]
+) -> None:
+    """The mean over all pairs so far apart, key - query position."""
+    size = len(squares[0])
+    distances = range(1 - size, size)
+    for number, square in enumerate(squares):
+        means = [np.diagonal(square, distance).mean() for distance in distances]
+        name = f"{words['head']} {number + 1}" if len(squares) > 1 else None
+        axis.plot(distances, means, color=COLOURS[number % len(COLOURS)], label=name, linewidth=1.3)
+    axis.set_xlabel(words["distance"], fontsize=8)
+    axis.set_title(words["by_distance"], fontsize=9)
+    if len(squares) > 1:
+        axis.legend(fontsize=6, frameon=False, ncols=2)
+
+
+def _rows_by_token(
+    stacks: Sequence[Stack],
+    values: Sequence[Float[np.ndarray, "rows T"]],
+    names: Sequence[Sequence[str]],
+    title: str,
+    words: dict[str, str],
+) -> Figure:
+    """A map for each stack, its tokens below."""
+    if not stacks:
+        raise ValueError(words["nothing_there"])
+    heights = [0.22 * len(rows) + 1.3 for rows in names]
+    figure = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
+    axes = figure.subplots(len(stacks), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for stack, of_stack, rows, axis in zip(stacks, values, names, axes, strict=True):
+        image = _image(axis, of_stack, most=float(of_stack.max()) or 1.0, equal=False)
+        axis.figure.colorbar(image, ax=axis, pad=0.02)
+        _name(axis, rows, _pieces(stack.tokens), 7)
+        axis.set_title(f"{words[stack.name]}: {title}", fontsize=9)
+    return figure
+
+
+def _tree_places(search: Search) -> list[tuple[int, int]]:
+    """Step and line of each node: the best first, each leaf on a line of its own."""
+    nodes = search.tree.nodes
+    children: dict[int, list[int]] = {}
+    for place, node in enumerate(nodes):
+        children.setdefault(node.parent, []).append(place)
+    won = set(search.tree.path(search.tree.best))
+    found: dict[int, tuple[int, int]] = {}
+    next_line = 0
+    waiting = [(place, 1) for place in reversed(_best_first(children.get(-1, []), won, nodes))]
+    first_of: set[int] = set()
+    while waiting:
+        place, depth = waiting.pop()
+        parent = nodes[place].parent
+        # The first child goes on in the line of its parent.
+        if parent in found and parent not in first_of:
+            line = found[parent][1]
+            first_of.add(parent)
+        else:
+            line, next_line = next_line, next_line + 1
+        found[place] = depth, line
+        following = _best_first(children.get(place, []), won, nodes)
+        waiting += [(child, depth + 1) for child in reversed(following)]
+    return [found[place] for place in range(len(nodes))]
+
+
+def _best_first(places: Sequence[int], won: set[int], nodes: Sequence[Any]) -> list[int]:
+    return sorted(places, key=lambda place: (place not in won, -nodes[place].log_prob))

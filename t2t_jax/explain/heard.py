@@ -1,0 +1,47 @@
+"""What was captured of one row, as numpy arrays, by the names of `capture_modules`."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, PyTree
+
+from t2t_jax.model.capture import capture_modules
+from t2t_jax.model.interface import Model
+
+
+class Heard:
+    """The arrays of a forward pass over a single row, without their first axis.
+
+    Args:
+      captured: what `capture_modules` gives.
+    """
+
+    def __init__(self, captured: dict[str, tuple[Any, ...]]) -> None:
+        self._captured = captured
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._captured
+
+    def array(self, name: str, call: int = -1) -> Float[np.ndarray, "..."]:
+        """What has this name; where a module was called more than once, by the number of a call."""
+        return row_of(self._captured[name][call])
+
+    def value(self, name: str) -> Any:
+        """The same of what is no array."""
+        return jax.tree.map(row_of, self._captured[name][-1])
+
+
+def hear(model: Model, params: PyTree, *ids: list[int]) -> tuple[Float[np.ndarray, "..."], Heard]:
+    """The logits of one row, and all that was made on the way."""
+
+    def forward(params: PyTree, *rows: Any) -> Any:
+        return capture_modules(model, params, *rows, deterministic=True)
+
+    logits, captured = jax.jit(forward)(params, *(np.asarray([row], np.int32) for row in ids))
+    return row_of(logits), Heard(captured)
+
+
+def row_of(array: Any) -> Float[np.ndarray, "..."]:
+    """The only row of an array, in float32."""
+    return np.asarray(array[0], np.float32)

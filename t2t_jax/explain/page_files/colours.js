@@ -1,0 +1,33 @@
+// Colours, safe for the colour-blind, by light and by dark.
+
+const DARK = window.matchMedia("(prefers-color-scheme: dark)");
+
+/** Okabe and Ito's, for heads; a head has its number beside its colour wherever it counts. */
+const HEAD_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5CC9", "#8C6D31"];
+const HEAD_COLOURS_DARK = ["#4DA6E0", "#FF8A3D", "#2FCFA0", "#E6A1C8", "#8FD3F7", "#F5B93B", "#B19CF0", "#CDB275"];
+
+function headColour(head) {
+  const colours = DARK.matches ? HEAD_COLOURS_DARK : HEAD_COLOURS;
+  return colours[head % colours.length];
+}
+
+const SCALES = {
+  light: { low: [244, 244, 242], high: [0, 62, 120], negative: [176, 74, 0], gone: [214, 214, 214] },
+  dark: { low: [32, 35, 38], high: [160, 215, 255], negative: [255, 160, 90], gone: [70, 74, 78] },
+};
+
+/** The colour of a number: from 0 to `most` by lightness, below 0 to another hue; NaN is masked. */
+function shade(value, most) {
+  const scale = DARK.matches ? SCALES.dark : SCALES.light;
+  if (!Number.isFinite(value)) return scale.gone;
+  const share = Math.min(1, Math.abs(value) / (most || 1)) ** 0.8;
+  const end = value < 0 ? scale.negative : scale.high;
+  return scale.low.map((low, i) => Math.round(low + share * (end[i] - low)));
+}
+
+const css = (colour) => `rgb(${colour.join(",")})`;
+
+/** Ink that can be read upon a colour. */
+function inkOn([red, green, blue]) {
+  return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#111" : "#fff";
+}

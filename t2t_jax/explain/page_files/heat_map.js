@@ -1,0 +1,164 @@
+// A matrix as a picture, or as numbers; what a cell is worth is read by pointer and by arrow keys.
+
+const LABEL_FONT = "12px system-ui, sans-serif";
+
+/**
+ * values: {shape: [rows, columns], data}, NaN where nothing may be seen.
+ * options: title, rows, columns (names; [] counts from 0), digits, most (the full colour), words,
+ *   numbers (a table), cell (pixels), flat (columns share the width of the page).
+ */
+function heatMap(values, options) {
+  const title = typeof options.title === "string" ? formula(options.title) : options.title;
+  const plain = make("span", {}, ...title).textContent;
+  let most = options.most;
+  if (most === undefined) {
+    most = 0;
+    for (const value of values.data) if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
+  }
+  const names = {
+    row: (i) => (options.rows && options.rows.length ? options.rows[i] : String(i)),
+    column: (j) => (options.columns && options.columns.length ? options.columns[j] : String(j)),
+  };
+  const body = options.numbers ? numberTable(values, most, names, options, plain) : picture(values, most, names, options, plain);
+  return make("figure", { class: options.flat ? "map flat" : "map", "data-map": options.name || "" },
+    make("figcaption", {}, ...formula(typeof options.title === "string" ? options.title : plain)), body);
+}
+
+function numberTable(values, most, names, options, plain) {
+  const [rows, columns] = values.shape;
+  const head = make("tr", {}, make("td"));
+  for (let j = 0; j < columns; j++) head.append(make("th", { scope: "col" }, make("span", {}, names.column(j))));
+  const body = make("tbody");
+  for (let i = 0; i < rows; i++) {
+    const row = make("tr", {}, make("th", { scope: "row" }, names.row(i)));
+    for (let j = 0; j < columns; j++) {
+      const value = values.data[i * columns + j];
+      const colour = shade(value, most);
+      const cell = make("td", {}, written(value, options.digits ?? 2));
+      cell.style.backgroundColor = css(colour);
+      cell.style.color = inkOn(colour);
+      row.append(cell);
+    }
+    body.append(row);
+  }
+  return scroll(plain, make("table", { class: "numbers" }, make("thead", {}, head), body));
+}
+
+function picture(values, most, names, options, plain) {
+  const [rows, columns] = values.shape;
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = LABEL_FONT;
+  const longest = (count, name) => {
+    let width = 0;
+    for (let i = 0; i < count; i++) width = Math.max(width, context.measureText(name(i)).width);
+    return Math.min(110, Math.ceil(width) + 6);
+  };
+  const left = longest(rows, names.row);
+  const named = options.columns && options.columns.length > 0;
+  const top = named ? longest(columns, names.column) : 18;
+  const height = options.cell || (options.flat ? 15 : 16);
+  const width = options.flat ? Math.max(0.2, (options.width - left - 2) / columns) : height;
+  const canvas = make("canvas", { tabindex: 0, role: "img", "aria-label": `${plain}: ${rows} × ${columns}` });
+  const readout = make("output", { class: "readout", "aria-live": "polite" }, "\u00a0");
+  const size = [Math.ceil(left + columns * width + 2), Math.ceil(top + rows * height + 2)];
+  const ratio = Math.min(2, window.devicePixelRatio || 1);
+  canvas.width = size[0] * ratio;
+  canvas.height = size[1] * ratio;
+  canvas.style.width = `${size[0]}px`;
+  canvas.style.height = `${size[1]}px`;
+  let at = [-1, -1];
+
+  function draw() {
+    const brush = canvas.getContext("2d");
+    brush.setTransform(ratio, 0, 0, ratio, 0, 0);
+    brush.clearRect(0, 0, ...size);
+    const style = getComputedStyle(document.documentElement);
+    brush.font = LABEL_FONT;
+    brush.textBaseline = "middle";
+    brush.fillStyle = style.getPropertyValue("--ink");
+    const every = Math.max(1, Math.ceil(13 / height));
+    for (let i = 0; i < rows; i += every) {
+      brush.textAlign = "right";
+      brush.fillText(shortened(brush, names.row(i), left - 5), left - 5, top + (i + 0.5) * height);
+    }
+    if (named) {
+      for (let j = 0; j < columns; j++) {
+        brush.save();
+        brush.translate(left + (j + 0.5) * width, top - 5);
+        brush.rotate(-Math.PI / 2);
+        brush.textAlign = "left";
+        brush.fillText(shortened(brush, names.column(j), top - 6), 0, 0);
+        brush.restore();
+      }
+    } else {
+      brush.textAlign = "left";
+      const step = Math.max(1, Math.ceil(columns / 8));
+      for (let j = 0; j < columns; j += step) {
+        if (left + j * width < size[0] - 20) brush.fillText(String(j), left + j * width, top - 9);
+      }
+    }
+    for (let i = 0; i < rows; i++) {
+      for (let j = 0; j < columns; j++) {
+        brush.fillStyle = css(shade(values.data[i * columns + j], most));
+        brush.fillRect(left + j * width, top + i * height, width > 4 ? width - 1 : width + 0.3, height - 1);
+      }
+    }
+    if (at[0] >= 0) {
+      brush.strokeStyle = style.getPropertyValue("--mark");
+      brush.lineWidth = 2;
+      brush.strokeRect(left + at[1] * width - 1, top + at[0] * height - 1, Math.max(3, width + 1), height + 1);
+    }
+  }
+
+  function read(i, j) {
+    const is = i >= 0 && j >= 0 && i < rows && j < columns;
+    at = is ? [i, j] : [-1, -1];
+    draw();
+    if (is) {
+      const value = values.data[i * columns + j];
+      readout.textContent = `${names.row(i)} → ${names.column(j)}: ${written(value, options.digits ?? 3)}`;
+    } else readout.textContent = "\u00a0";
+  }
+
+  canvas.addEventListener("pointermove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    const scale = size[0] / box.width;
+    read(Math.floor(((event.clientY - box.top) * scale - top) / height), Math.floor(((event.clientX - box.left) * scale - left) / width));
+  });
+  canvas.addEventListener("pointerleave", () => read(-1, -1));
+  canvas.addEventListener("blur", () => read(-1, -1));
+  canvas.addEventListener("focus", () => { if (at[0] < 0 && canvas.matches(":focus-visible")) read(0, 0); });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    read(Math.max(0, Math.min(rows - 1, at[0] + step[0])), Math.max(0, Math.min(columns - 1, at[1] + step[1])));
+  });
+  draw();
+  const frame = make("div", { class: "scroll" }, canvas);
+  return make("div", {}, frame, readout);
+}
+
+/** A text that fits so many pixels, with … where it was cut. */
+function shortened(brush, text, width) {
+  if (brush.measureText(text).width <= width) return text;
+  let cut = text;
+  while (cut.length > 1 && brush.measureText(`${cut}…`).width > width) cut = cut.slice(0, -1);
+  return `${cut}…`;
+}
+
+/** One head at a glance: cells without names. */
+function thumbnail(values, size) {
+  const [rows, columns] = values.shape;
+  const canvas = make("canvas", { width: columns, height: rows, "aria-hidden": "true", class: "thumbnail" });
+  const brush = canvas.getContext("2d");
+  const image = brush.createImageData(columns, rows);
+  for (let i = 0; i < values.data.length; i++) {
+    image.data.set([...shade(values.data[i], 1), 255], 4 * i);
+  }
+  brush.putImageData(image, 0, 0);
+  const scale = size / Math.max(rows, columns);
+  canvas.style.width = `${Math.max(12, columns * scale)}px`;
+  canvas.style.height = `${Math.max(12, rows * scale)}px`;
+  return canvas;
+}

@@ -1,0 +1,158 @@
+// The page: what is chosen, the bar to choose with, and the stages that follow it.
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+DATA.sentences = DATA.sentences.map((documents) => documents.map(unpackAll));
+
+const chosen = {
+  language: DATA.language, sentence: 0, looks: "encoder", layer: 0, head: 0, shown: "all", numbers: false,
+  query: null, token: 0, step: 0, layout: "own", width: 0,
+};
+
+const documents = () => DATA.sentences[chosen.sentence];
+const first = () => documents()[0];
+
+function view(width) {
+  return { ...chosen, width, words: DATA.words[chosen.language], choose };
+}
+
+/** Takes up a choice, shows what depends on it, and gives the focus back to who had it. */
+function choose(change, focus) {
+  const began = performance.now();
+  const before = { looks: chosen.looks, language: chosen.language, sentence: chosen.sentence };
+  Object.assign(chosen, change);
+  if (change.looks !== undefined && change.looks !== before.looks) Object.assign(chosen, { layer: 0, query: null });
+  tidy();
+  const anew = change.language !== undefined || change.sentence !== undefined;
+  if (anew) showPage();
+  else {
+    showBar();
+    for (const stage of DATA.stages) {
+      if (Object.keys(change).some((name) => STAGES[stage.name].on.includes(name))) showStage(stage.name);
+    }
+  }
+  if (focus) {
+    const which = focusIn.closest("[data-document]");
+    const within = (which && document.querySelector(`#${which.closest("section").id} [data-document="${which.dataset.document}"]`)) || focusIn.closest("section") || document.querySelector("#bar");
+    const again = within.querySelector(focus) || document.querySelector(focus);
+    if (again) { again.tabIndex = 0; again.focus({ preventScroll: true }); }
+  }
+  document.documentElement.dataset.took = String(performance.now() - began);
+}
+
+let focusIn = document.documentElement;
+document.addEventListener("focusin", (event) => { focusIn = event.target; });
+document.addEventListener("pointerdown", (event) => { focusIn = event.target; }, true);
+
+/** Keeps what is chosen within what the first model has. */
+function tidy() {
+  const kinds = kindsOfAttention();
+  if (!kinds.includes(chosen.looks)) chosen.looks = kinds[0] || "encoder";
+  const attentions = attentionsToChoose(chosen.looks);
+  chosen.layer = Math.max(0, Math.min(chosen.layer, attentions.length - 1));
+  const heads = attentions.length ? attentions[chosen.layer].weights.shape[0] : 1;
+  chosen.head = Math.min(chosen.head, heads - 1);
+  if (chosen.shown !== "all") chosen.shown = chosen.shown.filter((head) => head < heads);
+  chosen.step = Math.max(0, Math.min(chosen.step, first().steps.length - 1));
+}
+
+function kindsOfAttention() {
+  return ["encoder", "decoder", "cross", "pooling"].filter((looks) => attentionsToChoose(looks).length);
+}
+
+/** Those of the first model that has any. */
+function attentionsToChoose(looks) {
+  return documents().map((document_) => attentionsOf(document_, looks)).find((found) => found.length) || [];
+}
+
+function chooser(label, id, options, value, onchange) {
+  return make("label", {}, `${label} `, make("select", { id, onchange: (event) => onchange(event.target.value) },
+    options.map(([name, text]) => make("option", { value: name, selected: String(name) === String(value) }, text))));
+}
+
+function showBar() {
+  const words = DATA.words[chosen.language];
+  const attentions = attentionsToChoose(chosen.looks);
+  const several = attentions.some((each) => each.number > 0);
+  const heads = attentions.length ? attentions[chosen.layer].weights.shape[0] : 0;
+  const parts = [];
+  if (DATA.sentences.length > 1) {
+    parts.push(chooser(words.sentence, "sentence", DATA.sentences.map(([each], i) => [i, `${i + 1}: ${each.text.slice(0, 40)}`]), chosen.sentence, (value) => choose({ sentence: Number(value) }, "#sentence")));
+  }
+  if (attentions.length) {
+    parts.push(
+      chooser(words.attention, "looks", kindsOfAttention().map((looks) => [looks, words[looks]]), chosen.looks, (value) => choose({ looks: value, layer: 0 }, "#looks")),
+      chooser(words.layer, "layer", attentions.map((each, i) => [i, layerName(each, several)]), chosen.layer, (value) => choose({ layer: Number(value) }, "#layer")),
+      chooser(words.head, "head", [...Array(heads).keys()].map((head) => [head, String(head + 1)]), chosen.head, (value) => choose({ head: Number(value), shown: [Number(value)] }, "#head")),
+      make("label", {}, make("input", { type: "checkbox", id: "numbers", checked: chosen.numbers, onchange: (event) => choose({ numbers: event.target.checked }, "#numbers") }), ` ${words.numbers}`));
+  }
+  parts.push(chooser(words.language, "language", [["en", "English"], ["de", "Deutsch"]], chosen.language, (value) => choose({ language: value }, "#language")));
+  document.getElementById("bar").replaceChildren(...parts);
+}
+
+function showStage(name) {
+  const section = document.getElementById(`stage-${name}`);
+  if (!section) return;
+  const row = section.querySelector(".documents");
+  const boxes = [...row.children];
+  documents().forEach((document_, place) => {
+    const box = boxes[place].querySelector(".shown");
+    const height = box.offsetHeight;
+    box.style.minHeight = `${height}px`; // the page does not jump while it is drawn anew
+    const found = STAGES[name].show(document_, view(Math.max(240, box.clientWidth)));
+    const { parts, after } = Array.isArray(found) ? { parts: found, after: null } : found;
+    box.replaceChildren(...parts.filter(Boolean));
+    box.style.minHeight = "";
+    if (after) after();
+  });
+}
+
+function stagesOfPage() {
+  const is = (name) => documents().some((document_) => {
+    const isText = document_.stacks.some((stack) => stack.name === "decoder");
+    switch (name) {
+      case "steps": return isText;
+      case "search": return document_.searches.length > 0;
+      case "classes": return document_.classes.length > 0;
+      case "guesses": return !isText && document_.steps.length > 0;
+      case "positions": case "residual": case "feed_forward": return document_.facts.family !== "recurrent";
+      case "attention": case "heads": return kindsOfAttention().length > 0;
+      default: return true;
+    }
+  });
+  return DATA.stages.filter((stage) => is(stage.name));
+}
+
+function showPage() {
+  const words = DATA.words[chosen.language];
+  const stages = stagesOfPage();
+  document.documentElement.lang = chosen.language;
+  document.title = `${words.title}: ${first().text.slice(0, 60)}`;
+  document.getElementById("title").textContent = words.title;
+  document.getElementById("about").replaceChildren(...documents().map((document_) => make("p", {},
+    make("b", {}, document_.label), ": ", Object.entries(document_.facts).map(([name, value]) => `${name}=${typeof value === "number" ? value.toLocaleString("en-US") : value}`).join(", "))));
+  document.getElementById("contents").replaceChildren(make("ol", {}, stages.map((stage) => make("li", {}, make("a", { href: `#stage-${stage.name}` }, stage.title[chosen.language])))));
+  document.getElementById("contents").setAttribute("aria-label", words.contents);
+  showBar();
+  document.getElementById("stages").replaceChildren(...stages.map((stage) => make("section", { id: `stage-${stage.name}`, "aria-labelledby": `title-${stage.name}` },
+    make("h2", { id: `title-${stage.name}` }, stage.title[chosen.language]),
+    make("p", { class: "equation" }, formula(stage.equation)),
+    make("p", { class: "text" }, formula(stage.text[chosen.language])),
+    make("div", { class: documents().length > 1 ? "documents several" : "documents" }, documents().map((document_, place) => make("div", { "data-document": place },
+      documents().length > 1 ? make("h3", {}, document_.label === "control" ? words.control : document_.label) : null,
+      make("div", { class: "shown" })))))));
+  for (const stage of stages) showStage(stage.name);
+}
+
+let width = document.documentElement.clientWidth;
+let waiting = 0;
+window.addEventListener("resize", () => {
+  if (document.documentElement.clientWidth === width) return; // a phone's bar that comes and goes
+  width = document.documentElement.clientWidth;
+  clearTimeout(waiting);
+  waiting = setTimeout(showPage, 150);
+});
+DARK.addEventListener("change", showPage);
+
+tidy();
+showPage();
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,78 @@
+"""What `explain` writes, and what it says of a wrong flag."""
+
+import csv
+import json
+
+import pytest
+
+from t2t_jax.runs.translate import make_translator
+from t2t_jax.runs.workdir import load_trained
+from tests.cli.command import command
+
+SOURCE = "--source=The dog sleeps."
+
+
+def test_the_page_of_a_run_is_one_file(trained, tmp_path):
+    page = tmp_path / "made" / "page.html"
+    done = command("explain", f"--workdir={trained}", SOURCE, f"--output={page}", "--language=de")
+    assert done.returncode == 0, done.stderr
+    assert f"written: {page}" in done.stdout
+    text = page.read_text("utf-8")
+    assert text.startswith("<!doctype html>") and 'lang="de"' in text
+    assert [each.name for each in page.parent.iterdir()] == ["page.html"]
+
+
+def test_json_has_the_translation_and_csv_a_row_a_head(trained, tmp_path):
+    paths = tmp_path / "all.json", tmp_path / "heads.csv"
+    for path in paths:
+        done = command("explain", f"--workdir={trained}", SOURCE, f"--output={path}")
+        assert done.returncode == 0, done.stderr
+    [[document]] = json.loads(paths[0].read_text("utf-8"))
+    [[expected]] = make_translator(load_trained(trained))(["The dog sleeps."])
+    assert document["output"] == expected.text
+    assert document["facts"]["step"] == 8 and document["label"] == "w"
+    rows = list(csv.DictReader(paths[1].read_text("utf-8").splitlines()))
+    assert len(rows) == 6
+
+
+def test_another_model_and_a_control_stand_beside_this_one(trained, tmp_path):
+    path = tmp_path / "all.json"
+    for flag in (f"--compare={trained}", "--control"):
+        done = command("explain", f"--workdir={trained}", SOURCE, f"--output={path}", flag)
+        assert done.returncode == 0, done.stderr
+        [[one, other]] = json.loads(path.read_text("utf-8"))
+        same = one["stacks"][0]["attentions"] == other["stacks"][0]["attentions"]
+        assert same == (flag != "--control")
+        assert one["stacks"][1]["tokens"] == other["stacks"][1]["tokens"]
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_a_figure_is_a_file(ending, trained, tmp_path):
+    path = tmp_path / f"head.{ending}"
+    flags = ["--attention=cross", "--layer=1", "--head=2"]
+    done = command("explain", f"--workdir={trained}", SOURCE, f"--output={path}", *flags)
+    assert done.returncode == 0, done.stderr
+    assert path.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ([SOURCE], "--output is missing: the file to write"),
+        (["--output=page.html"], "--source is missing: a sentence"),
+        ([SOURCE, "--output=page"], "let it end in one of html, json, csv, png, svg, pdf"),
+        ([SOURCE, SOURCE, "--output=a.csv"], "--format=csv is of one sentence and one model"),
+        ([SOURCE, "--output=a.html", "--control", "--compare=w"], "give one"),
+        ([SOURCE, "--output=a.html", "--compare=nowhere"], "nowhere holds no run"),
+        (["--source= ", "--output=a.html"], "the text has no tokens"),
+        ([SOURCE, "--output=a.png", "--layer=3"], "the model has encoder 1 to 1"),
+        ([SOURCE, "--output=a.html", "--top_n=0"], "--top_n"),
+        ([SOURCE, "--output=a.html", "--config.training.steps=3"], "has no effect on explain"),
+    ],
+    ids=lambda each: str(each[-1]) if isinstance(each, list) else "",
+)
+def test_what_cannot_be_done_is_told_in_a_sentence(arguments, said, trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = command("explain", f"--workdir={trained}", *arguments)
+    assert done.returncode != 0 and said in done.stderr and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,69 @@
+"""Every figure of every family is drawn, or refused in a sentence."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from t2t_jax.explain.figures import FIGURES, FORMATS, OF_A_HEAD, attention_figure, file_of
+from tests.explain.models import KINDS, document
+from tests.model.configs import POSITIONS
+
+# What a family has nothing of.
+_NONE = {
+    "recurrent": {"positions", "residual", "feed_forward"},
+    "decoder_only": {"search"},
+    "encoder_only": {"search"},
+    "classifier": {"search", "steps"},
+}
+_BEGINS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_figure_is_drawn_or_refused(kind, name):
+    found = document(kind)
+    looks = next(found.attentions()).looks
+    options = dict(looks=looks, layer=0, head=None) if name in OF_A_HEAD else {}
+    draw = functools.partial(FIGURES[name], found, **options, language="de")
+    if name in _NONE.get(kind, ()):
+        with pytest.raises(ValueError, match="Diesem? Modell"):
+            draw()
+    else:
+        assert file_of(draw, "svg").startswith(b"<?xml")
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_every_kind_of_positions_is_drawn(positions):
+    found = document("encoder_decoder", positions)
+    if positions == "none":
+        with pytest.raises(ValueError, match="not told any positions"):
+            FIGURES["positions"](found)
+    else:
+        assert FIGURES["positions"](found).axes
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_same_figure_is_the_same_file(kind):
+    draw = functools.partial(attention_figure, document(), "encoder", 0, 0)
+    one = file_of(draw, kind)
+    assert one.startswith(_BEGINS[kind]) and one == file_of(draw, kind)
+
+
+def test_one_head_has_its_tokens_on_both_axes():
+    found = document()
+    axis = attention_figure(found, "cross", 1, 1).axes[0]
+    names = [
+        [label.get_text() for label in each.get_ticklabels()] for each in (axis.yaxis, axis.xaxis)
+    ]
+    assert names == [[token.piece for token in stack.tokens] for stack in found.stacks[::-1]]
+    drawn = axis.images[0].get_array()
+    np.testing.assert_array_equal(drawn, found.attention("cross", 1).weights[1])
+
+
+@pytest.mark.parametrize(
+    "layer, head, said", [(2, None, "encoder 1 to 2; decoder 1 to 2"), (0, 5, "has heads 1 to 2")]
+)
+def test_a_layer_or_head_that_there_is_not_is_told(layer, head, said):
+    with pytest.raises(ValueError, match=said):
+        attention_figure(document(), "encoder", layer, head)
