@@ -18,6 +18,7 @@ function view(width) {
 /** Takes up a choice, shows what depends on it, and gives the focus back to who had it. */
 function choose(change, focus) {
   const began = performance.now();
+  const home = homeOfFocus();
   const before = { looks: chosen.looks, language: chosen.language, sentence: chosen.sentence };
   Object.assign(chosen, change);
   if (change.looks !== undefined && change.looks !== before.looks) Object.assign(chosen, { layer: 0, query: null });
@@ -31,12 +32,17 @@ function choose(change, focus) {
     }
   }
   if (focus) {
-    const which = focusIn.closest("[data-document]");
-    const within = (which && document.querySelector(`#${which.closest("section").id} [data-document="${which.dataset.document}"]`)) || focusIn.closest("section") || document.querySelector("#bar");
-    const again = within.querySelector(focus) || document.querySelector(focus);
+    const again = document.querySelector(`${home} ${focus}`) || document.querySelector(focus);
     if (again) { again.tabIndex = 0; again.focus({ preventScroll: true }); }
   }
   document.documentElement.dataset.took = String(performance.now() - began);
+}
+
+/** A selector of what is not drawn anew: the bar, or the place of a document in a stage. */
+function homeOfFocus() {
+  const section = focusIn.closest("section");
+  const place = focusIn.closest("[data-document]");
+  return section && place ? `#${section.id} [data-document="${place.dataset.document}"]` : "#bar";
 }
 
 let focusIn = document.documentElement;
