@@ -33,7 +33,8 @@ def test_the_weights_are_the_softmax_of_the_scores_that_are_shown(kind, position
     for attention in document(kind, positions).attentions():
         scores = attention.scores.astype(np.float64)
         products = np.einsum("HTK,HSK->HTS", attention.query, attention.key)
-        np.testing.assert_allclose(scores, products / attention.query.shape[-1] ** 0.5, atol=1e-4)
+        expected = products / attention.query.shape[-1] ** 0.5
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-4)
         if attention.bias is not None:
             scores = scores + attention.bias
         if attention.looks == "decoder":

@@ -16,16 +16,25 @@ const SCALES = {
   dark: { low: [32, 35, 38], high: [160, 215, 255], negative: [255, 160, 90], gone: [70, 74, 78] },
 };
 
-/** The colour of a number: from 0 to `most` by lightness, below 0 to another hue; NaN is masked. */
-function shade(value, most) {
-  const scale = DARK.matches ? SCALES.dark : SCALES.light;
-  if (!Number.isFinite(value)) return scale.gone;
-  const share = Math.min(1, Math.abs(value) / (most || 1)) ** 0.8;
-  const end = value < 0 ? scale.negative : scale.high;
-  return scale.low.map((low, i) => Math.round(low + share * (end[i] - low)));
+const STEPS = 255;
+const SHADES = Object.fromEntries(Object.entries(SCALES).map(([name, scale]) => {
+  const towards = (end) => Array.from({ length: STEPS + 1 }, (_, step) =>
+    named(scale.low.map((low, i) => Math.round(low + (step / STEPS) ** 0.8 * (end[i] - low)))));
+  return [name, { positive: towards(scale.high), negative: towards(scale.negative), gone: named(scale.gone) }];
+}));
+
+/** A colour that knows its name, which takes longer to make than to use. */
+function named(colour) {
+  return Object.assign(colour, { css: `rgb(${colour.join(",")})` });
 }
 
-const css = (colour) => `rgb(${colour.join(",")})`;
+/** The colour of a number: from 0 to `most` by lightness, below 0 to another hue; NaN is masked. */
+function shade(value, most) {
+  const shades = DARK.matches ? SHADES.dark : SHADES.light;
+  if (!Number.isFinite(value)) return shades.gone;
+  const step = Math.round(STEPS * Math.min(1, Math.abs(value) / (most || 1)));
+  return (value < 0 ? shades.negative : shades.positive)[step];
+}
 
 /** Ink that can be read upon a colour. */
 function inkOn([red, green, blue]) {

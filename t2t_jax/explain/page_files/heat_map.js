@@ -8,8 +8,7 @@ const LABEL_FONT = "12px system-ui, sans-serif";
  *   numbers (a table), cell (pixels), flat (columns share the width of the page).
  */
 function heatMap(values, options) {
-  const title = typeof options.title === "string" ? formula(options.title) : options.title;
-  const plain = make("span", {}, ...title).textContent;
+  const plain = make("span", {}, ...formula(options.title)).textContent;
   let most = options.most;
   if (most === undefined) {
     most = 0;
@@ -20,8 +19,14 @@ function heatMap(values, options) {
     column: (j) => (options.columns && options.columns.length ? options.columns[j] : String(j)),
   };
   const body = options.numbers ? numberTable(values, most, names, options, plain) : picture(values, most, names, options, plain);
-  return make("figure", { class: options.flat ? "map flat" : "map", "data-map": options.name || "" },
-    make("figcaption", {}, ...formula(typeof options.title === "string" ? options.title : plain)), body);
+  let [least, largest] = [Infinity, -Infinity];
+  for (const value of values.data) {
+    if (value < least) least = value;
+    if (value > largest) largest = value;
+  }
+  const range = `${written(least, 2)} … ${written(largest, 2)}`;
+  return make("figure", { class: "map", "data-map": options.name || "" },
+    make("figcaption", {}, ...formula(options.title), options.name === "mask" ? null : make("span", { class: "range" }, range)), body);
 }
 
 function numberTable(values, most, names, options, plain) {
@@ -35,7 +40,7 @@ function numberTable(values, most, names, options, plain) {
       const value = values.data[i * columns + j];
       const colour = shade(value, most);
       const cell = make("td", {}, written(value, options.digits ?? 2));
-      cell.style.backgroundColor = css(colour);
+      cell.style.backgroundColor = colour.css;
       cell.style.color = inkOn(colour);
       row.append(cell);
     }
@@ -46,11 +51,9 @@ function numberTable(values, most, names, options, plain) {
 
 function picture(values, most, names, options, plain) {
   const [rows, columns] = values.shape;
-  const context = document.createElement("canvas").getContext("2d");
-  context.font = LABEL_FONT;
   const longest = (count, name) => {
     let width = 0;
-    for (let i = 0; i < count; i++) width = Math.max(width, context.measureText(name(i)).width);
+    for (let i = 0; i < count; i++) width = Math.max(width, widthOf(name(i)));
     return Math.min(110, Math.ceil(width) + 6);
   };
   const left = longest(rows, names.row);
@@ -79,7 +82,7 @@ function picture(values, most, names, options, plain) {
     const every = Math.max(1, Math.ceil(13 / height));
     for (let i = 0; i < rows; i += every) {
       brush.textAlign = "right";
-      brush.fillText(shortened(brush, names.row(i), left - 5), left - 5, top + (i + 0.5) * height);
+      brush.fillText(shortened(names.row(i), left - 5), left - 5, top + (i + 0.5) * height);
     }
     if (named) {
       for (let j = 0; j < columns; j++) {
@@ -87,7 +90,7 @@ function picture(values, most, names, options, plain) {
         brush.translate(left + (j + 0.5) * width, top - 5);
         brush.rotate(-Math.PI / 2);
         brush.textAlign = "left";
-        brush.fillText(shortened(brush, names.column(j), top - 6), 0, 0);
+        brush.fillText(shortened(names.column(j), top - 6), 0, 0);
         brush.restore();
       }
     } else {
@@ -99,7 +102,7 @@ function picture(values, most, names, options, plain) {
     }
     for (let i = 0; i < rows; i++) {
       for (let j = 0; j < columns; j++) {
-        brush.fillStyle = css(shade(values.data[i * columns + j], most));
+        brush.fillStyle = shade(values.data[i * columns + j], most).css;
         brush.fillRect(left + j * width, top + i * height, width > 4 ? width - 1 : width + 0.3, height - 1);
       }
     }
@@ -139,11 +142,21 @@ function picture(values, most, names, options, plain) {
   return make("div", {}, frame, readout);
 }
 
+const RULER = document.createElement("canvas").getContext("2d");
+RULER.font = LABEL_FONT;
+const WIDTHS = new Map();
+
+/** Pixels of a label, measured once. */
+function widthOf(text) {
+  if (!WIDTHS.has(text)) WIDTHS.set(text, RULER.measureText(text).width);
+  return WIDTHS.get(text);
+}
+
 /** A text that fits so many pixels, with … where it was cut. */
-function shortened(brush, text, width) {
-  if (brush.measureText(text).width <= width) return text;
+function shortened(text, width) {
+  if (widthOf(text) <= width) return text;
   let cut = text;
-  while (cut.length > 1 && brush.measureText(`${cut}…`).width > width) cut = cut.slice(0, -1);
+  while (cut.length > 1 && widthOf(`${cut}…`) > width) cut = cut.slice(0, -1);
   return `${cut}…`;
 }
 
@@ -154,7 +167,9 @@ function thumbnail(values, size) {
   const brush = canvas.getContext("2d");
   const image = brush.createImageData(columns, rows);
   for (let i = 0; i < values.data.length; i++) {
-    image.data.set([...shade(values.data[i], 1), 255], 4 * i);
+    const colour = shade(values.data[i], 1);
+    for (let channel = 0; channel < 3; channel++) image.data[4 * i + channel] = colour[channel];
+    image.data[4 * i + 3] = 255;
   }
   brush.putImageData(image, 0, 0);
   const scale = size / Math.max(rows, columns);

@@ -19,16 +19,17 @@ function view(width) {
 function choose(change, focus) {
   const began = performance.now();
   const home = homeOfFocus();
-  const before = { looks: chosen.looks, language: chosen.language, sentence: chosen.sentence };
+  const old = { ...chosen };
   Object.assign(chosen, change);
-  if (change.looks !== undefined && change.looks !== before.looks) Object.assign(chosen, { layer: 0, query: null });
+  if (chosen.looks !== old.looks) Object.assign(chosen, { layer: 0, query: null });
   tidy();
   const anew = change.language !== undefined || change.sentence !== undefined;
   if (anew) showPage();
   else {
     showBar();
     for (const stage of DATA.stages) {
-      if (Object.keys(change).some((name) => STAGES[stage.name].on.includes(name))) showStage(stage.name);
+      const has = (name) => STAGES[stage.name].on.includes(name);
+      if (Object.keys(change).some((name) => has(name) && change[name] !== old[name])) showStage(stage.name);
     }
   }
   if (focus) {

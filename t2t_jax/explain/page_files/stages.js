@@ -118,7 +118,10 @@ function bar(value, most, text) {
 }
 
 STAGES.positions = {
-  on: ["looks", "layout", "head"],
+  get on() { // heads differ only where something is added to their scores
+    const has = documents().some((document_) => document_.stacks.some((stack) => stack.positions && stack.positions.bias));
+    return has ? ["looks", "layout", "head"] : ["looks", "layout"];
+  },
   show(document_, view) {
     const { words } = view;
     const stack = chosenStack(document_, view);
@@ -182,8 +185,14 @@ function curves(lines, first, view, label) {
     const curve = make("path", { d: path, fill: "none", "stroke-width": 2, "stroke-dasharray": ["", "6 3", "2 2", "8 2 2 2"][number % 4] });
     curve.style.stroke = headColour(number);
     drawn.append(curve);
-    if (line.name) drawn.append(make("text", { x: width - 30, y: Math.min(height - low - 2, y(line.values[count - 1]) + 4), class: "name" }, line.name));
   });
+  // Names at the ends of the lines, apart from one another.
+  let free = height - low;
+  for (const line of lines.filter((each) => each.name).sort((a, b) => a.values[count - 1] - b.values[count - 1])) {
+    free = Math.min(free, y(line.values[count - 1]) + 4);
+    drawn.append(make("text", { x: width - 30, y: free, class: "name" }, line.name));
+    free -= 12;
+  }
   return make("div", { class: "scroll" }, drawn);
 }
 
@@ -284,7 +293,7 @@ STAGES.heads = {
 };
 
 STAGES.residual = {
-  on: ["looks"],
+  on: ["looks", "numbers"],
   show(document_, view) {
     const { words } = view;
     const name = view.looks === "encoder" || view.looks === "pooling" ? "encoder" : "decoder";
@@ -299,8 +308,6 @@ STAGES.residual = {
       heatMap(of((each, j) => each.update.data[j] / (each.length.data[j] || 1)), { name: "share", title: `${words[stack.name]}: ${words.share}`, rows, columns, digits: 2, numbers: view.numbers }))];
   },
 };
-STAGES.residual.on.push("numbers");
-
 STAGES.feed_forward = {
   on: ["looks", "numbers"],
   show(document_, view) {
@@ -348,7 +355,7 @@ function looked(title, attention, view, names, row) {
       const hidden = !mayLook(attention, row, j);
       const colour = shade(hidden ? NaN : weight, 1);
       const item = make("li", { class: hidden ? "hidden" : "" }, make("b", { dir: "auto" }, name), make("span", {}, hidden ? "–" : written(weight, 2)));
-      item.style.backgroundColor = css(colour);
+      item.style.backgroundColor = colour.css;
       item.style.color = inkOn(colour);
       return item;
     })));
