@@ -54,7 +54,7 @@ def attention_figure(
         if place >= len(heads):
             axis.set_visible(False)
             continue
-        image = _image(axis, attention.weights[heads[place]], most=1)
+        image = _image(axis, attention.weights[heads[place]], most=1.0)
         axis.set_title(f"{words['head']} {heads[place] + 1}", fontsize=9)
         last = place + columns >= len(heads)
         size = _letters(cell)
@@ -73,7 +73,7 @@ def embedding_figure(document: Document, language: str = "en") -> Figure:
     figure = Figure(figsize=(_WIDTH, 0.17 * len(tokens) + 4.6), layout="constrained")
     above, below = figure.subplots(2, 1, height_ratios=[0.17 * len(tokens) + 0.6, 3.6])
     _signed(above, stack.embedding)
-    _name(above, tokens, [], 8)
+    _name(above, tokens, [], 8.0)
     above.set_title(words["vectors"], fontsize=9)
     for is_of_text, colour in ((False, GREY), (True, COLOURS[0])):
         shown = [place for place in stack.map if place.is_of_text == is_of_text]
@@ -182,7 +182,7 @@ def contexts_figure(
     height = cell * max(len(queries), len(tokens)) + 1.6
     figure = Figure(figsize=(_WIDTH, max(2.2, height)), layout="constrained")
     one, other = figure.subplots(1, 2)
-    _image(one, attention.weights[head or 0], most=1)
+    _image(one, attention.weights[head or 0], most=1.0)
     _name(one, queries, keys, _letters(cell))
     one.set_title(f"{words['weights']}, {words['head']} {(head or 0) + 1}", fontsize=9)
     _signed(other, stack.cosine[last], equal=True)
@@ -207,7 +207,7 @@ def steps_figure(document: Document, language: str = "en") -> Figure:
     probabilities = np.array(
         [[each.probability for each in step.best] for step in document.steps], np.float32
     )
-    _image(axis, probabilities, most=1, equal=False)
+    _image(axis, probabilities, most=1.0, equal=False)
     for row, step in enumerate(document.steps):
         for column, each in enumerate(step.best):
             axis.text(
@@ -221,7 +221,7 @@ def steps_figure(document: Document, language: str = "en") -> Figure:
                 fontweight="bold" if each.token == step.chosen.token else "normal",
             )
     chosen = [step.chosen.token.piece for step in document.steps]
-    _name(axis, [f"{row + 1} {piece}" for row, piece in enumerate(chosen)], [], 8)
+    _name(axis, [f"{row + 1} {piece}" for row, piece in enumerate(chosen)], [], 8.0)
     axis.set_xticks(range(num_best), [str(place + 1) for place in range(num_best)])
     axis.set_title(f"{words['next']}: {words['probability']}", fontsize=9)
     return figure
@@ -365,7 +365,7 @@ def _by_distance(
 
 def _rows_by_token(
     stacks: Sequence[Stack],
-    values: Sequence[Float[np.ndarray, "rows T"]],
+    values: Sequence[Float[np.ndarray, "_ _"]],
     names: Sequence[Sequence[str]],
     title: str,
     words: dict[str, str],
@@ -379,7 +379,7 @@ def _rows_by_token(
     for stack, of_stack, rows, axis in zip(stacks, values, names, axes, strict=True):
         image = _image(axis, of_stack, most=float(of_stack.max()) or 1.0, equal=False)
         axis.figure.colorbar(image, ax=axis, pad=0.02)
-        _name(axis, rows, _pieces(stack.tokens), 7)
+        _name(axis, rows, _pieces(stack.tokens), 7.0)
         axis.set_title(f"{words[stack.name]}: {title}", fontsize=9)
     return figure
 

@@ -30,6 +30,9 @@ class _Elements(html.parser.HTMLParser):
         if self.found:
             self.found[-1][2] += data
 
+    def handle_endtag(self, tag):
+        self.found.append(["end", {}, ""])
+
     def of(self, tag):
         return [each for each in self.found if each[0] == tag]
 
