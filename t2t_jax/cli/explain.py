@@ -17,11 +17,17 @@ pdf, one figure: --figure=attention (of --attention, --layer and --head; all hea
 contexts, embedding, positions, residual, feed_forward, steps or search.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from t2t_jax.cli.workdir_flags import define_model_flags
+
+if TYPE_CHECKING:
+    from t2t_jax.explain.document import Document
+    from t2t_jax.runs.workdir import UsableModel
 
 _FORMATS = ("html", "json", "csv", "png", "svg", "pdf")
 # As figures.FIGURES, which help need not wait for.
@@ -81,12 +87,12 @@ def main() -> None:
     trained = model_of_flags()
     other = None if values.compare is None else _other(values.compare)
     options = dict(top_n=values.top_n, max_new_tokens=values.max_new_tokens)
-    label = Path((values.workdir or values.model).rstrip("/")).name
+    label = Path(str(values.workdir or values.model)).name
     sentences = []
     for text in texts:
         documents = [explain(trained, text, label=label, **options)]
         if other is not None:
-            name = Path(values.compare.rstrip("/")).name
+            name = Path(str(values.compare)).name
             documents.append(explain(other, text, label=name, **options))
         if values.control:
             documents.append(explain_control(trained, documents[0]))
@@ -112,7 +118,7 @@ def _format(output: Path) -> str:
     return kind
 
 
-def _other(name: str):
+def _other(name: str) -> "UsableModel":
     """The model of --compare, as its own config says."""
     from t2t_jax.runs import pretrained
     from t2t_jax.runs.workdir import load_trained
@@ -123,7 +129,7 @@ def _other(name: str):
     return load_trained(Path(name).expanduser())
 
 
-def _content(kind: str, sentences: list) -> bytes:
+def _content(kind: str, sentences: "Sequence[Sequence[Document]]") -> bytes:
     """The bytes of the file."""
     values = flags.FLAGS
     document = sentences[0][0]
@@ -141,8 +147,15 @@ def _content(kind: str, sentences: list) -> bytes:
             from t2t_jax.explain.statistics import csv_text, head_statistics
 
             return csv_text(head_statistics(document)).encode()
+        case _:
+            return _figure(kind, document)
+
+
+def _figure(kind: str, document: "Document") -> bytes:
+    """The figure that the flags name."""
     from t2t_jax.explain.figures import FIGURES, OF_A_HEAD, file_of
 
+    values = flags.FLAGS
     options = dict(language=values.language)
     if values.figure in OF_A_HEAD:
         first = next(document.attentions(), None)

@@ -66,7 +66,7 @@ def search_tree(decoder: TranslationDecoder, params: PyTree, source_ids: list[in
     Raises:
       ValueError: the model diverged: it gives no sentence a probability.
     """
-    search = decoder.search
+    search, config = decoder.search, decoder.config
     limit = decoder.most_tokens(len(source_ids))
     places: dict[_Ids, int] = {}
     nodes: list[Node] = []
@@ -81,7 +81,7 @@ def search_tree(decoder: TranslationDecoder, params: PyTree, source_ids: list[in
         now = _beams(state, length)
         alive = {ids for ids, log_prob in now if log_prob > -np.inf}
         cut = {ids for ids, _ in now} - alive
-        over = length_penalty(length, search.length_penalty, search.length_penalty_formula)
+        over = length_penalty(length, config.length_penalty, config.length_penalty_formula)
         for rank, (beam, token_id, log_prob) in enumerate(candidates):
             if log_prob == -np.inf:
                 continue

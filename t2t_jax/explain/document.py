@@ -179,8 +179,8 @@ class Document(NamedTuple):
 
 def plain(value: Any) -> Any:
     """Documents as JSON has them: objects and lists, arrays left as they are."""
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: plain(each) for name, each in value._asdict().items()}
+    if (fields := getattr(value, "_asdict", None)) is not None:  # of a NamedTuple
+        return {name: plain(each) for name, each in fields().items()}
     if isinstance(value, Mapping):
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -199,4 +199,5 @@ def as_lists(value: Any) -> Any:
         case np.ndarray():
             # A float32 made a float64 would be written with nine digits that mean nothing.
             return np.vectorize(lambda number: float(str(number)), otypes=[float])(value).tolist()
-    return value
+        case _:
+            return value

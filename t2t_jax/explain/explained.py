@@ -71,7 +71,7 @@ def explain(
     ids = _ids(trained, text)
     searches: list[Search] = []
     if isinstance(trained.model, TranslationModel):
-        searches = _searches(trained, loaded, ids)
+        searches = _searches(trained, trained.model, loaded, ids)
         best = searches[-1].tree.best_ids
         read = _Read(ids, [START_ID, *best[:-1]], best)
     elif isinstance(trained.model, LanguageModel):
@@ -149,19 +149,22 @@ def _ids(trained: UsableModel, text: str) -> list[int]:
     return ids
 
 
-def _searches(trained: UsableModel, loaded: Loaded, ids: list[int]) -> list[Search]:
+def _searches(
+    trained: UsableModel, model: TranslationModel, loaded: Loaded, ids: list[int]
+) -> list[Search]:
     """Greedy search, and the one that the config asks for where that is another."""
     config = trained.sections.decoding
-    configs = {"greedy": dataclasses.replace(config, beam_size=1, n_best=1)}
+    configs = [dataclasses.replace(config, beam_size=1, n_best=1)]
     if config.beam_size > 1:
-        configs["beam"] = config
+        configs.append(config)
     found = []
-    for name, each in configs.items():
-        decoder = TranslationDecoder(trained.model, each, trained.vocabulary.size)
+    for each in configs:
+        decoder = TranslationDecoder(model, each, trained.vocabulary.size)
         tree = search_tree(decoder, trained.params, ids)
         pieces = [token.piece for token in loaded.tokens([node.id for node in tree.nodes])]
         (text,) = trained.vocabulary.decode([tree.best_ids])
         score = tree.nodes[tree.best].score
+        name = "greedy" if each.beam_size == 1 else "beam"
         found.append(Search(name, tree, pieces, text, float(score or 0.0)))
     return found
 

@@ -54,13 +54,14 @@ def attention_figure(
         if place >= len(heads):
             axis.set_visible(False)
             continue
-        image = _image(axis, attention.weights[heads[place]], most=1.0)
+        _image(axis, attention.weights[heads[place]], most=1.0)
         axis.set_title(f"{words['head']} {heads[place] + 1}", fontsize=9)
         last = place + columns >= len(heads)
         size = _letters(cell)
         _name(axis, queries if place % columns == 0 else [], keys if last else [], size)
     title = f"{document.label}: {words[looks]}, {words['layer']} {layer + 1}"
     figure.suptitle(title, fontsize=10)
+    image = axes[0, 0].images[0]
     figure.colorbar(image, ax=axes, shrink=0.7, pad=0.02, label=words["weights"])
     return figure
 

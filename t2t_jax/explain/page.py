@@ -120,7 +120,8 @@ def _packed(value: Any, name: str = "") -> Any:
             numbers = np.ascontiguousarray(value, np.dtype(kind).newbyteorder("<"))
             text = base64.b64encode(numbers.tobytes()).decode()
             return {"shape": list(value.shape), kind: text}
-    return value
+        case _:
+            return value
 
 
 def _file(name: str) -> str:

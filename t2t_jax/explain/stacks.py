@@ -183,7 +183,7 @@ def _attention(
         scores=_scores(query, key),
         query=query,
         key=key,
-        bias=positions.bias,
+        bias=None if positions.bias is None else np.asarray(positions.bias),
         context_cosine=cosines(weights @ value),
     )
 

@@ -63,4 +63,5 @@ def capture_modules(
         capture_intermediates=lambda _, method: method in ("__call__", "attend"),
         **kwargs,
     )
-    return output, flatten_dict(variables.get("intermediates", {}), sep=".")
+    heard: dict[Any, Any] = flatten_dict(variables.get("intermediates", {}), sep=".")
+    return output, heard
