@@ -34,7 +34,6 @@ def get_config() -> ConfigDict:
     config.model.d_k = 32
     config.model.d_v = 32
     config.model.max_positions = 256  # tokens
-    config.model.attention_init = "separate"
     config.model.dropout_rate = 0.0  # so short a run does not overfit
     config.training.steps = 1_100  # updates
     config.training.loss_chunk_tokens = 512
