@@ -24,9 +24,10 @@ class Chosen(NamedTuple):
 
     launch: Launch
     shares_files: bool  # whether its runs read and write the files of this machine
+    is_this_machine: bool = False  # whether they run where the sweep does
 
 
-LOCAL = Chosen(local.launch, shares_files=True)
+LOCAL = Chosen(local.launch, shares_files=True, is_this_machine=True)
 
 
 def define_flags() -> None:
@@ -84,7 +85,8 @@ def chosen(values: Any) -> Chosen:
     """
     check(values)
     launch = _CHOICES[values.launcher](values)
-    return Chosen(launch, shares_files=values.launcher != "tpu_vm")
+    name = values.launcher
+    return Chosen(launch, shares_files=name != "tpu_vm", is_this_machine=name == "local")
 
 
 def check(values: Any) -> None:

@@ -33,6 +33,15 @@ class Contrasts(NamedTuple):
         """The standard error of each difference."""
         return np.sqrt((self.of_base + self.of_rows) / self.num_seeds)
 
+    def only(self, tables: np.ndarray) -> "Contrasts":
+        """Those of some of the tables."""
+        return self._replace(
+            differences=self.differences[tables],
+            of_base=self.of_base[tables],
+            of_rows=self.of_rows[tables],
+            degrees_of_rows=self.degrees_of_rows[tables],
+        )
+
     @property
     def have_noise(self) -> np.ndarray:
         """Whether there is any spread to compare a difference with."""

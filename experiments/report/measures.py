@@ -138,11 +138,17 @@ def _training_speed(record: dict[str, Any]) -> float:
     return record["target_tokens"] / record["seconds"]["train"]
 
 
+def _operations(record: dict[str, Any], which: str) -> float:
+    return record["operations"][which] / 1e12
+
+
 COSTS = (
     Cost("seconds", "seconds", 0, lambda record: sum(record["seconds"].values())),
     Cost(
         "target_tokens_millions", "tokens (10^6)", 2, lambda record: record["target_tokens"] / 1e6
     ),
+    Cost("teraflop", "TFLOP", 2, lambda record: _operations(record, "without_padding")),
+    Cost("teraflop_padded", "with padding", 2, lambda record: _operations(record, "with_padding")),
     Cost("target_tokens_per_second", "tokens/s", 0, _training_speed),
 )
 

@@ -59,6 +59,7 @@ def notes(
         *_not_all_seeds(effects),
         *_bootstrapped(effects),
         *([_ACCURACY] if any(ACCURACY.value(values) is not None for values in records) else []),
+        *([_OPERATIONS] if any(values.get("operations") for values in records) else []),
         *([_PROBES] if any(map(_has_probes, records)) else []),
     ]
     facts = [
@@ -162,6 +163,10 @@ def _bootstrapped(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:
 _ACCURACY = (
     "accuracy: share of the tokens to be predicted that are guessed right; of a classifier, of its "
     "sentences, and PPL is per sentence."
+)
+_OPERATIONS = (
+    "TFLOP: 10^12 multiplications and additions of the matrix products of all updates, forward and "
+    "backward, of every sentence by itself; with padding: as they were computed."
 )
 _PROBES = (
     "order, pronoun, sense: probes, how often the right translation is likelier than one that is "

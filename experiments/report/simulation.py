@@ -244,8 +244,7 @@ def _stars(found: against_base.Contrasts) -> np.ndarray:
     # Where the farthest row has none, no row has.
     has_any = against_base.smallest_p_value(found) < SIGNIFICANT
     if has_any.any():
-        some = (each[has_any] if isinstance(each, np.ndarray) else each for each in found)
-        stars[has_any] = against_base.p_values(against_base.Contrasts(*some)) < SIGNIFICANT
+        stars[has_any] = against_base.p_values(found.only(has_any)) < SIGNIFICANT
     return stars
 
 

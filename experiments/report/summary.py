@@ -33,11 +33,20 @@ from experiments.run import record
 from experiments.run.outcomes import Outcome, one_of_each, read_outcomes, records_of
 from experiments.run.plain_text import counted, plain_text
 from experiments.tables.ablation import LeftOut, Row, Rows, Score, changes_text
+from experiments.tables.equal import Equal, is_stretched
 from experiments.tables.registry import find_table
 
 _BETTER, _WORSE = "better", "worse"
 # Points of BLEU or accuracy: a difference below is of no interest, unless somebody says otherwise.
 MARGIN = 0.5
+
+_EQUAL: Mapping[Equal, str] = {
+    "tokens": "Equal: tokens. Each row has as many updates as come to base's target tokens.",
+    "flops": "Equal: operations. Each row has as many updates as come to base's operations of "
+    "matrix products, forward and backward, padding included.",
+    "seconds": "Equal: seconds. Each row has as many updates as come to base's seconds, by what an "
+    "update of it took alone on the machine that the sweep was started on.",
+}
 
 
 class RowSummary(NamedTuple):
@@ -212,6 +221,9 @@ def _method(rows: Sequence[RowSummary], outcomes: Sequence[Outcome]) -> list[str
     records = records_of(outcomes)
     records.sort(key=lambda values: values["row"] != "base")  # whose facts come first
     told = method(outcomes[0].run.base, records) + hardware(records_of(outcomes))
+    told += sorted(
+        {_EQUAL[outcome.run.equal] for outcome in outcomes if outcome.run.equal in _EQUAL}
+    )
     return told + [f"Row {row.name}: {row.note}." for row in rows if row.note]
 
 
@@ -229,8 +241,11 @@ def _expected_rows(name: str, outcomes: Sequence[Outcome]) -> tuple[list[Row], s
     rows = {row.name: row for row in known.rows}
     for outcome in outcomes:
         row = rows.get(outcome.run.row)
-        if row is None or dict(row.changes) != outcome.run.changes:  # as the run knows it
-            rows[outcome.run.row] = Row(outcome.run.row, outcome.run.changes)
+        changes = outcome.run.changes  # as the run knows it
+        if row is not None and outcome.run.equal != "steps" and is_stretched(row, changes):
+            rows[outcome.run.row] = row._replace(changes=changes)
+        elif row is None or dict(row.changes) != changes:
+            rows[outcome.run.row] = Row(outcome.run.row, changes)
     return list(rows.values()), title, has_paper_base
 
 

@@ -15,6 +15,7 @@ from ml_collections import ConfigDict
 
 from experiments.run.plain_text import plain_text
 from experiments.tables.ablation import Row, Table, as_dict, check_name
+from experiments.tables.equal import EQUALS, Equal
 from t2t_jax.json_files import flat_dict, read_json, write_json
 from t2t_jax.runs.keys import WHERE
 
@@ -43,6 +44,7 @@ class Run(NamedTuple):
     seed: int
     config: dict[str, Any]  # with the changes and the seed
     base: dict[str, Any]  # without the changes, with the seed
+    equal: Equal = "steps"  # what its row has as much of as the base row
 
     @property
     def directory(self) -> Path:
@@ -50,7 +52,7 @@ class Run(NamedTuple):
         return Path(self.table) / self.row / f"seed-{self.seed}"
 
 
-def make_run(table: Table, row: Row, base: ConfigDict, seed: int) -> Run:
+def make_run(table: Table, row: Row, base: ConfigDict, seed: int, equal: Equal = "steps") -> Run:
     """The run of this row with this seed."""
     config = row.config(base)
     config.seed = seed
@@ -61,6 +63,7 @@ def make_run(table: Table, row: Row, base: ConfigDict, seed: int) -> Run:
         seed=seed,
         config=as_dict(config),
         base=as_dict(base) | {"seed": seed},
+        equal=equal,
     )
 
 
@@ -104,11 +107,12 @@ def read_run(directory: Path) -> Run:
         raise ValueError(f"{directory} holds no {RUN_FILE}; experiments.sweep writes it")
     values = read_json(path)
     _check_run(path, values)
-    return Run(**{field: values[field] for field in Run._fields})
+    return Run(**{field: values[field] for field in Run._fields if field in values})
 
 
 def _check_run(path: Path, values: dict[str, Any]) -> None:
-    missing = [field for field in Run._fields if field not in values]
+    defaults = Run._field_defaults  # of runs of before
+    missing = [field for field in Run._fields if field not in (*values, *defaults)]
     if missing:
         raise ValueError(f"{path} lacks {', '.join(missing)}")
     try:
@@ -118,6 +122,8 @@ def _check_run(path: Path, values: dict[str, Any]) -> None:
         raise ValueError(f"{path}: {error}") from None
     if type(values["seed"]) is not int or not 0 <= values["seed"] < 2**31:
         raise ValueError(f"{path}: seed={values['seed']!r} must be a whole number, 0 to 2^31 - 1")
+    if (equal := values.get("equal", "steps")) not in EQUALS:
+        raise ValueError(f"{path}: equal={equal!r} must be one of {', '.join(EQUALS)}")
     for field in ("changes", "config", "base"):
         if not _is_config(values[field]):
             raise ValueError(f"{path}: {field} must be sections of keys, each with one value")
@@ -175,7 +181,7 @@ def _check_facts(values: dict[str, Any]) -> None:
         if not isinstance(values.get(name, ""), str | None):
             raise ValueError(f"{name} must be text")
     _check_numbers(values, _NUMBERS, "")
-    for name in ("seconds", "examples"):
+    for name in ("seconds", "examples", "operations"):
         _check_numbers(_object(values, name), None, f"{name}.")
     scores = _object(values, "scores")
     for split in scores:

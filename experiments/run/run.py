@@ -88,7 +88,8 @@ def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
     return (
         {"format": record.FORMAT, **this_run._asdict()}
         | {key: training[key] for key in _OF_TRAINING}
-        | {"examples": training.get("examples", {})}  # which runs of before did not count
+        # Which runs of before did not count.
+        | {key: training.get(key, {}) for key in ("examples", "operations")}
         | {"scores": scores, "seconds": seconds, "versions": versions()}
     )
 

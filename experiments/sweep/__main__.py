@@ -10,9 +10,10 @@ Any key of the base config can be overridden: --base.training.steps=200. Each ru
 W/TABLE/ROW/seed-N with its log, its checkpoints and, when it is finished, its record.json. The same
 command again continues what is not finished and repeats nothing; Ctrl-C stops it. On a terminal a
 bar shows the whole sweep; the time left is that of start-up, training and scoring of all runs to
-come. "status" prints how each run stands, and the totals. "score" gives
-every finished run below W the scores of another test set, one after the other on this machine, and
-the report its column.
+come. "status" prints how each run stands, and the totals. "score" gives every finished run below W
+the scores of another test set, one after the other on this machine, and the report its column.
+
+--equal=tokens, flops or seconds trains each row for as many updates as come to what base has.
 
 --launcher says where the runs go, and changes nothing else:
 
@@ -34,6 +35,7 @@ from ml_collections import ConfigDict, config_flags
 from experiments.launchers import options
 from experiments.run.plain_text import plain_text
 from experiments.tables.ablation import AnyConfig, Table
+from experiments.tables.equal import EQUALS
 from experiments.tables.registry import find_table, names_text
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.cli.given_config import given_config
@@ -44,6 +46,13 @@ def define_flags() -> None:
     config_flags.DEFINE_config_file("base", None, "the base config, a file of configs/")
     flags.DEFINE_string("rows", "*", "names of rows, or patterns such as 'base,A.*'")
     flags.DEFINE_integer("seeds", 1, "runs per row; seeds count up from the base config's")
+    flags.DEFINE_enum(
+        "equal",
+        "steps",
+        EQUALS,
+        "what each row has as much of as base: as many updates (steps), or as many as come to its "
+        "tokens, operations of matrix products (flops) or seconds; the schedule is stretched",
+    )
     flags.DEFINE_string("workdir", None, "where the runs and the tables go")
     flags.DEFINE_integer("retries", 0, "how often a run that failed is tried again")
     flags.DEFINE_integer(
@@ -125,7 +134,8 @@ def _run_table(arguments: list[str], values: Any) -> int:
     if values.dry_run:
         options.check(values)
         basis = {"tokens_per_second": values.tokens_per_second, "tflops": values.tflops}
-        print_dry_run(table, base, values.rows, values.seeds, workdir, noise=values.noise, **basis)
+        basis |= {"equal": values.equal, "noise": values.noise}
+        print_dry_run(table, base, values.rows, values.seeds, workdir, **basis)
         return 0
     if workdir is None:
         raise ValueError("--workdir is needed; --dry_run needs none")
@@ -145,6 +155,7 @@ def _run_table(arguments: list[str], values: Any) -> int:
         workdir,
         patterns=values.rows,
         num_seeds=values.seeds,
+        equal=values.equal,
         num_retries=values.retries,
         num_samples=values.samples,
         has_pages=values.pages,

@@ -17,10 +17,16 @@ from experiments.run.plain_text import counted, plain_text
 from experiments.sweep.time_left import duration_text
 from experiments.sweep.watch import Watch, name, to_go_text
 from experiments.tables.ablation import Rows, Table, as_dict, check_row
+from experiments.tables.equal import Equal
 
 
 def prepare(
-    table: Table, rows: Rows, base: ConfigDict, num_seeds: int, workdir: Path
+    table: Table,
+    rows: Rows,
+    base: ConfigDict,
+    num_seeds: int,
+    workdir: Path,
+    equal: Equal = "steps",
 ) -> list[Path]:
     """Writes run.json for every row and seed; the directories, seeds outermost.
 
@@ -37,7 +43,7 @@ def prepare(
         check_row(row, base)
     first_seed = as_dict(base)["seed"]
     seeds = range(first_seed, first_seed + num_seeds)
-    runs = [record.make_run(table, row, base, seed) for seed in seeds for row in rows.rows]
+    runs = [record.make_run(table, row, base, seed, equal) for seed in seeds for row in rows.rows]
     for run in runs:
         record.check_same_run(workdir / run.directory, run)
     for run in runs:

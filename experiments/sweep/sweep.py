@@ -11,8 +11,9 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from experiments.launchers import options
-from experiments.sweep import dry_run, prepared_runs, smallest_difference
+from experiments.sweep import dry_run, equal_rows, prepared_runs, smallest_difference
 from experiments.tables.ablation import Table, as_dict
+from experiments.tables.equal import Equal
 
 # SIGUSR1 is how SLURM warns a job, where that is asked for.
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
@@ -25,12 +26,14 @@ def print_dry_run(
     num_seeds: int,
     workdir: Path | None,
     *,
+    equal: Equal = "steps",
     noise: float | None = None,
     **rates: float | None,
 ) -> None:
     """Prints what the sweep would be, and what its report will see.
 
     Args:
+      equal: see `equal_rows.equal_rows`.
       noise: see `smallest_difference.text`.
       rates: see `dry_run.basis`.
 
@@ -39,6 +42,8 @@ def print_dry_run(
     """
     _use_no_accelerator()
     rows = table.rows(base).select(patterns)
+    directory = None if workdir is None else workdir / table.name
+    rows = equal_rows.equal_rows(rows, base, equal, directory, may_measure=False)
     basis = dry_run.basis(base, workdir=workdir, **rates)
     print(dry_run.text(table, rows, base, num_seeds, basis))
     num_rows = sum(row.name != "base" for row in rows.rows)
@@ -52,6 +57,7 @@ def run_table(
     *,
     patterns: str = "*",
     num_seeds: int = 1,
+    equal: Equal = "steps",
     num_retries: int = 0,
     num_samples: int = 0,
     has_pages: bool = False,
@@ -71,7 +77,9 @@ def run_table(
     rows = table.rows(base).select(patterns)
     for name, reason in rows.left_out:
         print(f"left out: {name}: {reason}")
-    directories = prepared_runs.prepare(table, rows, base, num_seeds, workdir)
+    place = workdir / table.name
+    rows = equal_rows.equal_rows(rows, base, equal, place, may_measure=launcher.is_this_machine)
+    directories = prepared_runs.prepare(table, rows, base, num_seeds, workdir, equal)
     if launcher.shares_files:
         # Once, before any run: they share what it makes, and a wrong corpus fails here.
         fingerprint = prepare(read_sections(base)).fingerprint

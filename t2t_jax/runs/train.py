@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from t2t_jax import hosts
 from t2t_jax.compilation import compile_init, compile_train_step
+from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import make_devices
@@ -20,6 +21,7 @@ from t2t_jax.runs import workdir as run_directory
 from t2t_jax.runs.batches import check_lengths, describe
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.sections import Sections
+from t2t_jax.runs.step_cost import step_cost
 from t2t_jax.runs.steps import batches_and_step, make_evaluate
 from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
@@ -125,6 +127,7 @@ def _train_alone(
         seconds = time.monotonic() - started
     facts = {
         "params": num_params,
+        "operations": _operations(batches, sections, summary.steps),
         "examples": {split: each.num_pairs for split, each in prepared.splits.items()},
         "data_fingerprint": prepared.fingerprint,
         "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
@@ -138,6 +141,19 @@ def _train_alone(
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
     hosts.log(f"trained {summary.steps:,} steps in {summary.seconds:,.0f} s{early}")
     return seconds
+
+
+def _operations(batches: Batches, sections: Sections, steps: int) -> dict[str, float]:
+    """Of all matrix products of the training; none where a model's cannot be counted."""
+    try:
+        cost = step_cost(batches, sections.model)
+    except ValueError as error:
+        hosts.log(f"operations are not counted: {error}")
+        return {}
+    return {
+        "without_padding": cost.operations * steps,
+        "with_padding": cost.padded_operations * steps,
+    }
 
 
 def _is_recorded(record_file: Path) -> bool:

@@ -68,6 +68,10 @@ class BucketedBatches(Batches):
         return len(self._batches)
 
     @property
+    def batches_by_shape(self) -> tuple[int, ...]:
+        return tuple(bucket.num_batches for bucket in self._buckets)
+
+    @property
     def _shapes_of_pairs(self) -> tuple[BatchShape, ...]:
         return tuple(bucket.shape for bucket in self._buckets)
 

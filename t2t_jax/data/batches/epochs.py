@@ -110,6 +110,18 @@ class Batches(ABC):
         """The same for every epoch."""
 
     @property
+    @abstractmethod
+    def batches_by_shape(self) -> tuple[int, ...]:
+        """Of an epoch's batches, those of each of the `shapes`."""
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each pair the tokens of source and target, and how often it comes in an epoch."""
+        source, target = self._lengths()
+        times = self._times()
+        return source, target, np.ones_like(source) if times is None else times
+
+    @property
     def non_padding_share(self) -> float:
         """Real tokens / cells of source and target together, the same for every epoch."""
         return sum(self._side_tokens()) / sum(self._side_cells())

@@ -51,6 +51,10 @@ class PackedBatches(Batches):
         return self._num_batches
 
     @property
+    def batches_by_shape(self) -> tuple[int, ...]:
+        return (self._num_batches,)
+
+    @property
     def _shapes_of_pairs(self) -> tuple[BatchShape, ...]:
         return (self._shape,)
 

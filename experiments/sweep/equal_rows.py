@@ -1,0 +1,125 @@
+"""The rows of a sweep, each with as many updates as come to what base has: `--equal`.
+
+Tokens and operations are counted from the prepared corpus. Seconds are measured, each row alone on
+this machine, and kept below the workdir, so that the sweep goes on with the same updates.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from experiments.launchers.event import last_line
+from experiments.launchers.process import FASTER_ALLOCATION
+from experiments.tables.ablation import Row, Rows, as_dict
+from experiments.tables.equal import Equal, stretched
+from t2t_jax.data.prepare.prepared import Prepared
+from t2t_jax.devices import make_devices
+from t2t_jax.json_files import json_text, read_json, write_json
+from t2t_jax.runs.batches import train_batches
+from t2t_jax.runs.prepare import prepare
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.step_cost import StepCost, step_cost
+from t2t_jax.training.metrics_file import read_metrics
+
+_SECONDS_FILE = "seconds_per_step.json"
+# Of what is measured: log windows, of which the first ones compile, and updates of each.
+_WINDOWS, _RATED_WINDOWS, _UPDATES = 7, 4, 10
+
+
+def equal_rows(
+    rows: Rows, base: ConfigDict, equal: Equal, directory: Path | None, *, may_measure: bool
+) -> Rows:
+    """The rows, stretched.
+
+    Args:
+      directory: of the table, where seconds are kept.
+      may_measure: else seconds that are not kept yet are refused.
+
+    Raises:
+      ValueError: the corpus is wrong, a row is to have no update, or seconds are not known.
+    """
+    if equal == "steps":
+        return rows
+    seconds = _Seconds(directory, may_measure)
+    corpora: dict[str, Prepared] = {}
+
+    def of_an_update(row: Row) -> float:
+        config = row.config(base)
+        cost = _step_cost(config, corpora)
+        match equal:
+            case "tokens":
+                return cost.target_tokens
+            case "flops":
+                return cost.padded_operations
+            case "seconds":
+                return seconds.of_an_update(row.name, config, cost.target_tokens)
+
+    training = as_dict(base)["training"]
+    budget = training["steps"] * of_an_update(Row("base", {}))
+    made = [
+        # Base keeps its updates, whatever was measured.
+        row if row.name == "base" else stretched(row, base, round(budget / of_an_update(row)))
+        for row in rows.rows
+    ]
+    return Rows(made, rows.left_out)
+
+
+def _step_cost(config: ConfigDict, corpora: dict[str, Prepared]) -> StepCost:
+    """Of the prepared corpus, on one device; `corpora` are those that are read already."""
+    import jax
+
+    sections = read_sections(config)
+    corpus = json_text(as_dict(config)["data"])
+    if corpus not in corpora:
+        corpora[corpus] = prepare(sections)
+    devices = make_devices(1, devices=jax.devices()[:1])
+    return step_cost(train_batches(corpora[corpus], sections, devices), sections.model)
+
+
+class _Seconds:
+    """Those of an update of each row, measured once and kept."""
+
+    def __init__(self, directory: Path | None, may_measure: bool):
+        self._file = None if directory is None else directory / _SECONDS_FILE
+        self._may_measure = may_measure
+
+    def of_an_update(self, name: str, config: ConfigDict, tokens: float) -> float:
+        known = read_json(self._file) if self._file is not None and self._file.exists() else {}
+        if not isinstance(found := known.get(name), int | float) or found <= 0:
+            if self._file is None or not self._may_measure:
+                raise ValueError(
+                    f"--equal=seconds: those of row {name} are not known; a sweep with "
+                    f"--launcher=local measures them, and keeps them in {_SECONDS_FILE} of its "
+                    "table below the workdir"
+                )
+            print(f"row {name}: measured ... ", end="", flush=True)
+            found = tokens / _tokens_per_second(config)
+            print(f"{found:.3g} s an update")
+            write_json(self._file, known | {name: found})
+        return found
+
+
+def _tokens_per_second(config: ConfigDict) -> float:
+    """Target tokens of a short training by itself, without what compiles."""
+    values: Any = as_dict(config)
+    intervals = ("steps", "evaluate_every_steps", "checkpoint_every_steps")
+    values["training"] |= dict.fromkeys(intervals, _UPDATES * _WINDOWS)
+    values["training"] |= {"warmup_steps": 1, "log_every_steps": _UPDATES, "patience": 0}
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        write_json(place / "run" / "config.json", values)
+        command = [sys.executable, "-m", "t2t_jax.cli.main", "train", f"--workdir={place}/run"]
+        with (place / "log").open("w") as log:
+            environment = {**FASTER_ALLOCATION, **os.environ}
+            done = subprocess.run(command, stdout=log, stderr=log, env=environment)
+        if done.returncode:
+            raise ValueError(f"--equal=seconds: {last_line(place / 'log')}")
+        entries = read_metrics(place / "run" / "metrics.jsonl")
+    rates = [entry["target_tokens_per_second"] for entry in entries if entry["split"] == "train"]
+    return statistics.median(rates[-_RATED_WINDOWS:])

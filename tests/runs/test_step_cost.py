@@ -1,0 +1,43 @@
+"""What an update takes against a walk over the batches of an epoch."""
+
+import numpy as np
+import pytest
+
+from t2t_jax.data.batches.batches import BucketedBatches, PackedBatches
+from t2t_jax.data.vocabulary.vocabulary import PAD_ID
+from t2t_jax.runs.step_cost import step_cost
+from t2t_jax.training.operations import step_operations
+from tests.data.splits import RANDOM_LENGTHS, split_of
+from tests.model.configs import small
+
+OPTIONS = {
+    "source_tokens_per_batch": 600,
+    "target_tokens_per_batch": 300,
+    "row_multiple": 4,
+    "seed": 0,
+}
+
+
+@pytest.mark.parametrize("padded_to", [1, 16])
+@pytest.mark.parametrize("weights", [(1, 1), (1, 3)])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(BucketedBatches, {"num_buckets": 3}), (PackedBatches, {"packed_length": 30})],
+)
+def test_it_is_the_mean_over_an_epoch(kind, options, weights, padded_to):
+    split = split_of(RANDOM_LENGTHS, (200, len(RANDOM_LENGTHS)))
+    batches = kind(split, weights=weights, padded_to=padded_to, **OPTIONS, **options)
+    operations = step_operations(small())
+    tokens = padded = 0
+    for i in range(batches.batches_per_epoch):
+        batch = batches[i]
+        tokens += np.count_nonzero(batch.target_ids != PAD_ID)
+        rows, source = batch.source_ids.shape
+        padded += operations.of(rows, source, batch.target_ids.shape[1])
+    alone = 0
+    for number, (source, target) in enumerate(RANDOM_LENGTHS):
+        alone += weights[number >= 200] * operations.of(1, source, target)
+    found = step_cost(batches, small())
+    expected = np.array([tokens, alone, padded]) / batches.batches_per_epoch
+    assert found == pytest.approx(tuple(expected))
+    assert found.operations < found.padded_operations
