@@ -30,6 +30,8 @@ ROW_AXES = (REPLICA, DATA, FSDP)
 ROWS = PartitionSpec(ROW_AXES)  # how the first axis of a batch is cut
 
 Compile = Literal["jit", "pmap"]
+# Of products of float32: the default of JAX is TF32 on GPUs and bfloat16 on TPUs.
+MatmulPrecision = Literal["highest", "high", "default"]
 
 # The end of a parameter's path -> over which mesh axis each of its axes is cut; the first line
 # that fits path and number of axes holds. An axis that cannot be cut evenly is left whole. Where
@@ -75,6 +77,11 @@ class Devices(NamedTuple):
         indices = self._rows.addressable_devices_indices_map((self.num_data,))
         slots = {index[0].start or 0 for index in indices.values() if index is not None}
         return range(min(slots), max(slots) + 1)
+
+    @property
+    def are_accelerators(self) -> bool:
+        """Whether they are GPUs or TPUs."""
+        return self.mesh.devices.flat[0].platform != "cpu"
 
     @property
     def num_hosts(self) -> int:
@@ -176,15 +183,20 @@ def make_devices(
     fsdp: int = 1,
     tensor: int = 1,
     compile: Compile = "jit",
+    matmul_precision: MatmulPrecision = "highest",
     devices: Sequence[Any] | None = None,
 ) -> Devices:
     """The devices of this run: those of all hosts, or of one host the first data x fsdp x tensor.
+
+    What this process compiles from now on multiplies float32 as `matmul_precision` says; products
+    of bfloat16 are what they are.
 
     Args:
       data: how many copies of the model; -1: as many as there are devices for.
       fsdp: over how many devices a copy's parameters are cut.
       tensor: over how many devices each matrix product is cut.
       compile: "jit", or "pmap" with its one axis, data.
+      matmul_precision: of float32 on accelerators; a CPU multiplies float32 as float32.
       devices: to be used in the place of those that are here, such as those of a topology.
 
     Raises:
@@ -233,7 +245,10 @@ def make_devices(
             "not cross the network between them"
         )
     shape = (replicas, data // replicas, fsdp, tensor)
-    return Devices(Mesh(np.array(devices).reshape(shape), _AXES), compile)
+    made = Devices(Mesh(np.array(devices).reshape(shape), _AXES), compile)
+    if made.are_accelerators:
+        jax.config.update("jax_default_matmul_precision", matmul_precision)
+    return made
 
 
 def _devices_here() -> Sequence[jax.Device]:

@@ -4,9 +4,11 @@ import jax
 import numpy as np
 import pytest
 
-from t2t_jax.devices import make_devices
+from t2t_jax.data.batches.batches import Batch
+from t2t_jax.devices import Devices, make_devices
 from t2t_jax.model.families import parameter_shapes
 from t2t_jax.model.transformer import Transformer
+from t2t_jax.training.loss import make_loss_fn
 from tests.model.configs import small
 
 
@@ -104,3 +106,35 @@ def test_every_host_must_take_part(monkeypatch):
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     with pytest.raises(ValueError, match="on 2 hosts, all of which must take part"):
         make_devices(data=4, devices=jax.devices())
+
+
+@pytest.mark.parametrize(
+    ("are_accelerators", "wanted", "found"),
+    [(False, {}, None), (True, {}, "highest"), (True, {"matmul_precision": "high"}, "high")],
+)
+def test_float32_is_multiplied_as_float32_on_accelerators(
+    monkeypatch, are_accelerators, wanted, found
+):
+    monkeypatch.setattr(Devices, "are_accelerators", are_accelerators)
+    try:
+        make_devices(**wanted)
+        assert jax.config.jax_default_matmul_precision == found
+    finally:
+        jax.config.update("jax_default_matmul_precision", None)
+
+
+def test_every_product_of_a_step_asks_for_that_precision():
+    model = Transformer(small())
+    batch = Batch(*[jax.ShapeDtypeStruct((2, 5), np.int32)] * 2)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+
+    def products(precision):
+        gradients = jax.jit(jax.grad(make_loss_fn(model, 0.1, 4), has_aux=True))
+        with jax.default_matmul_precision(precision):
+            traced = gradients.trace(parameter_shapes(model), batch, key)
+            text = traced.lower(lowering_platforms=("tpu",)).as_text()
+        return [line for line in text.splitlines() if "stablehlo.dot_general" in line]
+
+    asked = products("highest")
+    assert len(asked) > 30 and all("precision = [HIGHEST, HIGHEST]" in line for line in asked)
+    assert not any("HIGHEST" in line for line in products(None))

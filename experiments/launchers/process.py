@@ -19,12 +19,13 @@ FASTER_ALLOCATION = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 # JAX takes this share of a GPU's memory at once; several runs on one GPU divide it.
 _GPU_MEMORY_SHARE = 0.75
-_MEMORY_VARIABLE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+_MEMORY_VARIABLE = "XLA_CLIENT_MEM_FRACTION"
+_MEMORY_VARIABLES = (_MEMORY_VARIABLE, "XLA_PYTHON_CLIENT_MEM_FRACTION")  # the old name is one too
 
 
 def gpu_memory(share: float) -> dict[str, str]:
     """The environment of a run with this share of a GPU, unless the person has set the memory."""
-    if share >= 1 or _MEMORY_VARIABLE in os.environ:
+    if share >= 1 or any(name in os.environ for name in _MEMORY_VARIABLES):
         return {}
     return {_MEMORY_VARIABLE: f"{_GPU_MEMORY_SHARE * share:.2f}"}
 

@@ -20,6 +20,7 @@ _PACKAGES = (
     *("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "numpy"),
     *("sentencepiece", "sacrebleu"),
 )
+_TOLD = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "JAX_PLATFORMS")
 _OF_TRAINING = (
     *("direction", "data_fingerprint", "vocabulary_fingerprint", "params", "steps"),
     *("target_tokens", "hardware"),
@@ -159,8 +160,15 @@ def _git(*arguments: str, codes: Collection[int] = (0,)) -> bytes:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
+    """Versions of what the numbers depend on, and what the compiler was told."""
+    import jax
+    import jax.extend
+
     found = {"python": platform.python_version()}
+    # Of an accelerator its plugin, and the driver or compiler with it.
+    found["backend"] = " ".join(jax.extend.backend.get_backend().platform_version.split())
+    found["generator"] = str(jax.random.key_impl(jax.random.key(0)))
+    found |= {name: os.environ[name] for name in _TOLD if name in os.environ}
     for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)

@@ -50,8 +50,8 @@ def define_flags() -> None:
         "equal",
         "steps",
         EQUALS,
-        "what each row has as much of as base: as many updates (steps), or as many as come to its "
-        "tokens, operations of matrix products (flops) or seconds; the schedule is stretched",
+        "the steps of each row: as its config says (steps), or so many that they come to base's "
+        "target tokens, operations of matrix products (flops) or seconds",
     )
     flags.DEFINE_string("workdir", None, "where the runs and the tables go")
     flags.DEFINE_integer("retries", 0, "how often a run that failed is tried again")
@@ -61,7 +61,11 @@ def define_flags() -> None:
         "test sentences to show with the translations of each row, whatever the corpus",
     )
     flags.DEFINE_bool("pages", False, "make a page for each row that shows its model at work")
-    flags.DEFINE_bool("dry_run", False, "only print rows, tokens and hours; needs no data")
+    flags.DEFINE_bool(
+        "dry_run",
+        False,
+        "only print rows, tokens and hours; needs no data, unless --equal has it counted",
+    )
     flags.DEFINE_float(
         "tokens_per_second", None, "dry_run: target tokens a second of the base row, for the hours"
     )

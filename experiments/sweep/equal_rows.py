@@ -4,6 +4,8 @@ Tokens and operations are counted from the prepared corpus. Seconds are measured
 this machine, and kept below the workdir, so that the sweep goes on with the same updates.
 """
 
+import hashlib
+import math
 import os
 import statistics
 import subprocess
@@ -16,15 +18,17 @@ from ml_collections import ConfigDict
 
 from experiments.launchers.event import last_line
 from experiments.launchers.process import FASTER_ALLOCATION
+from experiments.run.record import settings
 from experiments.tables.ablation import Row, Rows, as_dict
 from experiments.tables.equal import Equal, stretched
+from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import make_devices
 from t2t_jax.json_files import json_text, read_json, write_json
 from t2t_jax.runs.batches import train_batches
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.sections import read_sections
-from t2t_jax.runs.step_cost import StepCost, step_cost
+from t2t_jax.runs.step_cost import step_cost, target_tokens
 from t2t_jax.training.metrics_file import read_metrics
 
 _SECONDS_FILE = "seconds_per_step.json"
@@ -51,26 +55,28 @@ def equal_rows(
 
     def of_an_update(row: Row) -> float:
         config = row.config(base)
-        cost = _step_cost(config, corpora)
+        if equal == "seconds":
+            seconds.check_known(row.name, config)
+        batches = _batches(config, corpora)
         match equal:
             case "tokens":
-                return cost.target_tokens
+                return target_tokens(batches)
             case "flops":
-                return cost.padded_operations
+                return step_cost(batches, read_sections(config).model).padded_operations
             case "seconds":
-                return seconds.of_an_update(row.name, config, cost.target_tokens)
+                return seconds.of_an_update(row.name, config, target_tokens(batches))
 
-    training = as_dict(base)["training"]
-    budget = training["steps"] * of_an_update(Row("base", {}))
+    base_row = next((row for row in rows.rows if row.name == "base"), Row("base", {}))
+    budget = as_dict(base_row.config(base))["training"]["steps"] * of_an_update(base_row)
     made = [
         # Base keeps its updates, whatever was measured.
-        row if row.name == "base" else stretched(row, base, round(budget / of_an_update(row)))
+        row if row is base_row else stretched(row, base, round(budget / of_an_update(row)))
         for row in rows.rows
     ]
     return Rows(made, rows.left_out)
 
 
-def _step_cost(config: ConfigDict, corpora: dict[str, Prepared]) -> StepCost:
+def _batches(config: ConfigDict, corpora: dict[str, Prepared]) -> Batches:
     """Of the prepared corpus, on one device; `corpora` are those that are read already."""
     import jax
 
@@ -78,8 +84,7 @@ def _step_cost(config: ConfigDict, corpora: dict[str, Prepared]) -> StepCost:
     corpus = json_text(as_dict(config)["data"])
     if corpus not in corpora:
         corpora[corpus] = prepare(sections)
-    devices = make_devices(1, devices=jax.devices()[:1])
-    return step_cost(train_batches(corpora[corpus], sections, devices), sections.model)
+    return train_batches(corpora[corpus], sections, make_devices(1, devices=jax.devices()[:1]))
 
 
 class _Seconds:
@@ -89,20 +94,36 @@ class _Seconds:
         self._file = None if directory is None else directory / _SECONDS_FILE
         self._may_measure = may_measure
 
+    def check_known(self, name: str, config: ConfigDict) -> None:
+        """Raises ValueError if they are neither known nor to be measured."""
+        if self._known(config) is None and (self._file is None or not self._may_measure):
+            raise ValueError(
+                f"--equal=seconds: those of row {name} are not known; a sweep with "
+                f"--launcher=local measures them, and keeps them in {_SECONDS_FILE} of its "
+                "table below the workdir"
+            )
+
     def of_an_update(self, name: str, config: ConfigDict, tokens: float) -> float:
-        known = read_json(self._file) if self._file is not None and self._file.exists() else {}
-        if not isinstance(found := known.get(name), int | float) or found <= 0:
-            if self._file is None or not self._may_measure:
-                raise ValueError(
-                    f"--equal=seconds: those of row {name} are not known; a sweep with "
-                    f"--launcher=local measures them, and keeps them in {_SECONDS_FILE} of its "
-                    "table below the workdir"
-                )
+        """Those that are known, or else measured now; an update has so many target `tokens`."""
+        if (found := self._known(config)) is None and self._file is not None:
             print(f"row {name}: measured ... ", end="", flush=True)
             found = tokens / _tokens_per_second(config)
             print(f"{found:.3g} s an update")
-            write_json(self._file, known | {name: found})
-        return found
+            write_json(self._file, self._kept() | {_key(config): {"row": name, "seconds": found}})
+        return found or math.nan
+
+    def _known(self, config: ConfigDict) -> float | None:
+        found = self._kept().get(_key(config))
+        seconds = found.get("seconds") if isinstance(found, dict) else None
+        return seconds if isinstance(seconds, int | float) and seconds > 0 else None
+
+    def _kept(self) -> dict[str, Any]:
+        return read_json(self._file) if self._file is not None and self._file.exists() else {}
+
+
+def _key(config: ConfigDict) -> str:
+    """What a row does, whatever its name: another one takes other seconds."""
+    return hashlib.sha256(json_text(settings(as_dict(config))).encode()).hexdigest()[:16]
 
 
 def _tokens_per_second(config: ConfigDict) -> float:
@@ -110,6 +131,7 @@ def _tokens_per_second(config: ConfigDict) -> float:
     values: Any = as_dict(config)
     intervals = ("steps", "evaluate_every_steps", "checkpoint_every_steps")
     values["training"] |= dict.fromkeys(intervals, _UPDATES * _WINDOWS)
+    values["decoding"]["average_checkpoints"] = 1
     values["training"] |= {"warmup_steps": 1, "log_every_steps": _UPDATES, "patience": 0}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)

@@ -1,4 +1,4 @@
-"""What the rows of a table have as much of as its base: updates, tokens, operations or seconds.
+"""What each row of a table has as much of as base: tokens, operations or seconds, if anything.
 
 In: a row and what it is to have. Out: the same row, its training stretched over so many updates.
 """
@@ -25,10 +25,10 @@ def stretched(row: Row, base: ConfigDict, steps: int) -> Row:
     Raises:
       ValueError: these are too few updates.
     """
-    training = _of_training(row.config(base))
-    ratio = steps / training["steps"]
     if steps < 2:
         raise ValueError(f"row {row.name}: what base has comes to {steps} of its updates")
+    training = _of_training(row.config(base))
+    ratio = steps / training["steps"]
     new = {"steps": steps}
     new |= {name: max(1, round(training[name] * ratio)) for name in _INTERVALS}
     new["warmup_steps"] = min(new["warmup_steps"], steps - 1)

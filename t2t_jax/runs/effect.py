@@ -125,6 +125,7 @@ ALWAYS_READ = frozenset(
         *("training.keep_checkpoints", "training.patience", "training.nonfinite"),
         "decoding.average_checkpoints",
         *("devices.data", "devices.fsdp", "devices.tensor", "devices.compile"),
+        "devices.matmul_precision",
     }
 )
 

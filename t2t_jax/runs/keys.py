@@ -8,6 +8,7 @@ WHERE = frozenset(
     {
         "data.cache",
         *("devices.data", "devices.fsdp", "devices.tensor", "devices.compile"),
+        "devices.matmul_precision",
         "model.rematerialise",
         *("training.log_every_steps", "training.loss_chunk_tokens", "training.microbatches"),
     }

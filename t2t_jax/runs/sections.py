@@ -11,7 +11,7 @@ from t2t_jax.config_checks import check_types, config_section
 from t2t_jax.data.config import DataConfig, Task
 from t2t_jax.data.corpora.corpus import split_names
 from t2t_jax.decoding.config import DecodingConfig
-from t2t_jax.devices import Compile
+from t2t_jax.devices import Compile, MatmulPrecision
 from t2t_jax.evaluation.config import EvaluationConfig
 from t2t_jax.model.config import Family, TransformerConfig
 from t2t_jax.training.config import TrainingConfig
@@ -31,6 +31,7 @@ class DevicesConfig:
     fsdp: int  # devices over which a copy's parameters are cut
     tensor: int  # devices over which each matrix product is cut
     compile: Compile
+    matmul_precision: MatmulPrecision  # of float32; a CPU has but one
 
     def __post_init__(self) -> None:
         check_types("devices", self)

@@ -1,4 +1,4 @@
-"""What an update of a run takes: tokens and operations, before it is trained."""
+"""What an update of a run takes: tokens or operations, before it is trained."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,6 @@ from t2t_jax.training.operations import step_operations
 class StepCost(NamedTuple):
     """Means over the updates of an epoch."""
 
-    target_tokens: float  # without padding
     operations: float  # of the products, of every sentence as if it were alone: without padding
     padded_operations: float  # of the products as they are computed
 
@@ -24,7 +23,12 @@ def step_cost(batches: Batches, config: TransformerConfig) -> StepCost:
     source, target, times = batches.lengths
     shapes = np.array(batches.shapes).T
     return StepCost(
-        target_tokens=float(target @ times) / num_batches,
         operations=float(operations.of(1, source, target) @ times) / num_batches,
         padded_operations=float(operations.of(*shapes) @ batches.batches_by_shape) / num_batches,
     )
+
+
+def target_tokens(batches: Batches) -> float:
+    """Of an update, without padding, the mean over an epoch."""
+    _, target, times = batches.lengths
+    return float(target @ times) / batches.batches_per_epoch

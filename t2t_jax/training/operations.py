@@ -23,16 +23,17 @@ from t2t_jax.training.loss import make_loss_fn
 
 # Rows, source and target length while tracing: no size of a model has one as a factor.
 _ROWS, _SOURCE, _TARGET = _PRIMES = 1_000_000_007, 1_000_000_009, 1_000_000_021
-# A size of a model; what is larger and no multiple of the primes came of them in another way.
-_LARGEST = 499_999_999
+# The largest size of a model; what is larger and no multiple of the primes came of them in another
+# way, such as a length cut in blocks.
+_LARGEST = 2**22
 _Sizes = int | Integer[np.ndarray, " n"]
 
 
 class Operations(NamedTuple):
     """Multiplications and additions of a step's products, forward and backward.
 
-    Of the optimizer's products, which no other has than muon, and of all that is no product,
-    nothing is counted. Nor is what a loss that is computed in chunks adds as padding.
+    Those of the optimizer, which only muon has, are not counted, nor what is computed again to save
+    memory, nor the padding of a loss that is computed in chunks.
     """
 
     terms: dict[tuple[int, ...], int]  # powers of rows, source and target length -> factor
@@ -53,7 +54,7 @@ def step_operations(config: TransformerConfig) -> Operations:
     Raises:
       ValueError: a size of some product is no multiple of the batch's sizes, or too large.
     """
-    model = make_model(dataclasses.replace(config, max_positions=max(_PRIMES)))
+    model = make_model(dataclasses.replace(config, max_positions=max(_PRIMES), rematerialise=False))
     gradients = jax.grad(make_loss_fn(model, label_smoothing=0.1), has_aux=True)
     key = jax.eval_shape(lambda: jax.random.key(0))
     traced = jax.make_jaxpr(gradients)(parameter_shapes(model), _batch(config), key)
@@ -74,7 +75,7 @@ def _batch(config: TransformerConfig) -> Batch:
             target = source
         case "encoder_only", _:
             target = 1
-        case ("encoder_decoder" | "recurrent"), _:
+        case (("encoder_decoder" | "recurrent"), _):
             pass
     sides: list[Any] = [jax.ShapeDtypeStruct((_ROWS, each), jnp.int32) for each in (source, target)]
     return Batch(*sides)

@@ -5,7 +5,7 @@ import pytest
 
 from t2t_jax.data.batches.batches import BucketedBatches, PackedBatches
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID
-from t2t_jax.runs.step_cost import step_cost
+from t2t_jax.runs.step_cost import step_cost, target_tokens
 from t2t_jax.training.operations import step_operations
 from tests.data.splits import RANDOM_LENGTHS, split_of
 from tests.model.configs import small
@@ -38,6 +38,7 @@ def test_it_is_the_mean_over_an_epoch(kind, options, weights, padded_to):
     for number, (source, target) in enumerate(RANDOM_LENGTHS):
         alone += weights[number >= 200] * operations.of(1, source, target)
     found = step_cost(batches, small())
-    expected = np.array([tokens, alone, padded]) / batches.batches_per_epoch
+    expected = np.array([alone, padded]) / batches.batches_per_epoch
     assert found == pytest.approx(tuple(expected))
+    assert target_tokens(batches) == pytest.approx(tokens / batches.batches_per_epoch)
     assert found.operations < found.padded_operations

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.launchers import local
+from experiments.launchers import local, process
 from experiments.run import presence
 from tests.experiments import pretended_run
 from tests.experiments.sweeps import prepared
@@ -83,7 +83,7 @@ def test_on_a_gpu_box_each_run_has_its_own(tmp_path, gpus, launch):
     assert [event.kind for event in events] == ["started", "started", "finished", "finished"]
     environments = [json.loads((path / "environment").read_text()) for path in directories]
     assert [values["CUDA_VISIBLE_DEVICES"] for values in environments] == ["0", "1"]
-    assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in environments[0]
+    assert "XLA_CLIENT_MEM_FRACTION" not in environments[0]
 
 
 def test_as_many_runs_share_each_gpu_as_are_asked_for(tmp_path, gpus, launch):
@@ -93,7 +93,7 @@ def test_as_many_runs_share_each_gpu_as_are_asked_for(tmp_path, gpus, launch):
     assert [event.kind for event in events] == ["started"] * 4 + ["finished"] * 4
     environments = [json.loads((path / "environment").read_text()) for path in directories]
     assert [values["CUDA_VISIBLE_DEVICES"] for values in environments] == ["0", "0", "1", "1"]
-    assert {values["XLA_PYTHON_CLIENT_MEM_FRACTION"] for values in environments} == {"0.38"}
+    assert {values["XLA_CLIENT_MEM_FRACTION"] for values in environments} == {"0.38"}
 
 
 def test_gpus_are_cut_over_fewer_runs_and_shared_by_more(gpus):
@@ -108,7 +108,13 @@ def test_gpus_are_cut_over_fewer_runs_and_shared_by_more(gpus):
     assert [share.environment["CUDA_VISIBLE_DEVICES"] for share in shares[:4]] == [
         "0", "0", "1", "1",
     ]  # fmt: skip
-    assert {share.environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] for share in shares} == {"0.38"}
+    assert {share.environment["XLA_CLIENT_MEM_FRACTION"] for share in shares} == {"0.38"}
+
+
+@pytest.mark.parametrize("name", process._MEMORY_VARIABLES)
+def test_memory_that_a_person_has_set_is_left_as_it_is(monkeypatch, name):
+    monkeypatch.setenv(name, "0.5")
+    assert process.gpu_memory(0.5) == {}
 
 
 def test_only_the_gpus_that_are_visible_are_used(gpus, monkeypatch):

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 
 @pytest.mark.parametrize(("num_gpus", "memory"), [(0.5, "0.38"), (1, None), (0, None)])
 def test_runs_that_share_a_gpu_share_its_memory(tmp_path, monkeypatch, num_gpus, memory):
-    monkeypatch.delenv("XLA_PYTHON_CLIENT_MEM_FRACTION", raising=False)
-    name = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+    monkeypatch.delenv("XLA_CLIENT_MEM_FRACTION", raising=False)
+    name = "XLA_CLIENT_MEM_FRACTION"
     program = f"import os; print(os.environ.get({name!r}, ''))"
     before = signal.getsignal(signal.SIGINT)
     try:

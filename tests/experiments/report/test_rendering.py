@@ -12,11 +12,12 @@ import pytest
 from configs import base
 from experiments.report import report
 from experiments.report.figures import forest_plot, gallery, learning_curves
-from experiments.report.measures import MEASURES, Mean
+from experiments.report.measures import COSTS, MEASURES, Mean
 from experiments.report.rendering.columns import columns, signed
 from experiments.report.rendering.latex import latex_escaped
 from experiments.report.summary import summaries
 from experiments.run import record
+from experiments.run.outcomes import read_outcomes
 from experiments.tables import table2, table3
 from tests.experiments import fakes
 from tests.experiments.sweeps import (
@@ -171,6 +172,28 @@ def test_every_measure_has_a_column(workdir):
     found = {measure.name: Mean(1.0, None) for measure in MEASURES}
     table = table._replace(rows=[row._replace(means=found) for row in table.rows])
     assert {measure.title for measure in MEASURES} <= {each.title for each in columns(table)}
+
+
+def test_every_cost_is_a_number_of_a_whole_record(tmp_path):
+    facts = {"operations": {"without_padding": 3e12, "with_padding": 4e12}}
+    directory = fakes.write_record(
+        tmp_path, TABLE, CONFIG, "base", 0, perplexity=2.0, bleu=50.0, **facts
+    )
+    values = record.read_record(directory)
+    assert all(cost.value(values) > 0 for cost in COSTS)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+def test_a_record_with_text_where_a_measure_reads_a_number_is_refused(workdir, measure):
+    directory = read_outcomes(workdir).runs[0].directory
+    values = record.read_json(directory / record.RECORD_FILE)
+    place = values["scores"].setdefault(measure.split, {})
+    for key in measure.keys[:-1]:
+        place = place.setdefault(key, {})
+    place[measure.keys[-1]] = "many"
+    record.write_json(directory / record.RECORD_FILE, values)
+    with pytest.raises(ValueError, match="='many' must be a number"):
+        record.read_record(directory)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,8 @@ def test_the_record_says_all_that_a_table_needs(verbs, directory):
     for key in set(TRAINING) - {"seconds"}:
         assert values[key] == TRAINING[key]
     assert {"commit", "versions", "changes", "base"} <= values.keys()
-    assert {"python", "jax", "sacrebleu"} <= values["versions"].keys()
+    assert {"python", "jax", "sacrebleu", "backend"} <= values["versions"].keys()
+    assert values["versions"]["generator"] == "threefry2x32"
 
 
 def test_the_record_tells_what_the_process_took_beside_training_and_scoring(verbs, directory):

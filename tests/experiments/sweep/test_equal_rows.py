@@ -11,6 +11,8 @@ from experiments.run import record
 from experiments.sweep import equal_rows as module
 from experiments.sweep.equal_rows import equal_rows
 from experiments.tables.ablation import Row, Rows, Score, Table
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.step_cost import step_cost, target_tokens
 from tests.experiments import fakes
 
 ROWS = [
@@ -43,9 +45,7 @@ def test_as_many_updates_change_no_row(base):
 def test_as_many_tokens_are_more_updates_of_smaller_batches(base):
     steps = steps_of(base, "tokens")
     assert steps["base"] == steps["one_layer"] == base.training.steps
-    of_update = {
-        name: module._step_cost(_row(name).config(base), {}).target_tokens for name in steps
-    }
+    of_update = {name: target_tokens(_batches(name, base)) for name in steps}
     tokens = {name: steps[name] * of_update[name] for name in steps}
     assert steps["half_batch"] > 1.5 * steps["base"]
     assert tokens["half_batch"] == pytest.approx(tokens["base"], rel=1e-3)
@@ -53,8 +53,10 @@ def test_as_many_tokens_are_more_updates_of_smaller_batches(base):
 
 def test_as_many_operations_are_more_updates_of_a_smaller_model(base):
     steps = steps_of(base, "flops")
-    of_update = {name: module._step_cost(_row(name).config(base), {}) for name in steps}
-    operations = {name: steps[name] * of_update[name].padded_operations for name in steps}
+    operations = {}
+    for name in steps:
+        model = read_sections(_row(name).config(base)).model
+        operations[name] = steps[name] * step_cost(_batches(name, base), model).padded_operations
     assert steps["one_layer"] > 1.2 * steps["base"]
     assert operations["one_layer"] == pytest.approx(operations["base"], rel=1e-3)
 
@@ -84,14 +86,30 @@ def test_seconds_that_nobody_has_measured_are_refused(base, tmp_path):
 
 def test_a_short_training_tells_how_fast_a_row_is(base, monkeypatch):
     monkeypatch.setattr(module, "_UPDATES", 2)
-    assert 10 < module._tokens_per_second(base) < 1e6
+    fast = base.copy_and_resolve_references()
+    fast.data.num_buckets = 1  # one program to compile
+    assert 10 < module._tokens_per_second(fast) < 1e6
 
 
 def test_a_training_that_fails_is_told(base):
     wrong = base.copy_and_resolve_references()
     wrong.data.source_tokens_per_batch = 1
+    wrong.decoding.average_checkpoints = 5  # of which so short a training has none
     with pytest.raises(ValueError, match="--equal=seconds: .*source_tokens_per_batch=1 is too sm"):
         module._tokens_per_second(wrong)
+
+
+def test_a_row_that_changes_is_measured_anew(base, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_tokens_per_second", lambda config: 1_000.0)
+    steps_of(base, "seconds", tmp_path)
+    wider = base.copy_and_resolve_references()
+    wider.model.d_ff = 128
+    with pytest.raises(ValueError, match="those of row base are not known"):
+        steps_of(wider, "seconds", tmp_path, may_measure=False)
+
+
+def _batches(name, base):
+    return module._batches(_row(name).config(base), {})
 
 
 def _row(name):
