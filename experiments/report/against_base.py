@@ -59,6 +59,8 @@ def contrasts(values: np.ndarray) -> Contrasts:
     centred = values - values[:, 1:].mean(1, keepdims=True)
     means = centred.mean(2)
     variances = centred.var(2, ddof=1)
+    # A row that never varies, as at 100 % of probes, has no noise, whatever the others share.
+    variances[:, 1:][np.ptp(values[:, 1:], axis=2) == 0] = 0
     of_rows, prior_degrees = moderated(variances[:, 1:], degrees)
     return Contrasts(
         differences=means[:, 1:] - means[:, :1],
@@ -108,7 +110,6 @@ def _coverage(found: Contrasts, ratio: np.ndarray) -> np.ndarray:
     """
     from scipy import special  # it takes a second to load
 
-    # In units of all the noise of a difference.
     total = found.of_base + found.of_rows
     spread_of_rows = np.sqrt(np.maximum(found.of_rows, 1e-12 * total))
     spread_of_base = np.sqrt(np.maximum(found.of_base, 1e-12 * total.max(1, keepdims=True)))
@@ -133,8 +134,8 @@ def _coverage(found: Contrasts, ratio: np.ndarray) -> np.ndarray:
 def moderated(variances: np.ndarray, degrees: int) -> tuple[np.ndarray, np.ndarray]:
     """Variances drawn to their common one, and the degrees of freedom that it is worth.
 
-    By the moments of their logarithms (Smyth 2004, section 6.2). Rows that do not vary, as at 100 %
-    of probes, say nothing of the others.
+    By the moments of their logarithms (Smyth 2004, section 6.2). Rows that do not vary say nothing
+    of the others.
     """
     from scipy import special
 

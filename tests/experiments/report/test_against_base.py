@@ -119,3 +119,10 @@ def test_rows_at_a_ceiling_say_nothing_of_the_others_noise():
 def test_rows_without_any_noise_are_told():
     parallel = np.arange(3.0) + np.array([[0.0], [5.0]])
     assert not contrasts(parallel[None]).have_noise.any()
+
+
+def test_a_row_at_its_ceiling_does_not_vary_because_the_others_do():
+    values = _random(20, 50)
+    values -= values.mean(1, keepdims=True)  # nothing in common at a seed
+    at_ceiling = np.concatenate([values, np.full((1, 20, 50), 100.0)], 1)
+    assert (contrasts(at_ceiling).of_rows[0, 20:] > 0.6).all()
