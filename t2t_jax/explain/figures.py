@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from t2t_jax.explain.document import Document, Search, Stack, Token
+from t2t_jax.explain.document import Document, Place, Search, Stack, Token
 from t2t_jax.explain.look import COLOURS, GREY, fonts
 from t2t_jax.explain.words import labels
 
@@ -47,7 +47,7 @@ def attention_figure(
     # One head has room for the names of its tokens; of many they stand at the edge.
     width = max(2.6, min(_WIDTH, _CELL * len(keys) + 1.4)) if len(heads) == 1 else _WIDTH
     cell = (width - 1.0) / columns / len(keys)
-    height = rows * (cell * len(queries) + 0.35) + 1.1
+    height = rows * (cell * len(queries) + 0.35) + 0.9
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     for place, axis in enumerate(axes.flat):
@@ -81,15 +81,17 @@ def embedding_figure(document: Document, language: str = "en") -> Figure:
         below.scatter(
             [place.x for place in shown], [place.y for place in shown], s=12, color=colour
         )
-        for place in shown:
-            below.annotate(
-                place.token.piece,
-                (place.x, place.y),
-                xytext=(3, 2),
-                textcoords="offset points",
-                fontsize=7,
-                color=colour,
-            )
+    for place, side in _sides(stack.map):
+        below.annotate(
+            place.token.piece,
+            (place.x, place.y),
+            xytext=(3 * side, 2),
+            textcoords="offset points",
+            ha="left" if side > 0 else "right",
+            fontsize=7,
+            color=COLOURS[0] if place.is_of_text else GREY,
+        )
+    below.margins(0.1)
     below.set_title(words["map"], fontsize=9)
     below.set_xticks([])
     below.set_yticks([])
@@ -188,7 +190,7 @@ def contexts_figure(
     one.set_title(f"{words['weights']}, {words['head']} {(head or 0) + 1}", fontsize=9)
     _signed(other, stack.cosine[last], equal=True)
     _name(other, tokens, tokens, _letters(cell))
-    name = words["memory_cosine"] if looks == "cross" else f"{words['cosine']}, {layer + 1}"
+    name = words["memory_cosine"] if looks == "cross" else f"{words['state_cosine']} {layer + 1}"
     other.set_title(name, fontsize=9)
     return figure
 
@@ -308,6 +310,21 @@ def file_of(draw: Callable[[], Figure], kind: str) -> bytes:
     return stream.getvalue()
 
 
+def _sides(places: Sequence[Place]) -> list[tuple[Place, int]]:
+    """On which side of each place its name stands, 1 for right: neighbours take turns."""
+    found: list[tuple[Place, int]] = []
+    width = max(place.x for place in places) - min(place.x for place in places)
+    height = max(place.y for place in places) - min(place.y for place in places)
+    for place in sorted(places, key=lambda place: (place.y, place.x)):
+        near = [
+            side
+            for other, side in found
+            if place.y - other.y < height / 30 and abs(place.x - other.x) < width / 6
+        ]
+        found.append((place, -near[-1] if near else 1))
+    return found
+
+
 def _pieces(tokens: Sequence[Token]) -> list[str]:
     return [token.piece for token in tokens]
 
@@ -345,7 +362,7 @@ def _waves(axis: Any, vectors: Float[np.ndarray, "P D"], words: dict[str, str]) 
         axis.plot(vectors[:, column], color=COLOURS[number], label=str(column), linewidth=1.3)
     axis.set_xlabel(words["position"], fontsize=8)
     axis.set_title(words["waves"], fontsize=9)
-    axis.legend(fontsize=7, frameon=False)
+    axis.legend(fontsize=7, framealpha=0.9, edgecolor="none")
 
 
 def _by_distance(

@@ -449,7 +449,7 @@ function branches(search, parent, view) {
     const run = [first];
     while (children(run.at(-1)).length === 1 && won.has(run.at(-1)) === won.has(children(run.at(-1))[0])) run.push(children(run.at(-1))[0]);
     const last = nodes[run.at(-1)];
-    const facts = [`log P ${written(last.log_prob, 2)}`];
+    const facts = [`log P\u00a0${written(last.log_prob, 2)}`];
     if (last.ending) facts.push(words[last.ending]);
     if (last.score !== null) facts.push(`${words.score} ${written(last.score, 3)}`);
     if (run.at(-1) === best) facts.push(`★ ${words.best}`);
