@@ -81,13 +81,14 @@ def embedding_figure(document: Document, language: str = "en") -> Figure:
         below.scatter(
             [place.x for place in shown], [place.y for place in shown], s=12, color=colour
         )
-    for place, side in _sides(stack.map):
+    for place, right, up in _corners(stack.map, width=75, height=50):
         below.annotate(
             place.token.piece,
             (place.x, place.y),
-            xytext=(3 * side, 2),
+            xytext=(3 * right, 2 * up),
             textcoords="offset points",
-            ha="left" if side > 0 else "right",
+            ha="left" if right > 0 else "right",
+            va="bottom" if up > 0 else "top",
             fontsize=7,
             color=COLOURS[0] if place.is_of_text else GREY,
         )
@@ -310,19 +311,35 @@ def file_of(draw: Callable[[], Figure], kind: str) -> bytes:
     return stream.getvalue()
 
 
-def _sides(places: Sequence[Place]) -> list[tuple[Place, int]]:
-    """On which side of each place its name stands, 1 for right: neighbours take turns."""
-    found: list[tuple[Place, int]] = []
-    width = max(place.x for place in places) - min(place.x for place in places)
-    height = max(place.y for place in places) - min(place.y for place in places)
-    for place in sorted(places, key=lambda place: (place.y, place.x)):
-        near = [
-            side
-            for other, side in found
-            if place.y - other.y < height / 30 and abs(place.x - other.x) < width / 6
-        ]
-        found.append((place, -near[-1] if near else 1))
+def _corners(places: Sequence[Place], width: float, height: float) -> list[tuple[Place, int, int]]:
+    """At which corner of each place its name stands, so that few names lie on each other.
+
+    Args:
+      width: of the map, in letters of a name, as `height`.
+    """
+    x, y = np.array([(place.x, place.y) for place in places]).T
+    x, y = ((each - each.min()) / (np.ptp(each) or 1) for each in (x, y))
+    taken: list[tuple[float, float, float, float]] = []
+    found = []
+    for place, left, low in zip(places, width * x, height * y, strict=True):
+        length = len(place.token.piece) + 1.0
+        boxes = {
+            (right, up): (left - (right < 0) * length, low - (up < 0) * 2.0, length, 2.0)
+            for right in (1, -1)
+            for up in (1, -1)
+        }
+        corner = min(boxes, key=lambda each: sum(_common(boxes[each], box) for box in taken))
+        taken.append(boxes[corner])
+        found.append((place, *corner))
     return found
+
+
+def _common(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """The area in both of two boxes: left, low, width, height."""
+    sides = [
+        min(one[i] + one[i + 2], other[i] + other[i + 2]) - max(one[i], other[i]) for i in (0, 1)
+    ]
+    return max(sides[0], 0.0) * max(sides[1], 0.0)
 
 
 def _pieces(tokens: Sequence[Token]) -> list[str]:

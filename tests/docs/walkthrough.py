@@ -119,6 +119,8 @@ def run_page(page: str, directory: Path, *, check: bool) -> tuple[str, list[str]
         if snippet.printed is None:
             if snippet.language == "python" and printed:
                 wrong.append(f"this prints what the page does not show:\n{snippet.code}{printed}")
+        elif not printed:
+            wrong.append(f"this prints nothing, and the page has room for it:\n{snippet.code}")
         elif check:
             wrong += differences(snippet.printed, printed, snippet.within)
         else:
