@@ -81,7 +81,7 @@ def embedding_figure(document: Document, language: str = "en") -> Figure:
         below.scatter(
             [place.x for place in shown], [place.y for place in shown], s=12, color=colour
         )
-    for place, right, up in _corners(stack.map, width=75, height=50):
+    for place, right, up in _corners(stack.map, width=75.0, height=50.0):
         below.annotate(
             place.token.piece,
             (place.x, place.y),
