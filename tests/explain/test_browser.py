@@ -314,8 +314,7 @@ def test_another_head_of_a_six_layer_model_is_there_within_a_tenth_of_a_second(o
         _choose(browser, "#head", str(head))
         taken.append(float(browser.execute_script("return document.documentElement.dataset.took")))
     print(f"milliseconds for another head: {sorted(taken)}")
-    # What other work of the machine takes is none of the page's: the quicker ones count.
-    assert sorted(taken)[len(taken) // 4] < 100
+    assert sorted(taken)[len(taken) // 2] < 100
 
 
 def test_numbers_of_sixteen_bits_are_read_as_numpy_reads_them(opened):
