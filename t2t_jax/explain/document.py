@@ -31,6 +31,7 @@ class Attention(NamedTuple):
     layer: int  # from 0
     number: int  # of the self-attentions in this layer, from 0
     weights: Float[np.ndarray, "H T S"]  # the softmax, as it was captured
+    mask: Float[np.ndarray, "T S"]  # 1 where the query may look at the key, else 0
     scores: Float[np.ndarray, "H T S"] | None = None  # Q K^T / sqrt(d_k), before bias and mask
     query: Float[np.ndarray, "H T K"] | None = None
     key: Float[np.ndarray, "H S K"] | None = None

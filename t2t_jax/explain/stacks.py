@@ -180,6 +180,7 @@ def _attention(
         layer=layer,
         number=place,
         weights=weights,
+        mask=np.broadcast_to(heard.array(f"{path}.mask"), weights.shape[1:]),
         scores=_scores(query, key),
         query=query,
         key=key,
@@ -203,6 +204,7 @@ def _source_attention(heard: Heard, states: Float[np.ndarray, "T D"]) -> Attenti
         layer=0,
         number=0,
         weights=weights,
+        mask=np.ones(weights.shape[1:], np.float32),  # one sentence has no padding
         scores=_scores(states[None], key[None]),
         query=states[None],
         key=key[None],

@@ -133,6 +133,7 @@ class MultiHeadAttention(nn.Module):
         dropout = partial(self.dropout, deterministic=deterministic)
         heads, weights = scaled_dot_product_attention(query, *memory, mask, bias, dropout)
         self.sow("intermediates", "weights", weights)
+        self.sow("intermediates", "mask", mask)
         return self.output(heads.transpose(0, 2, 1, 3))
 
     def __call__(

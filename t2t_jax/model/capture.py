@@ -37,7 +37,8 @@ def capture(
         {"params": params}, *args, method=method, mutable=["intermediates"], **kwargs
     )
     captured: dict[Any, Any] = flatten_dict(variables.get("intermediates", {}), sep=".")
-    return output, {path: array for path, (array,) in captured.items()}
+    arrays = {path: array for path, (array,) in captured.items() if not path.endswith(".mask")}
+    return output, arrays
 
 
 def capture_modules(
@@ -51,6 +52,7 @@ def capture_modules(
         encoder.layers_0.__call__                           the layer's output, and what each of its
                                                             self-attentions looked at
         encoder.layers_0.self_attentions_0.query.__call__   B T H K, not turned by any angle
+        encoder.layers_0.self_attentions_0.mask             B or 1, T or 1, S: True means may look
         encoder.layers_0.self_attentions_0.attend           B T D, the update of the sub-layer
         encoder.layers_0.self_attention_residuals_0.__call__    B T D, after residual and norm
         encoder.layers_0.feed_forward.inner.__call__        B T F, before the activation

@@ -217,12 +217,8 @@ function byDistance(square, view) {
   return curves(alike ? [{ name: "", values: before }] : [{ name: "−", values: before }, { name: "+", values: after }], 0, view, view.words.distance);
 }
 
-/** Whether query i may look at key j: a mask leaves no head any weight there. */
-function mayLook(attention, i, j) {
-  const [heads, rows, columns] = attention.weights.shape;
-  for (let head = 0; head < heads; head++) if (attention.weights.data[(head * rows + i) * columns + j] > 0) return true;
-  return false;
-}
+/** Whether query i may look at key j. */
+const mayLook = (attention, i, j) => attention.mask.data[i * attention.mask.shape[1] + j] > 0;
 
 STAGES.attention = {
   on: ["looks", "layer", "head", "numbers"],
