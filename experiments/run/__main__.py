@@ -22,6 +22,7 @@ from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
 from experiments.run import presence, record
+from experiments.run.outcomes import divergence_of
 from experiments.run.plain_text import plain_text
 from experiments.run.run import run
 from experiments.tables.ablation import AnyConfig, check_row
@@ -92,7 +93,8 @@ def main(argv: list[str]) -> None:
         hosts.leave(f"run: {error}", error)
         sys.exit(f"run: {plain_text(error)}")
     if hosts.is_first():
-        print(f"{directory / record.RECORD_FILE}: {record.score_text(values)}")
+        what = divergence_of(values) or record.score_text(values)
+        print(f"{directory / record.RECORD_FILE}: {plain_text(what)}")
 
 
 if __name__ == "__main__":

@@ -73,6 +73,8 @@ def is_divergence(failure: str) -> bool:
 
 def divergence_of(values: dict[str, Any]) -> str | None:
     """What a record amounts to whose perplexity is no finite number; None where all are."""
+    if is_divergence(said := values.get("diverged") or ""):
+        return said
     for split, scores in values.get("scores", {}).items():
         perplexity = scores.get("perplexity", 1.0)
         if perplexity is None or not math.isfinite(perplexity):
@@ -84,10 +86,10 @@ def divergence_of(values: dict[str, Any]) -> str | None:
 
 
 def one_of_each(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """One for each row and seed, a finished one if any is: a copy is no second seed."""
-    found: dict[tuple[str, int], Outcome] = {}
+    """One for each row and seed or trial, a finished one if any is: a copy is no second seed."""
+    found: dict[tuple[str, str], Outcome] = {}
     for outcome in outcomes:
-        key = outcome.run.row, outcome.run.seed
+        key = outcome.run.row, outcome.run.name
         if key not in found or (found[key].record is None and outcome.record is not None):
             found[key] = outcome
     return list(found.values())

@@ -4,6 +4,9 @@ W/TABLE/ROW/seed-N/run.json      what is to be done, written before it starts
                    record.json   what came out, written at the very end
                    failure.json  why it did not come out
                    uncommitted.diff  what the code had beside the commit that the record names
+
+Of a tuned table there are also W/TABLE/ROW/trial-N, which tries a point, and tuned-seed-N, which
+has the point that the trials have chosen.
 """
 
 import math
@@ -16,6 +19,7 @@ from ml_collections import ConfigDict
 from experiments.run.plain_text import plain_text
 from experiments.tables.ablation import Row, Table, as_dict, check_name
 from experiments.tables.equal import EQUALS, Equal
+from experiments.tables.tuning import at
 from t2t_jax.json_files import flat_dict, read_json, write_json
 from t2t_jax.runs.keys import WHERE
 
@@ -29,6 +33,7 @@ LOG_FILE = "log.txt"
 
 # What a record may lack, and what it then is.
 _TEXTS = ("commit", "direction", "data_fingerprint", "vocabulary_fingerprint", "hardware")
+_TEXTS += ("diverged",)
 _NUMBERS = ("params", "steps", "target_tokens", "overhead_seconds")
 _SCORES = ("perplexity", "accuracy", "bleu")
 # Nothing that is measured is larger; sums of larger numbers could overflow.
@@ -36,7 +41,7 @@ _LARGEST = 1e100
 
 
 class Run(NamedTuple):
-    """One row of a table with one seed."""
+    """One row of a table with one seed: at its own values, or at a point of a tuned table."""
 
     table: str
     row: str
@@ -45,16 +50,50 @@ class Run(NamedTuple):
     config: dict[str, Any]  # with the changes and the seed
     base: dict[str, Any]  # without the changes, with the seed
     equal: Equal = "steps"  # what its row has as much of as the base row
+    # None of a run at its own values; else "space", the words of --tune, "trials", how many there
+    # are, "trial", which of them this is, if it is one, and "point", None until it is chosen.
+    tuning: dict[str, Any] | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it is for: "fixed", "trial" or "tuned"."""
+        if self.tuning is None:
+            return "fixed"
+        return "tuned" if self.tuning["trial"] is None else "trial"
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """The tuned keys and their values; none of a fixed run, or of one that waits for trials."""
+        return (self.tuning or {}).get("point") or {}
+
+    @property
+    def awaits_trials(self) -> bool:
+        """Whether its values are still to be chosen."""
+        return self.kind == "tuned" and not self.point
+
+    @property
+    def name(self) -> str:
+        """Of its directory, and among the runs of its row."""
+        if self.tuning is not None and self.kind == "trial":
+            return f"trial-{self.tuning['trial']}"
+        return f"tuned-seed-{self.seed}" if self.kind == "tuned" else f"seed-{self.seed}"
 
     @property
     def directory(self) -> Path:
         """Where it goes below the workdir of a sweep."""
-        return Path(self.table) / self.row / f"seed-{self.seed}"
+        return Path(self.table) / self.row / self.name
 
 
-def make_run(table: Table, row: Row, base: ConfigDict, seed: int, equal: Equal = "steps") -> Run:
-    """The run of this row with this seed."""
-    config = row.config(base)
+def make_run(
+    table: Table,
+    row: Row,
+    base: ConfigDict,
+    seed: int,
+    equal: Equal = "steps",
+    tuning: dict[str, Any] | None = None,
+) -> Run:
+    """The run of this row with this seed, at the point of `tuning` if there is one."""
+    config = at(row, (tuning or {}).get("point") or {}).config(base)
     config.seed = seed
     return Run(
         table=table.name,
@@ -64,6 +103,7 @@ def make_run(table: Table, row: Row, base: ConfigDict, seed: int, equal: Equal =
         config=as_dict(config),
         base=as_dict(base) | {"seed": seed},
         equal=equal,
+        tuning=tuning,
     )
 
 
@@ -84,7 +124,11 @@ def check_same_run(directory: Path, run: Run) -> None:
     """Raises ValueError if `directory` holds a run with another config than `run`."""
     there = run.config
     if (directory / RUN_FILE).exists():
-        there = read_run(directory).config
+        before = read_run(directory)
+        there = before.config
+        if before.awaits_trials:  # and so has the row's own values for the time being
+            own = {key: value for key, value in flat_dict(there).items() if key not in run.point}
+            there = own | run.point
     elif (directory / RECORD_FILE).exists():
         there = read_json(directory / RECORD_FILE).get("config", there)
     differences = config_differences(there, run.config)
@@ -127,6 +171,20 @@ def _check_run(path: Path, values: dict[str, Any]) -> None:
     for field in ("changes", "config", "base"):
         if not _is_config(values[field]):
             raise ValueError(f"{path}: {field} must be sections of keys, each with one value")
+    if not _is_tuning(values.get("tuning")):
+        raise ValueError(f"{path}: tuning must be none, or its space, trials, trial and point")
+
+
+def _is_tuning(values: Any) -> bool:
+    if values is None:
+        return True
+    if not isinstance(values, dict) or values.keys() != {"space", "trials", "trial", "point"}:
+        return False
+    words, number, trial, point = (values[key] for key in ("space", "trials", "trial", "point"))
+    is_one = trial is None or (type(trial) is int and 0 <= trial < number and point)
+    has_words = isinstance(words, list) and all(isinstance(each, str) for each in words)
+    has_point = point is None or (bool(point) and _is_config(point, depth=1))
+    return type(number) is int and 1 < number < _LARGEST and has_words and has_point and is_one
 
 
 def _is_config(values: Any, depth: int = 2) -> bool:
@@ -161,7 +219,7 @@ def differences_text(of_record: dict[str, Any], of_run: dict[str, Any]) -> str:
     What one of them lacks is no contradiction, nor is another base: what was done is the config,
     and two bases may come to the same.
     """
-    for field in ("table", "row", "seed", "changes", "config"):
+    for field in ("table", "row", "seed", "changes", "config", "tuning"):
         if field not in of_record or field not in of_run:
             continue
         there, here = (

@@ -49,11 +49,22 @@ def run(directory: Path) -> dict[str, Any]:
         failure_file.unlink(missing_ok=True)
     try:
         this_run = record.read_run(directory)
+        if this_run.awaits_trials:
+            raise ValueError(
+                f"{directory} waits for the trials of its row: the sweep goes on with it"
+            )
         its_commit, diff = commit(), uncommitted()  # now: the code may be another at the end
         sign = presence.read(directory)
         started = time.time() if sign is None else sign.started
-        in_loop = train(read_sections(ConfigDict(this_run.config)), directory)
-        values = _scored(this_run, directory)
+        begun = time.monotonic()
+        try:
+            in_loop = train(read_sections(ConfigDict(this_run.config)), directory)
+            values = _scored(this_run, directory)
+        except Diverged as error:
+            if this_run.kind != "trial":
+                raise
+            in_loop = time.monotonic() - begun
+            values = _of_diverged(this_run, str(error), in_loop)
         overhead = time.time() - started - in_loop - values["seconds"]["score"]
         values |= {"overhead_seconds": max(0.0, overhead), "commit": its_commit}
         if hosts.is_first():
@@ -73,6 +84,18 @@ def run(directory: Path) -> dict[str, Any]:
     return values
 
 
+def _of_diverged(this_run: Run, sentence: str, seconds: float) -> dict[str, Any]:
+    """What is recorded of a trial that diverged: that it has lost."""
+    return {
+        "format": record.FORMAT,
+        **this_run._asdict(),
+        "diverged": sentence.strip().splitlines()[0],
+        "scores": {"dev": {"perplexity": None}},
+        "seconds": {"train": seconds, "score": 0.0},
+        "versions": versions(),
+    }
+
+
 def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
     from t2t_jax.runs.score import score_splits
     from t2t_jax.runs.sections import read_sections
@@ -83,6 +106,8 @@ def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
     splits = {"dev": evaluation["bleu_on_dev"], "test": True}
     if evaluation["bleu_on_long"]:
         splits["long"] = True
+    if this_run.kind == "trial":
+        splits = {"dev": False}  # it is chosen by perplexity, and test is for those chosen
     # As run.json says, not as config.json: of that no path is followed.
     scores = score_splits(directory, splits, read_sections(ConfigDict(this_run.config)))
     seconds = {"train": training["seconds"], "score": time.monotonic() - start}

@@ -1,6 +1,7 @@
 """One run, with stand-ins for the verbs that train and score."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from configs import tiny
 from experiments.run import __main__ as command
-from experiments.run import presence, record, run
+from experiments.run import presence, record, run, trials
 from experiments.run.outcomes import read_outcomes
 from experiments.tables import quickstart
 from t2t_jax.locks import IsTakenError
@@ -330,3 +331,58 @@ def test_a_run_is_present_while_it_is_done(verbs, directory, monkeypatch):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
     command.main(["run", str(directory)])
     assert [sign and sign.pid for sign in seen] == [os.getpid()]
+
+
+def _trial(tmp_path, **facts):
+    config = tiny.get_config()
+    row = quickstart.TABLE.rows(config).named("one_head")
+    point = {"training.peak_learning_rate": 0.5}
+    tuning = {"space": ["words"], "trials": 2, "trial": 1, "point": point} | facts
+    prepared = record.make_run(quickstart.TABLE, row, config, 9, tuning=tuning)
+    record.write_run(tmp_path / prepared.directory, prepared)
+    return tmp_path / prepared.directory
+
+
+def test_a_trial_has_the_rows_config_at_its_point_and_is_scored_by_dev_perplexity(verbs, tmp_path):
+    directory = _trial(tmp_path)
+    assert directory == tmp_path / "quickstart/one_head/trial-1"
+    values = run.run(directory)
+    [(_, sections), scored] = verbs.calls
+    assert sections.training.peak_learning_rate == 0.5 and sections.model.num_heads == 1
+    assert scored == ("score", {"dev": False})
+    assert values["tuning"]["point"] == {"training.peak_learning_rate": 0.5}
+    assert values["changes"].keys() == {"model.num_heads", "model.d_k", "model.d_v"}
+
+
+def test_a_trial_that_diverges_is_recorded_and_has_not_failed(verbs, tmp_path):
+    def diverges(config, workdir):
+        raise Diverged("diverged at step 7: the loss is nan")
+
+    verbs.train.train = diverges
+    directory = _trial(tmp_path)
+    run.run(directory)
+    assert not (directory / "failure.json").exists()
+    [outcome] = read_outcomes(directory).runs
+    assert outcome.has_diverged and outcome.failure == "diverged at step 7: the loss is nan"
+    assert [each.perplexity for each in trials.trials_of([outcome])] == [math.inf]
+    assert trials.best(trials.trials_of([outcome])) is None
+
+
+def test_what_waits_for_trials_cannot_be_run(verbs, tmp_path):
+    directory = _trial(tmp_path, trial=None, point=None)
+    assert directory.name == "tuned-seed-9"
+    with pytest.raises(ValueError, match="waits for the trials of its row"):
+        run.run(directory)
+    assert verbs.calls == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"trials": 1}, {"trial": 2}, {"trial": -1}, {"point": {}}, {"point": {"a": []}}, {"space": 1}],
+)
+def test_a_tuning_that_is_none_is_damage(tmp_path, damage):
+    directory = _trial(tmp_path)
+    values = record.read_json(directory / "run.json")
+    record.write_json(directory / "run.json", values | {"tuning": values["tuning"] | damage})
+    with pytest.raises(ValueError, match=r"run.json: tuning must be none, or its space"):
+        record.read_run(directory)
