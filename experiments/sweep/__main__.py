@@ -1,8 +1,10 @@
-"""Rows x seeds of a table: prepares the runs, does the unfinished ones, prints the table.
+r"""Rows x seeds of a table: prepares the runs, does the unfinished ones, prints the table.
 
     python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W
     python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W --rows='base,A.*'
     python -m experiments.sweep table3 --base=configs/base.py --dry_run --tokens_per_second=50000
+    python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W \
+        --tune='training.peak_learning_rate=log(2e-4,8e-3)' --trials=5
     python -m experiments.sweep status W
     python -m experiments.sweep score W --source=test2017.en --reference=test2017.de --name=test2017
 
@@ -10,8 +12,10 @@ Any key of the base config can be overridden: --base.training.steps=200. Each ru
 W/TABLE/ROW/seed-N with its log, its checkpoints and, when it is finished, its record.json. The same
 command again continues what is not finished and repeats nothing; Ctrl-C stops it. On a terminal a
 bar shows the whole sweep; the time left is that of start-up, training and scoring of all runs to
-come. "status" prints how each run stands, and the totals. "score" gives every finished run below W
-the scores of another test set, one after the other on this machine, and the report its column.
+come. With --tune every row is also trained at the same values of a key, in W/TABLE/ROW/trial-N,
+scored by dev perplexity alone, and then anew at its best one, in tuned-seed-N. "status" prints how
+each run stands, and the totals. "score" gives every finished run below W but trials the scores of
+another test set, one after the other on this machine, and the report its column.
 
 --equal=tokens, flops or seconds trains each row for as many updates as come to what base has.
 
@@ -34,6 +38,7 @@ from ml_collections import ConfigDict, config_flags
 
 from experiments.launchers import options
 from experiments.run.plain_text import plain_text
+from experiments.tables import tuning
 from experiments.tables.ablation import AnyConfig, Table
 from experiments.tables.equal import EQUALS
 from experiments.tables.registry import find_table, names_text
@@ -53,6 +58,13 @@ def define_flags() -> None:
         "the steps of each row: as its config says (steps), or so many that they come to base's "
         "target tokens, operations of matrix products (flops) or seconds",
     )
+    flags.DEFINE_multi_string(
+        "tune",
+        [],
+        "train each row at the same --trials=N values of a key, and anew at its best: "
+        "KEY=log(LOW,HIGH), KEY=lin(LOW,HIGH) or KEY=[A,B,C]; once for each key",
+    )
+    flags.DEFINE_integer("trials", None, "tune: trials of each row, beside the runs of its seeds")
     flags.DEFINE_string("workdir", None, "where the runs and the tables go")
     flags.DEFINE_integer("retries", 0, "how often a run that failed is tried again")
     flags.DEFINE_integer(
@@ -135,10 +147,13 @@ def _run_table(arguments: list[str], values: Any) -> int:
         is_for_here=values.launcher != "tpu_vm",  # whose slices have disks of their own
     )
     values["base"].value = base  # the options of launchers ask it too
+    if values.trials is not None and not values.tune:
+        raise ValueError("--trials is for --tune")
+    space = tuning.space(values.tune, values.trials, base) if values.tune else None
     if values.dry_run:
         options.check(values)
         basis = {"tokens_per_second": values.tokens_per_second, "tflops": values.tflops}
-        basis |= {"equal": values.equal, "noise": values.noise}
+        basis |= {"equal": values.equal, "noise": values.noise, "space": space}
         print_dry_run(table, base, values.rows, values.seeds, workdir, **basis)
         return 0
     if workdir is None:
@@ -163,6 +178,7 @@ def _run_table(arguments: list[str], values: Any) -> int:
         num_retries=values.retries,
         num_samples=values.samples,
         has_pages=values.pages,
+        space=space,
         launcher=options.chosen(values),
     )
 

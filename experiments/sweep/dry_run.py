@@ -25,6 +25,7 @@ from experiments.tables.ablation import (
     check_row,
     num_params,
 )
+from experiments.tables.tuning import Space, check
 
 WIDTH = 120
 # Forward and backward, a multiplication and an addition each: the usual estimate. Of an
@@ -48,7 +49,7 @@ class Basis(NamedTuple):
 class _Line(NamedTuple):
     row: Row
     params: int
-    target_tokens: int  # padding included, of all seeds
+    target_tokens: int  # padding included, of all runs
     hours: float | None
 
 
@@ -85,7 +86,12 @@ def basis(
 
 
 def text(
-    table: Table, rows: Rows, base: ConfigDict, num_seeds: int = 1, basis: Basis | None = None
+    table: Table,
+    rows: Rows,
+    base: ConfigDict,
+    num_seeds: int = 1,
+    basis: Basis | None = None,
+    space: Space | None = None,
 ) -> str:
     """The rows, what each changes and costs, and the rows left out with the reasons.
 
@@ -96,12 +102,16 @@ def text(
         raise ValueError(f"seeds={num_seeds}; at least 1 is needed")
     for row in rows.rows:
         check_row(row, _with_some_directory(base))
-    lines = [_line(row, base, num_seeds, basis) for row in rows.rows]
+    num_runs = num_seeds
+    if space is not None:
+        check(space, rows.rows, _with_some_directory(base))
+        num_runs = 2 * num_seeds + len(space.points)
+    lines = [_line(row, base, num_runs, basis) for row in rows.rows]
     has_paper_base = table.has_paper_base(base)
     blocks = [
         table.title,
-        "\n".join(_table(lines, num_seeds, has_paper_base)),
-        "\n".join(_notes(lines, basis)),
+        "\n".join(_table(lines, num_runs, has_paper_base)),
+        "\n".join([*_notes(lines, basis), *_of_tuning(space, num_seeds)]),
     ]
     if rows.left_out:
         left_out = (f"  {name}: {reason}" for name, reason in rows.left_out)
@@ -109,10 +119,22 @@ def text(
     return "\n\n".join(blocks)
 
 
-def _line(row: Row, base: ConfigDict, num_seeds: int, basis: Basis | None) -> _Line:
+def _of_tuning(space: Space | None, num_seeds: int) -> list[str]:
+    if space is None:
+        return []
+    own = counted(num_seeds, "run")
+    points = "; ".join(changes_text(point) for point in space.points)
+    words = (
+        f"Runs of a row: {own} at its own values, {len(space.points)} trials of one seed, at "
+        f"{points}, and {own} at the best of these, unless that is what it has."
+    )
+    return textwrap.wrap(words, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _line(row: Row, base: ConfigDict, num_runs: int, basis: Basis | None) -> _Line:
     config = row.config(base)
     params = num_params(config)
-    tokens = num_seeds * _target_tokens(as_dict(config))
+    tokens = num_runs * _target_tokens(as_dict(config))
     hours = None if basis is None else basis.seconds * params * tokens / 3600
     return _Line(row, params, tokens, hours)
 
@@ -141,14 +163,14 @@ def _measured(workdir: Path) -> Basis | None:
     return Basis(statistics.median(rates), words)
 
 
-def _table(lines: Sequence[_Line], num_seeds: int, has_paper_base: bool) -> Iterable[str]:
+def _table(lines: Sequence[_Line], num_runs: int, has_paper_base: bool) -> Iterable[str]:
     has_hours = lines[0].hours is not None
     paper = [_paper_params(line.row) for line in lines] + [""]
     hours = [_hours_text(line.hours) for line in lines]
     all_hours = _hours_text(sum(line.hours or 0.0 for line in lines))
     columns = [
         ["row", *(line.row.name for line in lines), "all"],
-        ["runs", *[str(num_seeds)] * len(lines), str(num_seeds * len(lines))],
+        ["runs", *[str(num_runs)] * len(lines), str(num_runs * len(lines))],
         ["params 10^6", *(f"{line.params / 1e6:,.2f}" for line in lines), ""],
         *([["paper", *paper]] if has_paper_base else []),
         [

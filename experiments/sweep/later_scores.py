@@ -28,7 +28,11 @@ def score(workdir: Path, source: Path, reference: Path, name: str | None) -> int
 
     given = read_given(source, reference, name)
     outcomes = read_outcomes(workdir).runs
-    directories = [outcome.directory for outcome in outcomes if outcome.record is not None]
+    directories = [
+        outcome.directory
+        for outcome in outcomes
+        if outcome.record is not None and outcome.run.kind != "trial"
+    ]
     if not directories:
         raise ValueError(f"there are no finished runs below {workdir}")
     num_failed = 0

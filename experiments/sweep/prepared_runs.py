@@ -6,18 +6,22 @@ what the runs leave there, and a printed line for each event.
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ml_collections import ConfigDict
 
 from experiments.launchers.event import Event, Launch
 from experiments.run import record
+from experiments.run.outcomes import divergence_of
 from experiments.run.plain_text import counted, plain_text
+from experiments.sweep import tuned_runs
 from experiments.sweep.time_left import duration_text
 from experiments.sweep.watch import Watch, name, to_go_text
 from experiments.tables.ablation import Rows, Table, as_dict, check_row
 from experiments.tables.equal import Equal
+from experiments.tables.tuning import TRIAL_SEED, Space
+from experiments.tables.tuning import check as check_space
 
 
 def prepare(
@@ -27,11 +31,13 @@ def prepare(
     num_seeds: int,
     workdir: Path,
     equal: Equal = "steps",
+    space: Space | None = None,
 ) -> list[Path]:
     """Writes run.json for every row and seed; the directories, seeds outermost.
 
     The seeds are the base config's and those that follow it. Seeds come outermost so that an
-    interrupted sweep has a whole table of one seed before it starts the second.
+    interrupted sweep has a whole table of one seed before it starts the second. With a `space`
+    there follow the trials of its points, and runs that wait for them.
 
     Raises:
       ValueError: a value no section allows, or a directory with another config in it. Nothing
@@ -44,11 +50,42 @@ def prepare(
     first_seed = as_dict(base)["seed"]
     seeds = range(first_seed, first_seed + num_seeds)
     runs = [record.make_run(table, row, base, seed, equal) for seed in seeds for row in rows.rows]
+    if space is not None:
+        check_space(space, rows.rows, base)
+        if TRIAL_SEED in seeds:
+            raise ValueError(f"seed {TRIAL_SEED} is that of trials: take another")
+        runs += _of_tuning(table, rows, base, seeds, equal, workdir, space)
     for run in runs:
         record.check_same_run(workdir / run.directory, run)
     for run in runs:
         record.write_run(workdir / run.directory, run)
     return [workdir / run.directory for run in runs]
+
+
+def _of_tuning(
+    table: Table,
+    rows: Rows,
+    base: ConfigDict,
+    seeds: range,
+    equal: Equal,
+    workdir: Path,
+    space: Space,
+) -> Iterator[record.Run]:
+    """The trials of each row, and its runs at the point that they choose or have chosen."""
+    facts = {"space": list(space.words), "trials": len(space.points)}
+    for trial, point in enumerate(space.points):
+        for row in rows.rows:
+            tuning = {**facts, "trial": trial, "point": point}
+            yield record.make_run(table, row, base, TRIAL_SEED, equal, tuning)
+    for seed in seeds:
+        for row in rows.rows:
+            tuning = {**facts, "trial": None, "point": None}
+            run = record.make_run(table, row, base, seed, equal, tuning)
+            directory = workdir / run.directory
+            if (directory / record.RUN_FILE).exists():
+                tuning["point"] = record.read_run(directory).point or None
+                run = record.make_run(table, row, base, seed, equal, tuning)
+            yield run
 
 
 def check_same_data(directories: Sequence[Path], base: ConfigDict, fingerprint: str) -> None:
@@ -77,22 +114,42 @@ def do_unfinished(
     One whose record is damaged has failed, and is left as it is.
     What has failed is tried again when all others are done, up to `num_retries` times. `stopping`
     is set by who stops it, so that the bar says so while the runs save their state.
+    Runs that wait for trials come after all others, with the values that these have chosen.
     """
+    directories = tuned_runs.settle(directories, print)
     unfinished = [path for path in directories if not is_finished(path)]
+    awaiting = [path for path in unfinished if record.read_run(path).awaits_trials]
     num_finished = len(directories) - len(unfinished)
     print(f"{counted(len(directories), 'run')}, {num_finished} of them finished before")
     damaged = [path for path in directories if is_finished(path) and _damage(path)]
     for path in damaged:
         print(f"        {name(path)} FAILED: {_damage(path)}; remove that file to do it anew")
     with Watch(directories, failed=damaged, stopping=stopping) as watch:
-        failed = _round(unfinished, launch, watch)
-        for retry in range(1, num_retries + 1):
-            if not failed:
-                break
-            watch.say(f"        {len(failed)} failed; retry {retry} of {num_retries}")
-            watch.again(failed)
-            failed = _round(failed, launch, watch)
+        failed = _rounds(
+            [path for path in unfinished if path not in awaiting], launch, num_retries, watch
+        )
+        if awaiting:
+            left = tuned_runs.settle(awaiting, watch.say)
+            watch.left_out(path for path in awaiting if path not in left)
+            ready = [path for path in left if not record.read_run(path).awaits_trials]
+            for row in sorted({path.parent.name for path in left if path not in ready}):
+                watch.say(f"        {row} is not tuned yet: a trial of it is not over")
+            failed += _rounds(ready, launch, num_retries, watch)
     return len(failed) + len(damaged)
+
+
+def _rounds(
+    directories: Sequence[Path], launch: Launch, num_retries: int, watch: Watch
+) -> list[Path]:
+    """Launches the runs, and again what has failed; those that failed to the last."""
+    failed = _round(directories, launch, watch)
+    for retry in range(1, num_retries + 1):
+        if not failed:
+            break
+        watch.say(f"        {len(failed)} failed; retry {retry} of {num_retries}")
+        watch.again(failed)
+        failed = _round(failed, launch, watch)
+    return failed
 
 
 def _round(directories: Sequence[Path], launch: Launch, watch: Watch) -> list[Path]:
@@ -135,8 +192,9 @@ def _damage(directory: Path) -> str:
 def _end_text(event: Event) -> str:
     if event.kind == "failed":
         return f"{name(event.directory)} FAILED: {event.reason}; log: {_log(event.directory)}"
-    scores = record.score_text(record.read_json(event.directory / record.RECORD_FILE))
-    return f"{name(event.directory)} finished in {duration_text(event.seconds)}: {scores}"
+    values = record.read_json(event.directory / record.RECORD_FILE)
+    what = plain_text(divergence_of(values) or record.score_text(values))
+    return f"{name(event.directory)} finished in {duration_text(event.seconds)}: {what}"
 
 
 def _log(directory: Path) -> Path:

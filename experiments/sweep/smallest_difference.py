@@ -118,7 +118,7 @@ def _of_base(workdir: Path, base: dict[str, Any]) -> list[Outcome]:
     return [
         outcome
         for outcome in read_outcomes(workdir).runs
-        if outcome.record is not None and is_wanted(outcome)
+        if outcome.record is not None and outcome.run.kind == "fixed" and is_wanted(outcome)
     ]
 
 

@@ -81,14 +81,16 @@ def standing(workdir: Path) -> Standing:
 
 
 def _place(directory: Path) -> tuple:
-    """What runs are sorted by: sweep, table, the row's place in it, row, seed."""
+    """What runs are sorted by: sweep, table, the row's place in it, row, kind, seed or trial."""
     table, row = directory.parent.parent, directory.parent
     try:
         run = record.read_run(directory)
         rows = _row_names(run.table, json.dumps(run.base | {"seed": 0}))
-        place, seed = (rows.index(run.row) if run.row in rows else len(rows)), run.seed
+        place = rows.index(run.row) if run.row in rows else len(rows)
+        trial = (run.tuning or {}).get("trial")
+        seed = (run.kind, run.seed if trial is None else trial)
     except (OSError, ValueError):
-        place, seed = 1_000, 0  # after those that can be read
+        place, seed = 1_000, ("", 0)  # after those that can be read
     return table.parent, table.name, place, row.name, seed, directory
 
 
@@ -120,7 +122,7 @@ def status(directory: Path) -> Status:
       ValueError: a file there is damaged; says which.
     """
     run = record.read_run(directory)
-    name = f"{run.table} {run.row} seed-{run.seed}"
+    name = f"{run.table} {run.row} {run.name}"
     steps = flat_dict(run.config).get("training.steps")
     steps = steps if type(steps) is int else 0
     if (directory / record.RECORD_FILE).exists():
@@ -147,6 +149,8 @@ def status(directory: Path) -> Status:
     if sign is not None:
         silent = _time_text(time.time() - sign.beat)
         return so_far._replace(state="lost", remark=f"no sign from {sign.host} for {silent}")
+    if run.awaits_trials:
+        return so_far._replace(remark="for the trials of its row")
     return so_far._replace(remark="stopped, will go on" if so_far.step else "")
 
 

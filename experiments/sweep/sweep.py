@@ -14,6 +14,7 @@ from experiments.launchers import options
 from experiments.sweep import dry_run, equal_rows, prepared_runs, smallest_difference
 from experiments.tables.ablation import Table, as_dict
 from experiments.tables.equal import Equal
+from experiments.tables.tuning import Space
 
 # SIGUSR1 is how SLURM warns a job, where that is asked for.
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
@@ -28,6 +29,7 @@ def print_dry_run(
     *,
     equal: Equal = "steps",
     noise: float | None = None,
+    space: Space | None = None,
     **rates: float | None,
 ) -> None:
     """Prints what the sweep would be, and what its report will see.
@@ -35,6 +37,7 @@ def print_dry_run(
     Args:
       equal: see `equal_rows.equal_rows`.
       noise: see `smallest_difference.text`.
+      space: what is tuned, if something is.
       rates: see `dry_run.basis`.
 
     Raises:
@@ -45,7 +48,7 @@ def print_dry_run(
     directory = None if workdir is None else workdir / table.name
     rows = equal_rows.equal_rows(rows, base, equal, directory, may_measure=False)
     basis = dry_run.basis(base, workdir=workdir, **rates)
-    print(dry_run.text(table, rows, base, num_seeds, basis))
+    print(dry_run.text(table, rows, base, num_seeds, basis, space))
     num_rows = sum(row.name != "base" for row in rows.rows)
     print(f"\n{smallest_difference.text(base, num_rows, num_seeds, bleu=noise, workdir=workdir)}")
 
@@ -61,6 +64,7 @@ def run_table(
     num_retries: int = 0,
     num_samples: int = 0,
     has_pages: bool = False,
+    space: Space | None = None,
     launcher: options.Chosen = options.LOCAL,
 ) -> int:
     """Does the unfinished runs and prints the report; the number of failed runs.
@@ -79,7 +83,7 @@ def run_table(
         print(f"left out: {name}: {reason}")
     place = workdir / table.name
     rows = equal_rows.equal_rows(rows, base, equal, place, may_measure=launcher.is_this_machine)
-    directories = prepared_runs.prepare(table, rows, base, num_seeds, workdir, equal)
+    directories = prepared_runs.prepare(table, rows, base, num_seeds, workdir, equal, space)
     if launcher.shares_files:
         # Once, before any run: they share what it makes, and a wrong corpus fails here.
         fingerprint = prepare(read_sections(base)).fingerprint

@@ -38,7 +38,7 @@ class Job(NamedTuple):
     row: str  # runs of one row differ in their seed alone
     tokens: float  # that it is to train on, padding included
     size: float  # of the model: see `_size`
-    beam: float
+    beam: float  # 0 of a trial, which translates nothing: what it is scored by counts as overhead
     stage: str = "waiting"  # waiting | starting | training | scoring | over
     trained: float = 0.0  # the share of its training that need not be done again
     elapsed: float = 0.0  # seconds since the stage began, or since its last sign of progress
@@ -67,13 +67,13 @@ def forecast(jobs: Sequence[Job], parallel: int) -> Forecast:
     rows = [job.row for job in jobs]
     jobs = [job._replace(repeats=job.row in rows[:at]) for at, job in enumerate(jobs)]
     trains = _predictor(jobs, lambda job: job.train, _training_ratio)
-    scores = _predictor(jobs, lambda job: job.score, _scoring_ratio)
+    scores = _predictor([job for job in jobs if job.beam], lambda job: job.score, _scoring_ratio)
     overheads = _predictor(jobs, lambda job: job.overhead, lambda one, other: 1.0)
     lefts: list[float | None] = []
     totals = []
     for job in jobs:
         train = trains(job)
-        score = scores(job)
+        score = scores(job) if job.beam else 0.0
         overhead = overheads(job) or 0.0
         lefts.append(_left(job, train, score, overhead))
         totals.append((train or 0.0) + (score or 0.0) + overhead)
@@ -185,7 +185,7 @@ def _read(directory: Path) -> Job:
         f"{run.table} {run.row}",
         steps * _number(config, "data.target_tokens_per_batch"),
         _size(config),
-        _number(config, "decoding.beam_size"),
+        0.0 if run.kind == "trial" else _number(config, "decoding.beam_size"),
     )
     entries = [entry for entry in read_metrics(directory / "metrics.jsonl") if _is_timed(entry)]
     if (directory / record.RECORD_FILE).exists():
@@ -220,6 +220,8 @@ def _over(job: Job, values: dict[str, Any], compiling: Sequence[float]) -> Job:
     overhead = values.get("overhead_seconds")
     train, score, overhead = (each if _is_time(each) else None for each in (train, score, overhead))
     spent = sum(each or 0.0 for each in (train, score, overhead))
+    if not job.beam:
+        overhead, score = (overhead or 0.0) + (score or 0.0), None
     if train is not None:
         train = max(0.0, train - sum(compiling))
     if compiling:

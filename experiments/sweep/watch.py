@@ -110,6 +110,11 @@ class Watch:
             self._running.pop(directory, None)
             self._ended[directory] = kind
 
+    def left_out(self, directories: Iterable[Path]) -> None:
+        """These are no runs of the sweep any more."""
+        gone = set(directories)
+        self._directories = [path for path in self._directories if path not in gone]
+
     def again(self, directories: Iterable[Path]) -> None:
         """These have failed, and are to come again."""
         with self._lock:

@@ -110,6 +110,17 @@ def _command(*arguments: str) -> subprocess.CompletedProcess:
             ["--help=model"],
             "sweep: --help takes no value here; t2t-jax train --help=model lists keys of a",
         ),
+        (["table3", "--base=configs/tiny.py", "--trials=5"], "--trials is for --tune"),
+        (
+            [
+                "table3",
+                "--base=configs/tiny.py",
+                "--dry_run",
+                "--tune=model.d_ff=[8,9]",
+                "--trials=2",
+            ],
+            "row C.d_ff=128 changes nothing but model.d_ff, which --tune sets in every row",
+        ),
         (["table3", "--dry_run=5"], "sweep: --dry_run=5 is neither true nor false"),
     ],
 )
