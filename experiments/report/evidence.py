@@ -70,7 +70,8 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
     if destination.exists() and any(destination.iterdir()):
         raise ValueError(f"{destination} is not empty: remove it, or choose another")
     # A row of one seed is compared sentence by sentence, which takes most of the room.
-    bootstraps = 1 in Counter(directory.parent for directory in finished).values()
+    kinds = [(each.directory.parent, each.run.kind) for each in outcomes if each.record is not None]
+    bootstraps = 1 in Counter(kind for kind in kinds if kind[1] != "trial").values()
     written = []
     for directory in (outcome.directory for outcome in outcomes):
         target = destination / directory.relative_to(workdir)
@@ -154,10 +155,10 @@ def _believed(workdir: Path) -> list[Outcome]:
 
 
 def _by_row(workdir: Path) -> dict[tuple[str, str], list[Outcome]]:
-    """The finished runs by table and row."""
+    """The finished runs by table and row, at the row's own values."""
     found: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in _believed(workdir):
-        if outcome.record is not None:
+        if outcome.record is not None and outcome.run.kind == "fixed":
             found.setdefault((outcome.run.table, outcome.run.row), []).append(outcome)
     return found
 

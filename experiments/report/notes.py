@@ -55,7 +55,7 @@ def notes(
         "include evaluations of dev, and compilation, which is short where an earlier run has left "
         "what it compiled.",
         *_tests([effect for by_row in effects.values() for effect in by_row.values()]),
-        *_smallest(measures_of(outcomes), effects),
+        *smallest(measures_of(outcomes), effects),
         *_not_all_seeds(effects),
         *_bootstrapped(effects),
         *([_ACCURACY] if any(ACCURACY.value(values) is not None for values in records) else []),
@@ -114,8 +114,8 @@ def _tests(effects: Sequence[Effect]) -> list[str]:
     return sentences
 
 
-def _smallest(
-    measures: Sequence[Measure], effects: Mapping[str, Mapping[str, Effect]]
+def smallest(
+    measures: Sequence[Measure], effects: Mapping[str, Mapping[str, Effect]], where: str = "here"
 ) -> list[str]:
     """What noise would have hidden, of the measures that have a column of differences."""
     parts = []
@@ -131,7 +131,7 @@ def _smallest(
             parts.append(f"{middle} {measure.short}{by_row}")
     if not parts:
         return []
-    return [f"Differences under {' and '.join(parts)} cannot be told from noise here."]
+    return [f"Differences under {' and '.join(parts)} cannot be told from noise {where}."]
 
 
 def _not_all_seeds(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:

@@ -4,6 +4,7 @@ In: the JSON files below a workdir. Out: numbers and sentences, no layout.
 """
 
 import json
+import shlex
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from experiments.report.notes import hardware, notes
 from experiments.report.run_files import damage, no_curve, page_of
 from experiments.report.samples import Sample, first_seeds, samples
 from experiments.report.sweep_command import sweep_commands
+from experiments.report.tuned import TunedRow, Tuning, tuning
 from experiments.run import record
 from experiments.run.outcomes import Outcome, one_of_each, read_outcomes, records_of
 from experiments.run.plain_text import counted, plain_text
@@ -64,6 +66,7 @@ class RowSummary(NamedTuple):
     outcomes: list[Outcome]  # finished or not
     note: str = ""  # what a reader of the changes alone would not know
     page: str = ""  # where the page of its first finished seed lies, from the report
+    tuned: TunedRow | None = None
 
     @property
     def num_diverged(self) -> int:
@@ -91,6 +94,7 @@ class TableSummary(NamedTuple):
     samples: list[Sample]
     commands: list[str]  # that make it anew; none of a base that this code does not know
     damaged: list[str]  # a sentence for each file of its runs that is not believed
+    tuning: Tuning | None = None
 
     @property
     def paper_base(self) -> Score | None:
@@ -129,7 +133,8 @@ def summaries(
         more = f", and {len(others)} more" if others else ""
         raise ValueError(f"no run below {workdir} can be read: {first}{more}")
     groups: dict[tuple[str, str], list[Outcome]] = {}
-    for outcome in found.runs:
+    names = {outcome.run.table for outcome in found.runs if outcome.run.kind == "fixed"}
+    for outcome in (each for each in found.runs if each.run.table in names):
         base = json.dumps(record.settings(outcome.run.base), sort_keys=True)
         groups.setdefault((outcome.run.table, base), []).append(outcome)
     bases: dict[str, list[dict[str, Any]]] = {}
@@ -174,7 +179,8 @@ def _own_settings(base: dict[str, Any], bases: Sequence[dict[str, Any]]) -> str:
 def _summary(
     all_outcomes: Sequence[Outcome], own_settings: str, num_samples: int | None, margin: float
 ) -> TableSummary:
-    outcomes = one_of_each(all_outcomes)
+    all_kinds = one_of_each(all_outcomes)
+    outcomes = [outcome for outcome in all_kinds if outcome.run.kind == "fixed"]
     name = outcomes[0].run.table
     rows, title, has_paper_base = _expected_rows(name, outcomes)
     if own_settings:
@@ -183,6 +189,7 @@ def _summary(
         row.name: [outcome for outcome in outcomes if outcome.run.row == row.name] for row in rows
     }
     by_measure = {measure.name: effects(measure, by_row) for measure in measures_of(outcomes)}
+    tuned = tuning(all_kinds, by_row, by_measure)
     lines = [
         _row_summary(
             row,
@@ -190,6 +197,7 @@ def _summary(
             {name: found[row.name] for name, found in by_measure.items() if row.name in found},
             num_base_seeds=len(records_of(by_row.get("base", ()))),
             margin=margin,
+            tuned=None if tuned is None else tuned.rows.get(row.name),
         )
         for row in rows
         if by_row[row.name]
@@ -201,19 +209,28 @@ def _summary(
         base=own_settings,
         has_paper_base=has_paper_base,
         rows=lines,
-        method=_method(lines, outcomes),
+        method=_method(lines, outcomes) + (tuned.method if tuned else []),
         notes=[
             *notes(outcomes, has_paper_base, by_measure),
+            *(tuned.notes if tuned else []),
             *no_curve(outcomes),
             *_diverged(by_row),
-            *_repeated(all_outcomes, outcomes),
+            *_repeated(all_outcomes, all_kinds),
             *map(_damage_text, damaged),
         ],
-        unfinished=_unfinished(rows, by_row),
+        unfinished=_unfinished(rows, all_kinds),
         samples=samples([each for row in rows for each in by_row[row.name]], num_samples),
-        commands=sweep_commands(name, outcomes, [row.name for row in rows]),
-        damaged=[*damaged, *(outcome.refused for outcome in outcomes if outcome.refused)],
+        commands=sweep_commands(
+            name, outcomes, [row.name for row in rows], _tune_flags(tuned) if tuned else ()
+        ),
+        damaged=[*damaged, *(outcome.refused for outcome in all_kinds if outcome.refused)],
+        tuning=tuned,
     )
+
+
+def _tune_flags(tuned: Tuning) -> list[str]:
+    words = [f"--tune={shlex.quote(each)}" for each in tuned.words]
+    return [*words, f"--trials={tuned.num_trials}"]
 
 
 def _method(rows: Sequence[RowSummary], outcomes: Sequence[Outcome]) -> list[str]:
@@ -286,6 +303,7 @@ def _row_summary(
     its_effects: Mapping[str, Effect],
     num_base_seeds: int,
     margin: float,
+    tuned: TunedRow | None,
 ) -> RowSummary:
     records = records_of(outcomes)
     means = {measure.name: mean(values_of(measure, outcomes)) for measure in measures_of(outcomes)}
@@ -302,6 +320,7 @@ def _row_summary(
         paper=row.paper,
         outcomes=outcomes,
         note=row.note,
+        tuned=tuned,
     )
 
 
@@ -364,19 +383,22 @@ def _mean(records: Iterable[dict], value: Callable[[dict], float]) -> float | No
     return statistics.fmean(found) if found else None
 
 
-def _unfinished(rows: Sequence[Row], by_row: dict[str, list[Outcome]]) -> list[str]:
+def _unfinished(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> list[str]:
     lines = []
     for row in rows:
-        for outcome in by_row[row.name]:
-            if outcome.record is None:
+        for outcome in (each for each in outcomes if each.run.row == row.name):
+            is_over = outcome.run.kind == "trial" and outcome.has_diverged  # a trial has lost
+            if outcome.record is None and not is_over:
                 what = f"failed: {outcome.failure}" if outcome.failure else "not finished"
                 if outcome.has_diverged:
                     what = str(outcome.failure)
                 what = f"refused: {outcome.refused}" if outcome.refused else what
                 log = outcome.directory / record.LOG_FILE
                 where = f"; log: {plain_text(log)}" if log.exists() else ""
-                lines.append(f"{row.name} seed {outcome.run.seed} {what}{where}")
-    never = [row.name for row in rows if not by_row[row.name]]
+                which = outcome.run.name.replace("-", " ")
+                lines.append(f"{row.name} {which} {what}{where}")
+    asked_for = {outcome.run.row for outcome in outcomes}
+    never = [row.name for row in rows if row.name not in asked_for]
     if never:
         lines.append(f"not asked for: {', '.join(never)}")
     return lines

@@ -16,11 +16,14 @@ _ELSEWHERE = {"data.directory": "DIR", "data.cache": None}
 
 
 def sweep_commands(
-    table: str, outcomes: Sequence[Outcome], known_rows: Collection[str]
+    table: str, outcomes: Sequence[Outcome], known_rows: Collection[str], more: Collection[str] = ()
 ) -> list[str]:
-    """`sweep_command`, and one for each test set that a run was scored on after its own."""
+    """`sweep_command` with `more` flags, and one for each test set of a later score."""
     command = sweep_command(table, outcomes, known_rows)
-    return [] if command is None else [command, *_score_commands(outcomes)]
+    if command is None:
+        return []
+    command = " ".join([command, *more])
+    return [command, *_score_commands(outcomes)]
 
 
 def _score_commands(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -48,6 +48,11 @@ class ExportedRun(NamedTuple):
     ended: float  # seconds since 1970
 
     @property
+    def title(self) -> str:
+        """Row and seed, or trial: "A.h=1 seed-0"."""
+        return f"{self.row} {Path(self.name).name}"
+
+    @property
     def step(self) -> int:
         """The one that was scored."""
         return int(_bounded(self.numbers.get("steps", 0)))

@@ -67,7 +67,7 @@ def _add(entities: Any, client: Any, experiment: str, run: ExportedRun) -> None:
         "params": [entities.Param(_name(key), str(value)) for key, value in settings.items()],
         "tags": [entities.RunTag(key, value) for key, value in run.facts.items()],
     }
-    title = f"{run.row} seed-{run.seed}"
+    title = run.title
     number = client.create_run(experiment, began, {_NAME: run.name}, title).info.run_id
     for kind, entries in found.items():
         most = _MOST_AT_ONCE[kind]

@@ -45,7 +45,7 @@ def export(runs: Sequence[ExportedRun], output: Path) -> Path:
             shutil.rmtree(each)
         with wandb.init(
             project=run.table,
-            name=f"{run.row} seed-{run.seed}",
+            name=run.title,
             group=run.row,
             id=number,
             dir=str(output),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from experiments.report.figures import forest_plot, learning_curves, lengths, style
+from experiments.report.figures import forest_plot, learning_curves, lengths, style, tuning
 from experiments.report.summary import TableSummary
 from t2t_jax.json_files import write_bytes
 
@@ -36,6 +36,17 @@ _KINDS: tuple[tuple[str, str, str, Callable[[Sequence[TableSummary]], list], Any
         "another. Where a part is called long, its sentences are longer than any of training.",
         lengths.panels,
         lengths.draw,
+    ),
+    (
+        "tuning",
+        tuning.TITLE,
+        "Perplexity per token of dev at the end of each trial, on a logarithmic axis, against the "
+        "value that was tried, all of one seed; lower is better. A ring is what was chosen, of one "
+        "row where rings of several fall together. A triangle at the upper edge: the trial "
+        "diverged, or is further up. Where several values are tuned at once, each has a panel of "
+        "its own, without lines.",
+        tuning.panels,
+        tuning.draw,
     ),
     (
         "learning_curves",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter
 
 from experiments.report.figures import style
 from experiments.report.run_files import dev_curve
@@ -154,18 +154,5 @@ def _scale(axis: Any, curves: Sequence[Curve]) -> None:
     margin = 0.03 * (last - first)
     axis.set_xlim(first - margin if first else 0, last + margin)
     axis.xaxis.set_major_locator(style.round_ticks(7, whole=True))
-    axis.set_yscale("log")
-    lowest, highest = limits_of(curves)
-    margin = max(1.02, (highest / lowest) ** 0.04)
-    axis.set_ylim(lowest / margin, highest * margin)
-    plain = FuncFormatter(lambda value, _: f"{value:g}")
-    if highest / lowest < 3:
-        # Too narrow for powers of ten: evenly spaced plain numbers.
-        axis.yaxis.set_major_locator(style.round_ticks(6))
-        axis.yaxis.set_minor_locator(NullLocator())
-    else:
-        subs = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0) if highest / lowest < 60 else (1.0, 2.0, 5.0)
-        axis.yaxis.set_major_locator(LogLocator(subs=subs, numticks=20))
-        axis.yaxis.set_minor_formatter(NullFormatter())
-    axis.yaxis.set_major_formatter(plain)
+    style.log_scale(axis, *limits_of(curves))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

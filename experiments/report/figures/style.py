@@ -7,7 +7,13 @@ from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 # Inches, of every figure: on a phone, 400 pixels wide, its words are still nine pixels high.
 _WIDTH = 6.2
@@ -78,6 +84,22 @@ def wrapped(words: str) -> list[str]:
 def round_ticks(most: int, *, whole: bool = False) -> MaxNLocator:
     """At most so many intervals between ticks at 1, 2 or 5 times a power of ten."""
     return MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole)
+
+
+def log_scale(axis: Any, lowest: float, highest: float) -> None:
+    """A logarithmic y axis with a margin beyond these two, and plain numbers at its ticks."""
+    axis.set_yscale("log")
+    margin = max(1.02, (highest / lowest) ** 0.04)
+    axis.set_ylim(lowest / margin, highest * margin)
+    if highest / lowest < 3:
+        # Too narrow for powers of ten: evenly spaced plain numbers.
+        axis.yaxis.set_major_locator(round_ticks(6))
+        axis.yaxis.set_minor_locator(NullLocator())
+    else:
+        subs = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0) if highest / lowest < 60 else (1.0, 2.0, 5.0)
+        axis.yaxis.set_major_locator(LogLocator(subs=subs, numticks=20))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def tidy(axis: Any, *, grid: str = "both") -> None:

@@ -1,10 +1,11 @@
 """The columns of a printed table: titles, and the text of each row's cells."""
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from experiments.report.measures import COSTS, Cost, Mean, Measure, reported
+from experiments.report.measures import COSTS, PERPLEXITY, Cost, Mean, Measure, reported
 from experiments.report.summary import RowSummary, TableSummary
 
 
@@ -50,10 +51,14 @@ def _all_columns(table: TableSummary) -> Iterator[Column]:
         yield Column("paper params", lambda row: Cell(_plain(row.paper and row.paper.params, 0)))
     for measure in table.possible_measures:
         yield from _of_measure(measure)
+        if table.tuning and measure.difference:
+            yield from _of_tuned(measure)
         if paper and measure.paper:
             yield from _of_the_paper(table, measure)
     for cost in COSTS:
         yield Column(cost.title, partial(_cost_cell, cost))
+    if table.tuning:
+        yield from _of_tuning()
     yield Column("against base", lambda row: Cell(row.verdict), is_text=True, is_sentence=True)
 
 
@@ -74,6 +79,37 @@ def _of_measure(measure: Measure) -> Iterator[Column]:
     yield Column(measure.title, mean, is_score=True)
     if measure.difference:
         yield Column(measure.difference, difference, is_score=True)
+
+
+def _of_tuned(measure: Measure) -> Iterator[Column]:
+    """The same of each row at the values that were chosen for it."""
+    for column in _of_measure(measure):
+
+        def cell(row: RowSummary, column: Column = column) -> Cell:
+            if row.tuned is None:
+                return Cell()
+            return column.cell(row._replace(means=row.tuned.means, effects=row.tuned.effects))
+
+        yield column._replace(title=f"tuned {column.title}", cell=cell)
+
+
+def _of_tuning() -> Iterator[Column]:
+    """What was chosen, how much depends on it, and what that makes of the row's difference."""
+
+    def loss(place: int, row: RowSummary) -> Cell:
+        value = None if row.tuned is None else row.tuned.losses[place]
+        if value is None or math.isinf(value):
+            return Cell("" if value is None else "diverged")
+        return Cell(signed(value, PERPLEXITY.digits))
+
+    def words(name: str, row: RowSummary) -> Cell:
+        return Cell("" if row.tuned is None else getattr(row.tuned, name))
+
+    yield Column("chosen", partial(words, "chosen_text"), is_text=True)
+    yield Column("ΔPPL at half", partial(loss, 0))
+    yield Column("ΔPPL at twice", partial(loss, 1))
+    yield Column("fixed and tuned", partial(words, "verdict"), is_text=True)
+    yield Column("the paper's direction", partial(words, "direction"), is_text=True)
 
 
 def _cost_cell(cost: Cost, row: RowSummary) -> Cell:

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from experiments.report.effects import Effect
 from experiments.report.measures import COSTS, Mean, Measure
 from experiments.report.summary import RowSummary, TableSummary
+from experiments.report.tuned import TunedRow
 from experiments.tables.ablation import Score
 
 _FACTS = ("table", "base", "row", "changes", "num_seeds", "num_diverged", "params_millions")
 # Of each measure; low, high and p hold for all rows at once.
 _OF_MEASURE = ("mean", "half_width_95", "difference", "test", "low", "high", "p")
+# Of a tuned table, beside each measure at the values that were chosen for a row.
+_TUNING = ("chosen", "at_edge", "loss_at_half", "loss_at_twice", "fixed_and_tuned", "direction")
 _PAPER = ("paper_perplexity", "paper_bleu", "paper_test_bleu", "paper_params_millions")
 
 
@@ -24,10 +27,15 @@ def csv_text(found: Sequence[TableSummary]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     of_measures = [name for measure in measures for name in _names(measure)]
-    writer.writerow([*_FACTS, *of_measures, *(cost.name for cost in COSTS), *_PAPER])
+    of_tuning = [*(f"tuned_{name}" for name in of_measures), *_TUNING]
+    is_tuned = any(table.tuning for table in found)
+    names = [*_FACTS, *of_measures, *(cost.name for cost in COSTS), *_PAPER]
+    writer.writerow(names + of_tuning * is_tuned)
     for table in found:
         for row in table.rows:
-            writer.writerow(map(cell, _line(table, row, measures)))
+            cells = _line(table, row, measures)
+            cells += _of_tuning(row.tuned, measures) if is_tuned else []
+            writer.writerow(map(cell, cells))
     return stream.getvalue()
 
 
@@ -49,6 +57,16 @@ def _line(table: TableSummary, row: RowSummary, measures: Sequence[Measure]) -> 
     paper = (row.paper if table.has_paper_base else None) or Score(None, None)
     reported = (paper.perplexity, paper.bleu, paper.test_bleu, paper.params)
     return [*cells, *(row.costs[cost.name] for cost in COSTS), *reported]
+
+
+def _of_tuning(tuned: TunedRow | None, measures: Sequence[Measure]) -> list:
+    if tuned is None:
+        return [None] * (len(_OF_MEASURE) * len(measures) + len(_TUNING))
+    cells = []
+    for measure in measures:
+        cells += _of_measure(tuned.means.get(measure.name), tuned.effects.get(measure.name))
+    chosen = " ".join(f"{key}={value}" for key, value in tuned.chosen.items())
+    return [*cells, chosen, "; ".join(tuned.edges), *tuned.losses, tuned.verdict, tuned.direction]
 
 
 def _of_measure(mean: Mean | None, effect: Effect | None) -> list:

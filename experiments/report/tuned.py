@@ -1,0 +1,362 @@
+"""What tuning found of each row: the values chosen, and whether its difference to base stays.
+
+In: outcomes of trials and of the runs at what they chose, and the effects of runs at a row's own
+values. Out: numbers and sentences.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ml_collections import ConfigDict
+
+from experiments.report.effects import BOOTSTRAP, Effect, effects
+from experiments.report.measures import (
+    ACCURACY,
+    DEV_BLEU,
+    PERPLEXITY,
+    TEST_BLEU,
+    Mean,
+    Measure,
+    mean,
+    measures_of,
+    reported,
+    values_of,
+)
+from experiments.report.notes import smallest
+from experiments.run import record
+from experiments.run.outcomes import Outcome
+from experiments.run.plain_text import counted
+from experiments.run.trials import Trial, best, trials_of
+from experiments.tables.ablation import Row, Score, changes_text
+from experiments.tables.registry import find_table
+from experiments.tables.tuning import is_number
+from t2t_jax.json_files import flat_dict
+
+ROBUST, VANISHES, APPEARS, REVERSES = "robust", "vanishes", "appears", "reverses"
+NOT_SEEN, NOT_TESTED = "not seen", "not tested"
+
+
+class TunedRow(NamedTuple):
+    """A row of a tuned table, beside what it is at its own values."""
+
+    trials: list[Trial]  # that are over
+    chosen: dict[str, Any]  # key -> value; empty until it is known, or where all have diverged
+    outcomes: list[Outcome]  # at the chosen values
+    is_own: bool  # whether those are the row's own runs, since it has the chosen values
+    means: Mapping[str, Mean]  # by name of the measure
+    effects: Mapping[str, Effect]  # against the tuned base; none of the base row
+    verdict: str  # of its difference to base, fixed and tuned
+    direction: str  # whether that which the paper reports holds; "" where it reports none
+    edges: list[str]  # of the space, at which its chosen values are
+    losses: tuple[float | None, float | None]  # see `losses`
+
+    @property
+    def chosen_text(self) -> str:
+        """The chosen values in a cell."""
+        values = {key: f"{v:.4g}" if type(v) is float else v for key, v in self.chosen.items()}
+        if not self.chosen and self.trials and best(self.trials) is None:
+            return "each trial diverged"
+        return changes_text(values) + (" (at the edge)" if self.edges else "")
+
+
+class Tuning(NamedTuple):
+    """What tuning found of a table."""
+
+    words: list[str]  # of --tune
+    num_trials: int
+    rows: dict[str, TunedRow]
+    method: list[str]
+    notes: list[str]
+
+
+def tuning(
+    outcomes: Sequence[Outcome],
+    fixed: Mapping[str, Sequence[Outcome]],
+    fixed_effects: Mapping[str, Mapping[str, Effect]],
+) -> Tuning | None:
+    """Of all runs of a table; None where nothing was tuned.
+
+    Args:
+      fixed: the runs at a row's own values, by row.
+      fixed_effects: theirs, by name of the measure and of the row.
+    """
+    others = [outcome for outcome in outcomes if outcome.run.tuning is not None]
+    if not others:
+        return None
+    facts: Any = others[0].run.tuning
+    by_row = {name: [each for each in others if each.run.row == name] for name in fixed}
+    trials = {name: trials_of(its) for name, its in by_row.items()}
+    chosen = {
+        name: _chosen(its, trials[name], facts["trials"]) for name, its in by_row.items() if its
+    }
+    tuned, own = {}, set()
+    for name in chosen:
+        tuned[name] = [each for each in by_row[name] if each.run.kind == "tuned" and each.run.point]
+        if not tuned[name] and chosen[name] and _has(fixed[name], chosen[name]):
+            tuned[name] = list(fixed[name])
+            own.add(name)
+    measures = measures_of([each for its in fixed.values() for each in its])
+    by_measure = {measure.name: effects(measure, tuned) for measure in measures}
+    papers = _paper_scores(others[0])
+    rows = {}
+    for name, its in tuned.items():
+        means = {measure.name: mean(values_of(measure, its)) for measure in measures}
+        its_fixed, its_tuned = (
+            {measure: found[name] for measure, found in of.items() if name in found}
+            for of in (fixed_effects, by_measure)
+        )
+        rows[name] = TunedRow(
+            trials=trials[name],
+            chosen=chosen[name],
+            outcomes=its,
+            is_own=name in own,
+            means={measure: found for measure, found in means.items() if found is not None},
+            effects=its_tuned,
+            verdict=_divergence(its) or _verdict(its_fixed, its_tuned),
+            direction=_direction(its_fixed, its_tuned, papers.get(name), papers.get("base")),
+            edges=_edges(trials[name], chosen[name]),
+            losses=losses(trials[name], chosen[name]),
+        )
+    return Tuning(
+        words=facts["space"],
+        num_trials=facts["trials"],
+        rows=rows,
+        method=_method(facts, trials, others),
+        notes=[
+            *_HOW_TO_READ,
+            *(_DIRECTION for _ in [0] if any(row.direction for row in rows.values())),
+            *smallest(measures, by_measure, "between tuned rows"),
+            *_said_of_rows(rows),
+            *_cost(outcomes),
+        ],
+    )
+
+
+def _chosen(outcomes: Iterable[Outcome], trials: Sequence[Trial], number: int) -> dict[str, Any]:
+    points = [each.run.point for each in outcomes if each.run.kind == "tuned" and each.run.point]
+    if points:
+        return points[0]
+    return (best(trials) or {}) if len(trials) >= number else {}
+
+
+def _has(outcomes: Iterable[Outcome], point: Mapping[str, Any]) -> bool:
+    configs = [flat_dict(outcome.run.config) for outcome in outcomes]
+    return all(config.get(key) == value for config in configs for key, value in point.items())
+
+
+def verdict_of(fixed: Effect | None, tuned: Effect | None) -> str:
+    """Whether a difference is there at the rows' own values, and at those chosen for each."""
+    if fixed is None or tuned is None or not fixed.comparison or not tuned.comparison:
+        return NOT_TESTED
+    same_sign = fixed.comparison.difference * tuned.comparison.difference > 0
+    word = {
+        (True, True): ROBUST if same_sign else REVERSES,
+        (True, False): VANISHES,
+        (False, True): APPEARS,
+        (False, False): NOT_SEEN,
+    }[fixed.is_significant, tuned.is_significant]
+    if BOOTSTRAP in (fixed.test, tuned.test) and word != NOT_SEEN:
+        return f"{word} (two models of one seed)"
+    return word
+
+
+def losses(trials: Sequence[Trial], chosen: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """What dev perplexity loses where one tuned value is half, and twice, of what was chosen.
+
+    Between trials the logarithm of the perplexity is taken to be linear in that of the value.
+    None where no trial reaches, or several keys are tuned; infinite beside one that diverged.
+    """
+    if len(chosen) != 1:
+        return None, None
+    [(key, value)] = chosen.items()
+    if not is_number(value) or value <= 0:
+        return None, None
+    places = sorted(
+        (math.log(trial.point[key]), trial.perplexity)
+        for trial in trials
+        if trial.point.get(key, 0) > 0
+    )
+    here = next((p for place, p in places if math.isclose(place, math.log(value))), None)
+    if here is None:
+        return None, None
+    half, twice = (_between(places, math.log(value * factor)) for factor in (0.5, 2.0))
+    return (
+        None if half is None else half - here,
+        None if twice is None else twice - here,
+    )
+
+
+def _between(places: Sequence[tuple[float, float]], at: float) -> float | None:
+    for (low, before), (high, after) in zip(places, places[1:], strict=False):
+        if low <= at <= high and low < high:
+            share = (at - low) / (high - low)
+            if not (math.isfinite(before) and math.isfinite(after)):
+                return math.inf
+            return math.exp((1 - share) * math.log(before) + share * math.log(after))
+    return None
+
+
+def _edges(trials: Sequence[Trial], chosen: Mapping[str, Any]) -> list[str]:
+    """Where no trial has a lower, or a higher, value than the one chosen."""
+    found = []
+    for key, value in chosen.items():
+        values = {trial.point.get(key) for trial in trials}
+        if is_number(value) and all(map(is_number, values)) and len(values) > 1:
+            ends = {min(values): "lowest", max(values): "highest"}  # pyright: ignore
+            if value in ends:
+                found.append(f"{ends[value]} {changes_text({key: value})}")
+    return found
+
+
+def _divergence(outcomes: Sequence[Outcome]) -> str:
+    number = sum(outcome.has_diverged for outcome in outcomes)
+    return f"tuned, {number} of {len(outcomes)} seeds diverged" if number else ""
+
+
+def _verdict(fixed: Mapping[str, Effect], tuned: Mapping[str, Effect]) -> str:
+    bleu = TEST_BLEU if TEST_BLEU.name in fixed else DEV_BLEU
+    return _by_measure(
+        (measure, verdict_of(fixed[measure.name], tuned.get(measure.name)))
+        for measure in (PERPLEXITY, bleu, ACCURACY)
+        if measure.name in fixed
+    )
+
+
+def _by_measure(words: Iterable[tuple[Measure, str]]) -> str:
+    """Such as "PPL robust; BLEU vanishes", or one word for both."""
+    found = list(words)
+    if len(found) > 1 and len({word for _, word in found}) == 1:
+        return found[0][1]
+    return "; ".join(f"{measure.short} {word}" for measure, word in found)
+
+
+def _direction(
+    fixed: Mapping[str, Effect],
+    tuned: Mapping[str, Effect],
+    paper: Score | None,
+    paper_base: Score | None,
+) -> str:
+    """Whether our differences have the sign of the paper's, by measure."""
+    words = []
+    bleu = DEV_BLEU if DEV_BLEU.name in fixed else TEST_BLEU
+    for measure in (PERPLEXITY, bleu):
+        # Of BLEU the paper reports that of dev, unless a table has none.
+        of = measure if reported(paper, measure) is not None else DEV_BLEU
+        this, base = reported(paper, of), reported(paper_base, of)
+        if measure.name in tuned and this is not None and base is not None and this != base:
+            sign = this - base
+            word = holds(sign, fixed.get(measure.name), tuned[measure.name], measure)
+            words.append((measure, word))
+    return _by_measure(words)
+
+
+def holds(sign: float, fixed: Effect | None, tuned: Effect, measure: Measure) -> str:
+    """Whether a difference has the sign that was reported, tuned above all."""
+    if tuned.comparison is None:
+        return NOT_TESTED
+    signs = [
+        0.0 if each is None or not each.is_significant else sign * each.difference
+        for each in (fixed, tuned)
+    ]
+    if signs[1] > 0:
+        return "holds" if signs[0] > 0 else "holds only tuned"
+    if signs[1] < 0:
+        return "does not hold"
+    under = "" if tuned.smallest is None else f" under {tuned.smallest:.{measure.digits}f}"
+    return f"{NOT_SEEN}{under}" + (", holds untuned" if signs[0] > 0 else "")
+
+
+def _paper_scores(outcome: Outcome) -> dict[str, Score]:
+    """What the paper reports of rows that this code makes as the runs were, also at another base.
+
+    Its numbers are then not ours to compare, but the sign of its differences is.
+    """
+    try:
+        rows = find_table(outcome.run.table).make_rows(ConfigDict(outcome.run.base))
+        return {row.name: row.paper for row in rows if isinstance(row, Row) and row.paper}
+    except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError):
+        return {}  # the runs are older or newer than this code
+
+
+_HOW_TO_READ = (
+    "Tuned: each row at the values that were best for it, against base at those best for base, "
+    f"tested as the others are. {ROBUST}: differs from base, to the same side, fixed and tuned; "
+    f"{VANISHES}: fixed alone; {APPEARS}: tuned alone; {REVERSES}: both, to different sides; "
+    f"{NOT_SEEN}: neither.",
+    "At half, at twice: what dev perplexity loses where the chosen value is so far off, between "
+    "trials in the logarithm of the value; blank where no trial reaches. Trials are of one seed: "
+    "small losses are within its noise.",
+)
+_DIRECTION = (
+    "The paper's direction: whether the sign of its difference, at its own size and data, is that "
+    "of ours here."
+)
+
+
+def _method(
+    facts: Mapping[str, Any],
+    trials: Mapping[str, Sequence[Trial]],
+    outcomes: Sequence[Outcome],
+) -> list[str]:
+    points = [each.point for each in max(trials.values(), key=len)]
+    shown = [", ".join(f"{value}" for value in point.values()) for point in points]
+    seeds = sorted({each.run.seed for each in outcomes if each.run.kind == "trial"})
+    found = [
+        f"Tuning: each row was trained at the same {facts['trials']} points of "
+        f"{' and '.join(facts['space'])} ({'; '.join(shown)}), with seed "
+        f"{' and '.join(map(str, seeds))}, and at that of the lowest dev perplexity again with the "
+        "seeds of the table."
+    ]
+    keys = {key for each in outcomes for key in each.run.point}
+    own = {
+        each.run.row: changes_text({k: v for k, v in each.run.changes.items() if k in keys})
+        for each in outcomes
+    }
+    if any(own.values()):
+        rows = ", ".join(f"{row} ({words})" for row, words in own.items() if words)
+        found.append(f"Tuned values are in the place of what a row itself changes: {rows}.")
+    return found
+
+
+def _said_of_rows(rows: Mapping[str, TunedRow]) -> list[str]:
+    found = []
+    edges = [f"{name} ({', '.join(row.edges)})" for name, row in rows.items() if row.edges]
+    if edges:
+        found.append(
+            "At the edge of the space, so that a better value may lie beyond it: widen it. "
+            f"{', '.join(edges)}."
+        )
+    own = [name for name, row in rows.items() if row.is_own]
+    if own:
+        found.append(
+            f"What was chosen is what the row has anyway, so that its own runs serve: "
+            f"{', '.join(own)}."
+        )
+    return found
+
+
+def _cost(outcomes: Sequence[Outcome]) -> list[str]:
+    """How many runs and hours tuning took, and which share of all."""
+    trials = [each for each in outcomes if each.run.kind == "trial" and _seconds(each) is not None]
+    tuned = [each for each in outcomes if each.run.kind == "tuned" and _seconds(each) is not None]
+    spent = sum(_seconds(each) or 0.0 for each in [*trials, *tuned])
+    whole = sum(_seconds(each) or 0.0 for each in outcomes)
+    diverged = sum(each.has_diverged for each in trials)
+    lost = f", of which {diverged} diverged," if diverged else ""
+    if not whole:
+        return []
+    return [
+        f"Tuning took {counted(len(trials), 'trial')}{lost} and "
+        f"{counted(len(tuned), 'run')} at chosen values: {spent / 3600:.2g} of "
+        f"{whole / 3600:.2g} hours, {100 * spent / whole:.0f} % of all."
+    ]
+
+
+def _seconds(outcome: Outcome) -> float | None:
+    """What a run took, also a trial that diverged; None of one that is not over."""
+    try:
+        values = outcome.record or record.read_record(outcome.directory)
+        return sum(values["seconds"].values())
+    except (OSError, KeyError, TypeError, ValueError):
+        return None
