@@ -17,7 +17,15 @@ CONFIGS = {module.__name__: module for module in (base, big, multi30k, tiny)}
 
 def test_a_file_with_a_table_is_a_table_of_its_name():
     files = {path.stem for path in Path(registry.__file__).parent.glob("*.py")}
-    others = {"__init__", "ablation", "equal", "equal_parameters", "paper_base", "registry"}
+    others = {
+        "__init__",
+        "ablation",
+        "equal",
+        "tuning",
+        "equal_parameters",
+        "paper_base",
+        "registry",
+    }
     assert TABLES.keys() == files - others
     assert all(table.name == name for name, table in TABLES.items())
 
