@@ -193,7 +193,8 @@ def _end_text(event: Event) -> str:
     if event.kind == "failed":
         return f"{name(event.directory)} FAILED: {event.reason}; log: {_log(event.directory)}"
     values = record.read_json(event.directory / record.RECORD_FILE)
-    what = plain_text(divergence_of(values) or record.score_text(values))
+    divergence = plain_text(divergence_of(values) or "")
+    what = divergence.partition(":")[0] or record.score_text(values)
     return f"{name(event.directory)} finished in {duration_text(event.seconds)}: {what}"
 
 
