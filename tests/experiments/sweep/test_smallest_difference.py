@@ -5,10 +5,12 @@ import re
 
 import numpy as np
 import pytest
+from ml_collections import ConfigDict
 
 from configs import tiny
 from experiments.report import against_base
 from experiments.report.measures import PERPLEXITY, TEST_BLEU
+from experiments.run import record
 from experiments.sweep import smallest_difference
 from experiments.sweep.smallest_difference import smallest, text
 from tests.experiments import fakes
@@ -80,5 +82,6 @@ def test_runs_of_another_base_say_nothing_unless_they_differ_in_what_does_not_ma
 
 
 def test_kept_records_are_looked_at_where_no_others_are():
-    words = text(CONFIG, 16, 3, bleu=None, workdir=None)
+    kept = smallest_difference.KEPT / "table3_tiny" / "table3" / "base" / "seed-0"
+    words = text(ConfigDict(record.read_run(kept).base), 16, 3, bleu=None, workdir=None)
     assert "experiments/results" in words and 0.3 < _sizes(words)[3] < 3
