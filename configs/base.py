@@ -136,6 +136,6 @@ def get_config() -> ConfigDict:
     devices.fsdp = 1  # devices over which a copy's parameters are cut
     devices.tensor = 1  # devices over which each matrix product is cut
     devices.compile = "jit"  # | "pmap": data alone, one host
-    devices.matmul_precision = "highest"  # of float32 on accelerators; "default": TF32, bfloat16
+    devices.matmul_precision = "highest"  # of float32; | "high" | "default": TF32, bfloat16
 
     return config.lock()

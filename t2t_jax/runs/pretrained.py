@@ -98,7 +98,7 @@ def default_config(directory: Path) -> ConfigDict:
         tokens_per_batch=8_192,
         average_checkpoints=1,
     )
-    devices = dict(data=-1, fsdp=1, tensor=1, compile="jit")
+    devices = dict(data=-1, fsdp=1, tensor=1, compile="jit", matmul_precision="highest")
     lengths = [generation[key] for key in _LENGTH_KEYS if type(generation.get(key)) is int]
     data = dict(max_length=min(lengths, default=_MAX_LENGTH))
     values = dict(data=data, model=dict(dtype="float32"), decoding=decoding, devices=devices)

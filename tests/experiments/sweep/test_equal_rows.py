@@ -6,7 +6,7 @@ import re
 import pytest
 
 from configs import tiny
-from experiments.report import report
+from experiments.report import report, summary
 from experiments.run import record
 from experiments.sweep import equal_rows as module
 from experiments.sweep.equal_rows import equal_rows
@@ -143,7 +143,7 @@ def test_the_report_says_what_was_equal_and_has_the_rest_as_columns(base, tmp_pa
     rows = _write(tmp_path, base, "flops")
     known = [row._replace(note="a note", paper=Score(4.9, 25.8)) for row in ROWS]
     table = Table("small", "A table", lambda _: known)
-    monkeypatch.setattr("experiments.report.summary.find_table", lambda name: table)
+    monkeypatch.setattr(summary, "find_table", lambda name: table)
     text = re.sub(" +", " ", report.text(tmp_path, "markdown"))
     assert "Equal: operations. Each row has as many updates as come to base's operations" in text
     assert "| TFLOP | with padding |" in text and "| 3.00 | 4.50 |" in text
