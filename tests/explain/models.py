@@ -69,17 +69,26 @@ def large_document(num_layers: int, num_tokens: int) -> Document:
         return rng.normal(size=shape).astype(np.float32)
 
     def attention(looks, layer):
-        weights = rng.dirichlet(np.ones(size), (heads, size)).astype(np.float32)
-        if looks == "decoder":
-            weights = np.tril(weights)
-            weights = weights / weights.sum(-1, keepdims=True)
+        mask = np.tri(size) if looks == "decoder" else np.ones((size, size))
+        weights = rng.dirichlet(np.ones(size), (heads, size)) * mask
+        weights /= weights.sum(-1, keepdims=True)
         scores, query, key = (
             drawn(heads, size, size),
             drawn(heads, size, d_k),
             drawn(heads, size, d_k),
         )
         cosine = drawn(heads, size, size)
-        return Attention(looks, layer, 0, weights, scores, query, key, None, cosine)
+        return Attention(
+            looks,
+            layer,
+            0,
+            weights.astype(np.float32),
+            mask.astype(np.float32),
+            scores=scores,
+            query=query,
+            key=key,
+            context_cosine=cosine,
+        )
 
     def stack(name):
         names = [
