@@ -32,8 +32,10 @@ DIFF_FILE = "uncommitted.diff"
 LOG_FILE = "log.txt"
 
 # What a record may lack, and what it then is.
-_TEXTS = ("commit", "direction", "data_fingerprint", "vocabulary_fingerprint", "hardware")
-_TEXTS += ("diverged",)
+_TEXTS = (
+    *("commit", "direction", "data_fingerprint", "vocabulary_fingerprint", "hardware"),
+    "diverged",
+)
 _NUMBERS = ("params", "steps", "target_tokens", "overhead_seconds")
 _SCORES = ("perplexity", "accuracy", "bleu")
 # Nothing that is measured is larger; sums of larger numbers could overflow.

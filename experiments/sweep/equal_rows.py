@@ -5,12 +5,12 @@ this machine, and kept below the workdir, so that the sweep goes on with the sam
 """
 
 import hashlib
-import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +55,16 @@ def equal_rows(
 
     def of_an_update(row: Row) -> float:
         config = row.config(base)
-        if equal == "seconds":
-            seconds.check_known(row.name, config)
-        batches = _batches(config, corpora)
         match equal:
             case "tokens":
-                return target_tokens(batches)
+                return target_tokens(_batches(config, corpora))
             case "flops":
-                return step_cost(batches, read_sections(config).model).padded_operations
+                model = read_sections(config).model
+                return step_cost(_batches(config, corpora), model).padded_operations
             case "seconds":
-                return seconds.of_an_update(row.name, config, target_tokens(batches))
+                return seconds.of_an_update(
+                    row.name, config, lambda: target_tokens(_batches(config, corpora))
+                )
 
     base_row = next((row for row in rows.rows if row.name == "base"), Row("base", {}))
     budget = as_dict(base_row.config(base))["training"]["steps"] * of_an_update(base_row)
@@ -94,23 +94,25 @@ class _Seconds:
         self._file = None if directory is None else directory / _SECONDS_FILE
         self._may_measure = may_measure
 
-    def check_known(self, name: str, config: ConfigDict) -> None:
-        """Raises ValueError if they are neither known nor to be measured."""
-        if self._known(config) is None and (self._file is None or not self._may_measure):
+    def of_an_update(self, name: str, config: ConfigDict, tokens: Callable[[], float]) -> float:
+        """Those that are known, or else measured now; an update has so many target `tokens`.
+
+        Raises:
+          ValueError: they are neither known nor to be measured.
+        """
+        if (found := self._known(config)) is not None:
+            return found
+        if self._file is None or not self._may_measure:
             raise ValueError(
                 f"--equal=seconds: those of row {name} are not known; a sweep with "
                 f"--launcher=local measures them, and keeps them in {_SECONDS_FILE} of its "
                 "table below the workdir"
             )
-
-    def of_an_update(self, name: str, config: ConfigDict, tokens: float) -> float:
-        """Those that are known, or else measured now; an update has so many target `tokens`."""
-        if (found := self._known(config)) is None and self._file is not None:
-            print(f"row {name}: measured ... ", end="", flush=True)
-            found = tokens / _tokens_per_second(config)
-            print(f"{found:.3g} s an update")
-            write_json(self._file, self._kept() | {_key(config): {"row": name, "seconds": found}})
-        return found or math.nan
+        print(f"row {name}: measured ... ", end="", flush=True)
+        found = tokens() / _tokens_per_second(config)
+        print(f"{found:.3g} s an update")
+        write_json(self._file, self._kept() | {_key(config): {"row": name, "seconds": found}})
+        return found
 
     def _known(self, config: ConfigDict) -> float | None:
         found = self._kept().get(_key(config))
