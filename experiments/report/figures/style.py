@@ -5,7 +5,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
     FuncFormatter,
@@ -15,14 +14,15 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from t2t_jax.explain.look import COLOURS
+from t2t_jax.explain.look import GREY as GREY
+from t2t_jax.explain.look import fonts as fonts
+
 # Inches, of every figure: on a phone, 400 pixels wide, its words are still nine pixels high.
 _WIDTH = 6.2
 _LETTERS_PER_LINE = 62
-GREY = "#767676"
 _GRID = "#dddddd"
 
-# Okabe and Ito's colours; yellow is too pale for a line.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 # Dashes and markers alone tell the rows apart in black and white: 5 x 7 pairs before one repeats.
 _DASHES: tuple = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 1.5, 2)), (0, (7, 2, 1, 1.5, 1, 2)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -33,7 +33,7 @@ def line_style(label: str, index: int) -> dict[str, Any]:
     if label == "base":
         return {"color": "black", "linestyle": "-", "linewidth": 2.2, "zorder": 3}
     return {
-        "color": _COLOURS[index % len(_COLOURS)],
+        "color": COLOURS[index % len(COLOURS)],
         "linestyle": _DASHES[index % len(_DASHES)],
         "linewidth": 1.4,
         "marker": _MARKERS[index % len(_MARKERS)],
@@ -44,19 +44,6 @@ def line_style(label: str, index: int) -> dict[str, Any]:
 def marker(label: str, index: int) -> str:
     """The marker of a row whose points all are marked; the base has a large dot."""
     return "." if label == "base" else _MARKERS[index % len(_MARKERS)]
-
-
-def fonts() -> Any:
-    """The context to draw and to save in."""
-    return rc_context(
-        {
-            "font.size": 10,
-            # A dollar sign in a title is one, and begins no formula.
-            "text.parse_math": False,
-            # The same text gives the same file.
-            "svg.hashsalt": "t2t_jax",
-        }
-    )
 
 
 def stacked(heights: Sequence[float], columns: int = 1) -> tuple[Figure, Any]:
