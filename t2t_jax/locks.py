@@ -37,17 +37,18 @@ def locked(
       OSError: the file cannot be made or locked.
     """
     with open(file, "ab") as lock, contextlib.ExitStack() as waiting:
-        deadline = time.monotonic() + patience
+        started = time.monotonic()
         has_told = False
         while not try_lock(lock):
-            if time.monotonic() >= deadline:
+            waited = time.monotonic() - started
+            if waited >= patience:
                 raise IsTakenError(
                     f"{who()} {does}; if that was on a machine that is gone, remove {file}"
                 )
             if not has_told:
                 waiting.enter_context(told_waiting(f"{who()} {does}", _say))
                 has_told = True
-            time.sleep(min(5.0, max(0.1, deadline - time.monotonic())))
+            time.sleep(min(max(waited / 4, 0.1), 5.0, patience - waited))
         waiting.close()
         yield
 

@@ -8,7 +8,7 @@ import pytest
 from tests.faults import __main__ as long_form
 from tests.faults import corpora, disks, kills, launched, poison, twice
 from tests.faults.count import Count
-from tests.faults.trainings import Trainings
+from tests.faults.trainings import Moment, Trainings
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +22,11 @@ def check(count, tried):
     assert count.lost == () and count.tried == tried
 
 
-# Seeds whose moments are: a checkpoint is written, then half a second after the first step.
-@pytest.mark.parametrize(
-    ("number", "tried", "seed"), [(signal.SIGKILL, 2, 1045), (signal.SIGTERM, 1, 46)]
-)
-def test_a_training_that_is_killed_ends_as_if_it_had_not_been(
-    trainings, tmp_path, number, tried, seed
-):
-    check(kills.kills(trainings, tmp_path, tried, number, seed), tried)
+def test_a_training_that_is_killed_ends_as_if_it_had_not_been(trainings, tmp_path):
+    kill = (signal.SIGKILL, Moment("save", 0.005))
+    stop = (signal.SIGTERM, Moment("step", 0.5))
+    run = kills.killed_run(trainings, tmp_path / "run", (kill, stop))
+    assert run == ((kill[1], stop[1]), 1, ())
 
 
 def test_a_training_whose_disk_was_full_ends_as_if_it_had_not_been(trainings, tmp_path):
