@@ -10,6 +10,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from t2t_jax.model.config import EmbeddingInit, TransformerConfig
+from t2t_jax.model.look_up import look_up
 
 
 class Embedding(nn.Module):
@@ -33,7 +34,7 @@ class Embedding(nn.Module):
 
     def __call__(self, ids: Int[Array, "B T"]) -> Float[Array, "B T D"]:
         """The vectors of `ids`."""
-        vectors = jnp.take(self.table, ids, axis=0).astype(self.dtype)
+        vectors = look_up(self.table, ids).astype(self.dtype)
         return vectors * jnp.asarray(self.d_model**0.5 if self.scale else 1, self.dtype)
 
 

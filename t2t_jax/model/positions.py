@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import Embedding
+from t2t_jax.model.look_up import look_up
 
 _LONGEST_WAVE = 10_000  # the sinusoids' wavelengths run from 2 pi to 10000 * 2 pi
 
@@ -181,7 +182,7 @@ class RelativeBias(nn.Module):
             config.relative_max_distance,
             is_causal=self.is_causal,
         )
-        return jnp.take(table, buckets, axis=0).transpose(0, 3, 1, 2)
+        return look_up(table, buckets).transpose(0, 3, 1, 2)
 
 
 def check_length(length: int, config: TransformerConfig) -> None:

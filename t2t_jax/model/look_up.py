@@ -1,0 +1,55 @@
+"""Rows of a table by their ids, whose gradient is the same sum each time.
+
+A GPU adds the gradients of a row in the order in which its threads come to it, and floating-point
+sums depend on their order (jax-ml/jax#13672). There they are sorted by id first.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+@jax.custom_vjp
+def look_up(table: Float[Array, "rows D"], ids: Int[Array, "*shape"]) -> Float[Array, "*shape D"]:
+    """The rows of `table` that `ids` name."""
+    return jnp.take(table, ids, axis=0)
+
+
+def _forward(table, ids):
+    # Of the table nothing is needed but its shape and type; a view of it costs nothing.
+    return jnp.take(table, ids, axis=0), (table, ids)
+
+
+def _backward(kept, grads):
+    table, ids = kept
+    if jax.default_backend() == "gpu":
+        return sum_by_id(grads.reshape(-1, grads.shape[-1]), ids.reshape(-1), len(table)), None
+    _, as_they_come = jax.vjp(lambda table: jnp.take(table, ids, axis=0), table)
+    return *as_they_come(grads), None
+
+
+look_up.defvjp(_forward, _backward)
+
+
+def sum_by_id(
+    values: Float[Array, "N D"], ids: Int[Array, " N"], num_rows: int
+) -> Float[Array, "rows D"]:
+    """The sum of the values of each id below `num_rows`, added in an order that is always the same.
+
+    Sorted by id, then a running sum that begins anew with each id: its last entry is the sum. No
+    two of those go to one row.
+    """
+    places = jnp.arange(len(ids))
+    ids, order = jax.lax.sort((ids, places), num_keys=1)
+    values = jnp.take(values, order, axis=0, mode="clip")
+    is_first = jnp.concatenate([jnp.ones(1, bool), ids[1:] != ids[:-1]])
+    is_last = jnp.roll(is_first, -1)
+
+    def add(left, right):
+        (left_begins, left_sum), (right_begins, right_sum) = left, right
+        return left_begins | right_begins, jnp.where(right_begins, right_sum, left_sum + right_sum)
+
+    _, sums = jax.lax.associative_scan(add, (is_first[:, None], values))
+    rows = jnp.where(is_last, ids, num_rows + places)  # beside the table: what is no sum yet
+    sums_by_row = jnp.zeros((num_rows, values.shape[1]), values.dtype)
+    return sums_by_row.at[rows].set(sums, mode="drop", unique_indices=True)
