@@ -14,7 +14,7 @@ TORCH := torch==2.13.0
 # One more than there are cores, up to four: some tests wait for processes.
 WORKERS := $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 4 ? n : 4)))
 
-.PHONY: help quickstart ablation bench walkthrough test browser faults parity tpu-check twenty-steps smoke format constraints
+.PHONY: help quickstart ablation bench walkthrough test browser faults parity gpu-check tpu-check twenty-steps smoke format constraints
 
 help:
 	@echo "make quickstart   train a small ablation on the embedded corpus and print its table"
@@ -25,6 +25,7 @@ help:
 	@echo "make browser      the pages of t2t-jax explain in a headless chromium, where there is one"
 	@echo "make faults       kills, full disks, flipped bits and more, half an hour of them, counted"
 	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (installs them apart)"
+	@echo "make gpu-check    float32, bfloat16, determinism and memory on a GPU, beside the CPU"
 	@echo "make tpu-check    compile the steps of base for a Cloud TPU, without one (installs apart)"
 	@echo "make smoke        what another Python may break, in minutes: make smoke PYTHON=python3.13"
 	@echo "make format       let ruff format the code"
@@ -69,7 +70,7 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) -m 'not parity and not tpu and not browser'
+	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) -m 'not parity and not gpu and not tpu and not browser'
 
 # Trains what its pages look at, below runs/walkthrough; PAGES=03-attention-by-hand.md makes one.
 walkthrough: $(VENV)/installed-test
@@ -87,6 +88,10 @@ parity: $(PARITY_VENV)/installed
 
 tpu-check: $(TPU_VENV)/installed
 	JAX_PLATFORMS=cpu $(TPU_VENV)/bin/pytest -m tpu tests/tpu
+
+# Where there is a GPU; elsewhere each test says that there is none.
+gpu-check: $(VENV)/installed-test
+	TEST_PLATFORMS= $(BIN)/pytest -m gpu tests/gpu
 
 # With what the package alone brings, before the tests bring more.
 twenty-steps: $(VENV)/installed

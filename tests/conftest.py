@@ -16,7 +16,8 @@ from beartype.claw import beartype_package
 
 NUM_DEVICES = 8
 
-jax.config.update("jax_platforms", "cpu")
+# "" for all that are here, as `make gpu-check` has it.
+jax.config.update("jax_platforms", os.environ.get("TEST_PLATFORMS", "cpu"))
 jax.config.update("jax_num_cpu_devices", NUM_DEVICES)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Most of a test's time is tracing and compilation, here and in the processes that tests start.

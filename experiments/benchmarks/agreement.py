@@ -1,0 +1,178 @@
+"""Whether an accelerator computes what a CPU does, and the same each time.
+
+    python -m experiments.benchmarks.agreement --config=configs/tiny.py --config.model.dtype=bfloat16
+
+Trains on one batch of random tokens, on the first CPU and twice on the first of JAX's own devices,
+lets both of them search with the CPU's parameters, and prints JSON:
+
+    loss              largest relative difference of a step's loss from the CPU's
+    parameters        root mean square of all differences at the end, over that of what was learned
+    tokens            share of the tokens found by greedy and beam search that are the same
+    is_repeated       whether the second training has the bits of the first
+    is_found_again    whether a second search has those of the first
+    memory            most that the device has held, over what its compiler had said; null of a CPU
+
+float32 is multiplied as `devices.matmul_precision` says; the CPU knows no other than the whole of
+it. Dropout draws the same on both.
+"""
+
+import dataclasses
+import functools
+import json
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from absl import app, flags
+from ml_collections import config_flags
+
+from t2t_jax.cli.command import parse_flags
+
+if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+    from jaxtyping import PyTree
+
+    from t2t_jax.devices import Devices
+    from t2t_jax.runs.sections import Sections
+
+_ROWS, _LENGTH = 32, 24  # of the batch, on each side
+
+
+class Training(NamedTuple):
+    """What a few steps have come to."""
+
+    losses: np.ndarray  # of each step, per token
+    start: "PyTree[np.ndarray]"  # parameters
+    params: "PyTree[np.ndarray]"
+    memory: float | None
+
+
+class Agreement(NamedTuple):
+    """Of a device with a CPU, and with itself."""
+
+    loss: float
+    parameters: float
+    tokens: float
+    is_repeated: bool
+    is_found_again: bool
+    memory: float | None
+
+
+def agreement(sections: "Sections", steps: int, device: Any = None) -> Agreement:
+    """That of `device`, by default JAX's first.
+
+    Raises:
+      RuntimeError: JAX has been told to use no CPU.
+    """
+    import jax
+
+    cpu, other = (
+        _on(sections, each) for each in (jax.devices("cpu")[0], device or jax.devices()[0])
+    )
+    expected = train(sections, cpu, steps)
+    once, again = (train(sections, other, steps) for _ in range(2))
+    found, wanted = (search(sections, each, expected.params) for each in (other, cpu))
+    learned = _difference(expected.params, expected.start)
+    return Agreement(
+        loss=float(np.max(np.abs(once.losses / expected.losses - 1))),
+        parameters=_difference(once.params, expected.params) / learned,
+        tokens=float(np.mean(found == wanted)),
+        is_repeated=_are_same((once.losses, once.params), (again.losses, again.params)),
+        is_found_again=_are_same(found, search(sections, other, expected.params)),
+        memory=once.memory,
+    )
+
+
+def train(sections: "Sections", devices: "Devices", steps: int) -> Training:
+    """Takes so many steps on one batch."""
+    import jax
+
+    from t2t_jax.compilation import compile_init, lower_train_step, memory_needed
+    from t2t_jax.model.families import make_model
+    from t2t_jax.runs.steps import train_step_of
+    from t2t_jax.training.optimizer import make_optimizer
+    from t2t_jax.training.step import make_train_state
+
+    model = make_model(sections.model)
+    optimizer = make_optimizer(sections.training, sections.model.d_model)
+    state = compile_init(devices, functools.partial(make_train_state, model, optimizer), 0)
+    start = jax.device_get(state.params)
+    step = train_step_of(sections, devices, model, optimizer)
+    batch = devices.put_batch(_batch(sections))
+    compiled = lower_train_step(devices, step, state, batch).compile()
+    losses = []
+    for _ in range(steps):
+        state, metrics = compiled(state, batch)
+        losses.append(metrics.loss / metrics.tokens)
+    held = (devices.mesh.devices.flat[0].memory_stats() or {}).get("peak_bytes_in_use")
+    said = held and memory_needed(devices, step, state, batch)
+    memory = held / said if held and said else None
+    return Training(np.array(jax.device_get(losses)), start, jax.device_get(state.params), memory)
+
+
+def search(sections: "Sections", devices: "Devices", params: "PyTree") -> np.ndarray:
+    """The ids that greedy and beam search find for the batch's sources, one after another."""
+    import jax
+
+    from t2t_jax.compilation import compile_by_row
+    from t2t_jax.decoding.translate import make_decode
+    from t2t_jax.model.families import make_model
+
+    model: Any = make_model(sections.model)
+    found = []
+    for beam_size in (1, sections.decoding.beam_size):
+        config = dataclasses.replace(sections.decoding, beam_size=beam_size)
+        decode = make_decode(model, config, sections.data.vocabulary_size)
+        searched = compile_by_row(devices, decode)(
+            jax.device_put(params, devices.layout(params)), _batch(sections).source_ids
+        )
+        found.append(np.asarray(jax.device_get(searched[0])).reshape(-1))
+    return np.concatenate(found)
+
+
+def _batch(sections: "Sections") -> Any:
+    from t2t_jax.data.batches.batches import Batch
+
+    highest = min(sections.data.vocabulary_size, sections.model.vocabulary_rows)
+    ids = np.random.default_rng(0).integers(4, highest, (2, _ROWS, _LENGTH))
+    return Batch(*ids.astype(np.int32))
+
+
+def _on(sections: "Sections", device: Any) -> "Devices":
+    from t2t_jax.devices import make_devices
+
+    precision = sections.devices.matmul_precision
+    return make_devices(data=1, matmul_precision=precision, devices=[device])
+
+
+def _difference(tree: "PyTree", other: "PyTree") -> float:
+    """Root mean square over all numbers."""
+    import jax
+
+    pairs = zip(jax.tree.leaves(tree), jax.tree.leaves(other), strict=True)
+    squares = [np.square(np.float64(one) - np.float64(two)).ravel() for one, two in pairs]
+    return float(np.sqrt(np.concatenate(squares).mean()))
+
+
+def _are_same(tree: "PyTree", other: "PyTree") -> bool:
+    import jax
+
+    return all(jax.tree.leaves(jax.tree.map(np.array_equal, tree, other)))
+
+
+def main(_: list[str]) -> None:
+    """Measures."""
+    from t2t_jax.runs.sections import read_sections
+
+    given = flags.FLAGS
+    try:
+        found = agreement(read_sections(given.config), given.steps)
+    except (RuntimeError, ValueError) as error:
+        sys.exit(f"agreement: {error}")
+    print(json.dumps(found._asdict()))
+
+
+if __name__ == "__main__":
+    config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
+    flags.DEFINE_integer("steps", 20, "of training", lower_bound=1)
+    flags.mark_flag_as_required("config")
+    app.run(main, flags_parser=functools.partial(parse_flags, "agreement"))

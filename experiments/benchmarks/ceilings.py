@@ -1,0 +1,67 @@
+"""What a device can do at the best: one large product in each precision, and one copy.
+
+    python -m experiments.benchmarks.ceilings
+    python -m experiments.benchmarks.ceilings --size=512 --copy_mib=16
+
+Prints JSON: TFLOP/s of a square product of float32 ("highest", and "default": TF32 or bfloat16 on
+accelerators) and of bfloat16, and GB/s, read and written, of a copy. The best of the rounds: what
+is slower was disturbed.
+"""
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any
+
+from absl import app, flags
+
+from experiments.benchmarks.roof import seconds_of
+from t2t_jax.cli.command import parse_flags
+
+_SECONDS_A_ROUND = 0.3
+
+
+def ceilings(size: int, copy_mib: int, rounds: int) -> dict[str, Any]:
+    """Those of JAX's first device."""
+    import jax
+    import jax.numpy as jnp
+
+    def product(dtype: Any, precision: str) -> float:
+        x = jnp.ones((size, size), dtype)
+        multiply = jax.jit(functools.partial(jnp.matmul, precision=precision))
+        return 2 * size**3 / _best(lambda: multiply(x, x), rounds) / 1e12
+
+    def copy() -> float:
+        x = jnp.ones((copy_mib * 2**18,), jnp.float32)
+        # Not the numbers as they are, which were no work.
+        negate = jax.jit(jnp.negative)
+        return 2 * x.nbytes / _best(lambda: negate(x), rounds) / 1e9
+
+    return {
+        "device": jax.devices()[0].device_kind,
+        "size": size,
+        "float32_tflops": product(jnp.float32, "highest"),
+        "float32_default_tflops": product(jnp.float32, "default"),
+        "bfloat16_tflops": product(jnp.bfloat16, "default"),
+        "copy_gb_per_second": copy(),
+    }
+
+
+def _best(run: Callable, rounds: int) -> float:
+    """Seconds of a call."""
+    seconds_of(run, 1)  # compiles
+    times = max(1, round(_SECONDS_A_ROUND / seconds_of(run, 1)))
+    return min(seconds_of(run, times) for _ in range(rounds))
+
+
+def main(_: list[str]) -> None:
+    """Measures."""
+    given = flags.FLAGS
+    print(json.dumps(ceilings(given.size, given.copy_mib, given.rounds)))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_integer("size", 8_192, "rows and columns of both matrices", lower_bound=1)
+    flags.DEFINE_integer("copy_mib", 1_024, "MiB that are copied", lower_bound=1)
+    flags.DEFINE_integer("rounds", 5, "of which the best counts", lower_bound=1)
+    app.run(main, flags_parser=functools.partial(parse_flags, "ceilings"))

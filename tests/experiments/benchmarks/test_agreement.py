@@ -1,0 +1,40 @@
+"""What is told of two devices: nothing where they agree, and how much where they do not."""
+
+import jax
+import pytest
+
+from experiments.benchmarks import agreement
+from t2t_jax.runs.sections import read_sections
+from tests.runs.configs import smallest_config
+
+STEPS = 3
+
+
+@pytest.fixture(scope="module")
+def sections(tmp_path_factory):
+    return read_sections(smallest_config(tmp_path_factory.mktemp("cache")))
+
+
+def test_two_devices_of_a_cpu_agree_to_the_bit(sections):
+    found = agreement.agreement(sections, STEPS, jax.devices()[1])
+    assert found == agreement.Agreement(
+        loss=0, parameters=0, tokens=1, is_repeated=True, is_found_again=True, memory=None
+    )
+
+
+def test_what_is_otherwise_is_told(monkeypatch, sections):
+    train, calls = agreement.train, []
+
+    def another_each_time(sections, devices, steps):
+        calls.append(devices)
+        trained = train(sections, devices, steps)
+        wrong = len(calls) - 1  # the first is the CPU's
+        return trained._replace(
+            losses=trained.losses * (1 + 0.25 * wrong),
+            params=jax.tree.map(lambda own, old: own + wrong * (own - old), *trained[2:0:-1]),
+        )
+
+    monkeypatch.setattr(agreement, "train", another_each_time)
+    found = agreement.agreement(sections, STEPS, jax.devices()[1])
+    assert found.loss == pytest.approx(0.25) and found.parameters == pytest.approx(1)
+    assert not found.is_repeated and found.is_found_again
