@@ -21,6 +21,7 @@ _DPI = 200
 # Inches: as wide as a page's text, and a cell that still holds a token's name.
 _WIDTH = 6.2
 _CELL = 0.24
+_NAME = 0.07  # a letter
 _HEADS_IN_A_ROW = 4
 
 
@@ -46,8 +47,9 @@ def attention_figure(
     words = labels(language)
     # One head has room for the names of its tokens; of many they stand at the edge.
     width = max(2.6, min(_WIDTH, _CELL * len(keys) + 1.4)) if len(heads) == 1 else _WIDTH
-    cell = (width - 1.0) / columns / len(keys)
-    height = rows * (cell * len(queries) + 0.35) + 0.9
+    names = _NAME * max(len(piece) for piece in (*queries, *keys))
+    cell = (width - names - 1.0) / columns / len(keys)
+    height = rows * (cell * len(queries) + 0.35) + names + 0.2
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     for place, axis in enumerate(axes.flat):
@@ -312,14 +314,16 @@ def file_of(draw: Callable[[], Figure], kind: str) -> bytes:
 
 
 def _corners(places: Sequence[Place], width: float, height: float) -> list[tuple[Place, int, int]]:
-    """At which corner of each place its name stands, so that few names lie on each other.
+    """At which corner of each place its name stands, so that few lie on each other or on places.
 
     Args:
       width: of the map, in letters of a name, as `height`.
     """
     x, y = np.array([(place.x, place.y) for place in places]).T
     x, y = ((each - each.min()) / (np.ptp(each) or 1) for each in (x, y))
-    taken: list[tuple[float, float, float, float]] = []
+    taken = [
+        (left - 0.6, low - 0.6, 1.2, 1.2) for left, low in zip(width * x, height * y, strict=True)
+    ]
     found = []
     for place, left, low in zip(places, width * x, height * y, strict=True):
         length = len(place.token.piece) + 1.0
