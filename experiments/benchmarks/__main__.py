@@ -30,6 +30,7 @@ from typing import NamedTuple
 from absl import app, flags
 
 from experiments.benchmarks import growth
+from experiments.benchmarks.peers.translators import PEERS
 from experiments.benchmarks.results import Measured, Result, table
 from experiments.benchmarks.sizes import SIZES
 from experiments.launchers.process import FASTER_ALLOCATION
@@ -45,7 +46,7 @@ class Options(NamedTuple):
 
     size: str = ""
     point: str = ""
-    against: str = ""
+    against: Sequence[str] = ()
     workdir: str = ""
     directory: str = ""
     lines: int = 0
@@ -57,7 +58,7 @@ class Part(NamedTuple):
 
     measure: Callable[[Options], Sequence[Measured]]
     reads: tuple[str, ...] = ()  # the options that it has, besides rounds
-    against: str = ""  # what it can take turns with
+    against: Sequence[str] = ()  # what it can take turns with
     of: str = "tiny"  # what it is of, where it has no size
     unasked: bool = True  # whether it is measured where no parts are named
 
@@ -78,7 +79,7 @@ def _decode(options: Options) -> Sequence[Measured]:
     from experiments.benchmarks import decoding
 
     workdir = decoding.trained_or_kept(options.workdir)
-    return decoding.measure_run(workdir, options.lines, options.rounds, bool(options.against))
+    return decoding.measure_run(workdir, options.lines, options.rounds, options.against)
 
 
 def _prepare(_: Options) -> Sequence[Measured]:
@@ -106,9 +107,9 @@ def _growth(options: Options) -> Sequence[Measured]:
 
 
 PARTS: Mapping[str, Part] = {
-    "step": Part(_step, ("size", "against"), "torch"),
+    "step": Part(_step, ("size", "against"), ("torch",)),
     "train": Part(_train, ("size", "directory")),
-    "decode": Part(_decode, ("against", "workdir", "lines"), "ctranslate2"),
+    "decode": Part(_decode, ("against", "workdir", "lines"), tuple(PEERS)),
     "prepare": Part(_prepare, of=f"{_PREPARED_PAIRS:,} pairs"),
     "startup": Part(_startup, ("workdir",)),
     growth.PART: Part(_growth, ("point",), unasked=False),
@@ -129,16 +130,20 @@ def results(
     for name, part in parts.items():
         several = next((option for option in each_of if option in part.reads), "")
         for one in each_of.get(several, [""]):
-            own = options._replace(against=part.against if part.against in peers else "")
+            own = options._replace(against=[peer for peer in part.against if peer in peers])
             own = own._replace(**{several: one}) if several else own
             given = {each: getattr(own, each) for each in part.reads}
             words = [f"python -m experiments.benchmarks --parts={name}"]
             for option, value in given.items():
                 flag = _EACH_OF.get(option, option)
-                words += [f"--{flag}={_PLACES.get(option, value)}"] if value else []
+                words += [f"--{flag}={_PLACES.get(option, _text(value))}"] if value else []
             print(f"benchmarks: {' '.join(words)}", file=sys.stderr, flush=True)
             of = one or Path(given.get("workdir") or part.of).name
             yield [each.result(name, of, " ".join(words)) for each in part.measure(own)]
+
+
+def _text(value: str | int | Sequence[str]) -> str:
+    return str(value) if isinstance(value, str | int) else ",".join(value)
 
 
 def main(_: list[str]) -> None:
@@ -180,7 +185,7 @@ def _define_choices(name: str, chosen: Sequence[str], choices: Sequence[str], wh
 
 
 if __name__ == "__main__":
-    peers = [part.against for part in PARTS.values() if part.against]
+    peers = [peer for part in PARTS.values() for peer in part.against]
     unasked = [name for name, part in PARTS.items() if part.unasked]
     _define_choices("parts", unasked, [*PARTS], "what is measured")
     _define_choices("sizes", [*SIZES], [*SIZES], "of step and train")

@@ -1,6 +1,7 @@
 """Whether an accelerator computes what a CPU does, and the same each time.
 
-    python -m experiments.benchmarks.agreement --config=configs/tiny.py --config.model.dtype=bfloat16
+    python -m experiments.benchmarks.agreement --config=configs/tiny.py
+    python -m experiments.benchmarks.agreement --config=configs/multi30k.py
 
 Trains on one batch of random tokens, on the first CPU and twice on the first of JAX's own devices,
 lets both of them search with the CPU's parameters, and prints JSON:

@@ -1,29 +1,29 @@
-"""How fast a trained model translates here, and how fast CTranslate2 does with the same weights.
+"""How fast a trained model translates here, and how fast others do with the same weights.
 
     python -m experiments.benchmarks --parts=decode --workdir=W
     python -m experiments.benchmarks --parts=decode --workdir=W --against=ctranslate2 --lines=200
+    python -m experiments.benchmarks --parts=decode --workdir=W --against=transformers
 
 Translates the test split of the run's corpus from text to text, in stages: first with compilation
-or with programs of an earlier time, then in rounds in which both take turns. The rate is that of
+or with programs of an earlier time, then in rounds in which all take turns. The rate is that of
 output tokens a second, in pieces of the vocabulary, the end tokens counted. Then sentences one at a
-time, as they come to somebody who waits. CTranslate2 computes in float32, with as many threads as
-there are cores, and with the size of batches that it is fastest with.
+time, as they come to somebody who waits. The others compute in float32, CTranslate2 on all cores,
+transformers on a GPU where PyTorch has one, each with the size of batches that it is fastest with.
 """
 
 import dataclasses
 import functools
-import importlib
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from experiments.benchmarks import roof
+from experiments.benchmarks.peers.translators import PEERS, Translate
 from experiments.benchmarks.results import Measured, in_turns, over
 
 if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
@@ -32,19 +32,17 @@ if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not w
 _THEIR_BATCHES = (16, 32, 64, 128, 256)  # sentences
 _SINGLE = 50  # sentences that come one at a time
 
-Translate = Callable[[Sequence[str]], list[str]]
-
 
 def measure(
-    trained: "Trained", lines: Sequence[str], rounds: int, with_ctranslate2: bool
+    trained: "Trained", lines: Sequence[str], rounds: int, peers: Sequence[str]
 ) -> list[Measured]:
-    """Of whole splits tokens a second and of single sentences milliseconds, with both the ratio."""
+    """Of whole splits tokens a second and of single sentences milliseconds, with the ratios."""
     beam_size = trained.sections.decoding.beam_size
     search = "greedy" if beam_size == 1 else f"beam of {beam_size}"
     translators = {"ours": _ours(trained, in_stages=True)}
     single = {"ours": _ours(trained)}
-    if with_ctranslate2:
-        translators["ctranslate2"] = single["ctranslate2"] = _ctranslate2(trained, lines)
+    for peer in peers:
+        translators[peer] = single[peer] = _at_its_fastest(PEERS[peer](trained), lines)
     measured = _whole(trained, translators, lines, rounds) + _one_by_one(single, lines, rounds)
     return [each._replace(what=f"{search}, {each.what}") for each in measured]
 
@@ -71,13 +69,12 @@ def _whole(
         ),
         over("ours over the roof", seconds[roof.PRODUCTS], seconds["ours"]),
     ]
-    if "ctranslate2" in first:
-        rates = {name: [tokens[name] / each for each in seconds[name]] for name in first}
-        measured.append(over("ours over ctranslate2", rates["ours"], rates["ctranslate2"]))
-        num_others = sum(map(str.__ne__, first["ours"][1], first["ctranslate2"][1]))
-        measured.append(
-            Measured("other outputs than ctranslate2's", "%", [100 * num_others / len(lines)])
-        )
+    rates = {name: [tokens[name] / each for each in seconds[name]] for name in first}
+    for peer in list(first)[1:]:
+        measured.append(over(f"ours over {peer}", rates["ours"], rates[peer]))
+        num_others = sum(map(str.__ne__, first["ours"][1], first[peer][1]))
+        share = 100 * num_others / len(lines)
+        measured.append(Measured(f"other outputs than {peer}'s", "%", [share]))
     return measured
 
 
@@ -98,10 +95,8 @@ def _one_by_one(single: dict[str, Translate], lines: Sequence[str], rounds: int)
         }
         what = f"one sentence, {percent}th percentile"
         measured += [Measured(f"{what}, {name}", "ms", each) for name, each in found.items()]
-        if "ctranslate2" in found:
-            measured.append(
-                over(f"{what}, ctranslate2 over ours", found["ctranslate2"], found["ours"])
-            )
+        for peer in list(found)[1:]:
+            measured.append(over(f"{what}, {peer} over ours", found[peer], found["ours"]))
     return measured
 
 
@@ -119,43 +114,11 @@ def _ours(trained: "Trained", *, in_stages: bool | None = None) -> Translate:
     return lambda lines: [best[0].text for best in make()(lines)]
 
 
-def _ctranslate2(trained: "Trained", lines: Sequence[str]) -> Translate:
-    """The same model and search there, in the size of batches that is fastest."""
-    ctranslate2: Any = importlib.import_module("ctranslate2")  # of the extra parity
-
-    from t2t_jax.cores import own_cores
-    from t2t_jax.interop.ctranslate2_export import export_ctranslate2
-
-    vocabulary, config = trained.vocabulary, trained.sections.decoding
-    with tempfile.TemporaryDirectory() as directory:
-        model = Path(directory) / "model"
-        export_ctranslate2(
-            trained.sections.model, trained.params, vocabulary, model, max_positions=512
-        )
-        translator = ctranslate2.Translator(
-            str(model), compute_type="float32", intra_threads=len(own_cores())
-        )
-    pieces = [vocabulary.piece(number) for number in range(vocabulary.size)]
-    ids_of = {piece: number for number, piece in enumerate(pieces)}
-
-    def translate_by(batch_size: int) -> Translate:
-        def translate(lines: Sequence[str]) -> list[str]:
-            sources = [[pieces[number] for number in ids] for ids in vocabulary.encode(list(lines))]
-            found = translator.translate_batch(
-                sources,
-                max_batch_size=batch_size,
-                beam_size=config.beam_size,
-                length_penalty=config.length_penalty,
-                max_decoding_length=config.max_tokens or 256,
-            )
-            return vocabulary.decode(
-                [[ids_of[piece] for piece in row.hypotheses[0]] for row in found]
-            )
-
-        return translate
-
-    _timed(translate_by(_THEIR_BATCHES[0]), lines)
-    seconds = {size: _timed(translate_by(size), lines)[0] for size in _THEIR_BATCHES}
+def _at_its_fastest(translate_by: Callable[[int], Translate], lines: Sequence[str]) -> Translate:
+    """With the size of batches that takes it the least time."""
+    _timed(translate_by(_THEIR_BATCHES[0]), lines[:_SINGLE])
+    sizes = [_THEIR_BATCHES[0], *(size for size in _THEIR_BATCHES[1:] if size < 2 * len(lines))]
+    seconds = {size: _timed(translate_by(size), lines)[0] for size in sizes}
     return translate_by(min(seconds, key=seconds.__getitem__))
 
 
@@ -176,9 +139,7 @@ def trained_or_kept(workdir: str) -> Path:
     return kept
 
 
-def measure_run(
-    workdir: Path, num_lines: int, rounds: int, with_ctranslate2: bool
-) -> list[Measured]:
+def measure_run(workdir: Path, num_lines: int, rounds: int, peers: Sequence[str]) -> list[Measured]:
     """Of a trained model, greedy and with a beam of 4, on `num_lines` of test, or if 0 on all."""
     from t2t_jax.data.corpora.corpus import read_pairs
     from t2t_jax.runs.workdir import load_trained
@@ -190,5 +151,5 @@ def measure_run(
         decoding = dataclasses.replace(trained.sections.decoding, beam_size=beam_size, n_best=1)
         sections = trained.sections._replace(decoding=decoding)
         one = trained._replace(sections=sections)
-        measured += measure(one, lines[: num_lines or None], rounds, with_ctranslate2)
+        measured += measure(one, lines[: num_lines or None], rounds, peers)
     return measured

@@ -33,6 +33,7 @@ transformers = pytest.importorskip("transformers")
 ctranslate2 = pytest.importorskip("ctranslate2")
 
 from experiments.benchmarks import decoding  # noqa: E402
+from experiments.benchmarks.peers.translators import PEERS  # noqa: E402
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID  # noqa: E402
 from t2t_jax.decoding.translate import make_decode  # noqa: E402
 from t2t_jax.interop.exporting import never_generated  # noqa: E402
@@ -220,11 +221,12 @@ def test_ctranslate2(exported, ours, translations_compared):
         assert np.all(np.abs(scores(theirs) - scores_of_ours)[differing] < 0.005)
 
 
-def test_the_benchmark_of_decoding_takes_turns_with_ctranslate2(exported):
+@pytest.mark.parametrize("peer", PEERS)
+def test_the_benchmark_of_decoding_takes_turns_with(exported, peer):
     lines = exported.texts[:60]
-    measured = decoding.measure(exported.trained, lines, rounds=2, with_ctranslate2=True)
+    measured = decoding.measure(exported.trained, lines, rounds=2, peers=[peer])
     found = {each.what.removeprefix("beam of 4, "): each.values for each in measured}
-    for name in ("ours over ctranslate2", "one sentence, 95th percentile, ctranslate2 over ours"):
+    for name in (f"ours over {peer}", f"one sentence, 95th percentile, {peer} over ours"):
         assert len(found[name]) == 2 and min(found[name]) > 0
     # Those of both that did not come to an end, and a few: theirs stops a beam earlier.
-    assert found["other outputs than ctranslate2's"] <= [33.4]
+    assert found[f"other outputs than {peer}'s"] <= [33.4]

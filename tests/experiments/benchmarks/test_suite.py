@@ -16,26 +16,29 @@ def test_each_part_is_asked_for_each_size_with_what_it_reads(capsys):
         return [Measured("ours", "tokens/s", [1.0, 2.0])]
 
     parts = {
-        "step": Part(measure, ("size", "against"), "torch"),
-        "decode": Part(measure, ("against", "workdir", "lines"), "ctranslate2"),
+        "step": Part(measure, ("size", "against"), ("torch",)),
+        "decode": Part(measure, ("against", "workdir", "lines"), ("one", "other", "third")),
         "prepare": Part(measure, of="20 pairs"),
         "growth": Part(measure, ("point",)),
     }
     each_of = {"size": ["tiny", "base"], "point": ["depth=6", "depth=12"]}
     given = Options(workdir="/some/where/run", lines=7, rounds=3)
-    found = [one for each in results(parts, each_of, ["torch"], given) for one in each]
+    found = [
+        one for each in results(parts, each_of, ["torch", "third", "one"], given) for one in each
+    ]
     ours = "python -m experiments.benchmarks --parts="
     assert [(one.part, one.size, one.command) for one in found] == [
         ("step", "tiny", f"{ours}step --sizes=tiny --against=torch"),
         ("step", "base", f"{ours}step --sizes=base --against=torch"),
-        ("decode", "run", f"{ours}decode --workdir=W --lines=7"),
+        ("decode", "run", f"{ours}decode --against=one,third --workdir=W --lines=7"),
         ("prepare", "20 pairs", f"{ours}prepare"),
         ("growth", "depth=6", f"{ours}growth --points=depth=6"),
         ("growth", "depth=12", f"{ours}growth --points=depth=12"),
     ]
     assert [(each.size, each.point, each.against) for each in asked] == [
-        *(("tiny", "", "torch"), ("base", "", "torch"), ("", "", ""), ("", "", "")),
-        *(("", "depth=6", ""), ("", "depth=12", "")),
+        *(("tiny", "", ["torch"]), ("base", "", ["torch"])),
+        *(("", "", ["one", "third"]), ("", "", [])),
+        *(("", "depth=6", []), ("", "depth=12", [])),
     ]
     assert {each.rounds for each in asked} == {3}
     told = capsys.readouterr().err

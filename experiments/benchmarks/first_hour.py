@@ -1,0 +1,228 @@
+r"""The first hour on a machine with an accelerator: everything worth knowing of it, by one command.
+
+    python -m experiments.benchmarks.first_hour --workdir=W --directory=DIR --topology=h100-1
+    python -m experiments.benchmarks.first_hour --workdir=W --toy        # the rehearsal, on a CPU
+
+    ceilings       a large product in each precision, a copy
+    agreement      float32, float32 with fast products, bfloat16, beside a CPU and a second time
+    step           base and big in bfloat16 as they are, with each switch for speed, with all
+    multi30k       DIR's corpus by its config, three seeds, trained and scored
+    decode         that model's translations, beside transformers with the same weights
+    plan           what `t2t-jax plan` says of that training, beside what it took
+
+Each part is a command of at most --minutes. What it finds goes to W/PART.json, what it says to
+W/PART.log, and the whole to W/first_hour.md as often as a part ends. The same command again goes on
+with the parts that have no record; a training that ran out of time goes on where it was. A part
+that fails stops no other.
+"""
+
+import contextlib
+import functools
+import importlib.util
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from absl import app, flags
+
+from experiments.benchmarks.records import make_record
+from t2t_jax.cli.command import parse_flags
+from t2t_jax.json_files import read_json, write_json
+
+_SECONDS_TO_SAVE = 30.0  # of a training that is told to stop
+_PYTHON = (sys.executable, "-m")
+# A model that any machine trains in seconds.
+_TOY_MODEL = {
+    "data.train_pairs": 200,
+    "data.vocabulary_size": 200,
+    "data.num_buckets": 2,
+    "model.vocabulary_rows": 256,
+    "model.num_encoder_layers": 1,
+    "model.num_decoder_layers": 1,
+    "model.d_model": 16,
+    "model.d_ff": 16,
+    "model.num_heads": 2,
+    "model.d_k": 8,
+    "model.d_v": 8,
+}
+_TOY_TRAINING = {"training.steps": 4, "training.warmup_steps": 2}
+
+
+class Part(NamedTuple):
+    """A command that measures something."""
+
+    name: str
+    command: Sequence[str]
+    times: int = 1  # how often it may go on when its minutes are over
+
+
+def parts(workdir: Path, directory: str, topology: str, toy: bool) -> Iterator[Part]:
+    """All of them, the shortest first."""
+
+    def bench(module: str, *arguments: str) -> list[str]:
+        return [*_PYTHON, f"experiments.benchmarks.{module}", *arguments]
+
+    def changed(flag: str, **sections: Any) -> list[str]:
+        toys = _TOY_MODEL if toy else {}
+        return [f"--{flag}.{key}={value}" for key, value in (sections | toys).items()]
+
+    sizes = ["--size=64", "--copy_mib=1", "--rounds=1"] if toy else []
+    yield Part("ceilings", bench("ceilings", *sizes))
+
+    steps = ["--steps=2"] if toy else []
+    for name, changes in {
+        "float32": {"model.dtype": "float32"},
+        "fast_float32": {"model.dtype": "float32", "devices.matmul_precision": "default"},
+        "bfloat16": {"model.dtype": "bfloat16"},
+    }.items():
+        given = ["--config=configs/tiny.py", *changed("config", **changes)]
+        yield Part(f"agreement_{name}", bench("agreement", *given, *steps))
+
+    for size, shape in (("base", "768x32x32"), ("base", "96x256x256"), ("big", "768x32x32")):
+        shape = "2x3x4" if toy else shape
+        given = [f"--config=configs/{size}.py", *changed("config", **{"model.dtype": "bfloat16"})]
+        rounds = ["--rounds=1"] if toy else []
+        command = bench("step", *given, f"--shape={shape}", "--switches=each", *rounds)
+        yield Part(f"step_{size}_{shape}", command)
+
+    trained = workdir / "multi30k"
+    config = "configs/tiny.py" if toy else "configs/multi30k.py"
+    corpus = {"data.directory": directory} if directory else {}
+    sweep = ["experiments.sweep", "table3", "--rows=base", f"--base={config}"]
+    sweep += [f"--seeds={1 if toy else 3}", f"--workdir={trained}"]
+    sweep += changed("base", **corpus | (_TOY_TRAINING if toy else {}))
+    if directory or toy:
+        yield Part("multi30k", [*_PYTHON, *sweep], times=3)
+
+    run = str(trained / "table3" / "base" / "seed-0")
+    peers = ["--against=transformers"] if importlib.util.find_spec("transformers") else []
+    lines = ["--lines=4", "--rounds=1"] if toy else []
+    records = f"--records={workdir / 'decode'}"
+    decode = ["experiments.benchmarks", "--parts=decode", f"--workdir={run}", records]
+    yield Part("decode", [*_PYTHON, *decode, *peers, *lines])
+    if topology:
+        plan = ["t2t_jax.cli.main", "plan", f"--config={run}/config.json"]
+        plan += [f"--topology={topology}", f"--calibrate={run}"]
+        yield Part("plan", [*_PYTHON, *plan])
+
+
+def measure(part: Part, workdir: Path, seconds: float) -> dict[str, Any]:
+    """Runs its command for at most so long, as often as it may; what came of it."""
+    made = make_record()
+    started, num_tries = time.monotonic(), 0
+    while True:
+        num_tries += 1
+        with open(workdir / f"{part.name}.log", "a") as log:
+            process = subprocess.Popen(part.command, stdout=subprocess.PIPE, stderr=log, text=True)
+            output = _output_within(process, seconds)
+        if output is not None or num_tries == part.times:
+            break
+    return {
+        "when": made.when,
+        "commit": made.commit,
+        "machine": made.machine,
+        "command": " ".join(["python", *part.command[1:]]),
+        "seconds": time.monotonic() - started,
+        "exit_code": process.returncode,
+        "in_time": output is not None,
+        "found": _read(output or ""),
+    }
+
+
+def _output_within(process: subprocess.Popen, seconds: float) -> str | None:
+    """What it prints until it ends; None if it had to be stopped, for which it is given time."""
+    try:
+        return process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        process.terminate()
+    try:
+        process.communicate(timeout=_SECONDS_TO_SAVE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+    return None
+
+
+def _read(output: str) -> Any:
+    """The JSON object that it is, or its lines."""
+    with contextlib.suppress(ValueError):
+        if isinstance(found := json.loads(output), dict):
+            return found
+    return output.splitlines()
+
+
+def table(workdir: Path, names: Sequence[str]) -> str:
+    """What the parts have found, in Markdown."""
+    lines = ["# The first hour", ""]
+    for name in names:
+        path = workdir / f"{name}.json"
+        if not path.exists():
+            lines += [f"## {name}", "", "not done", ""]
+            continue
+        record = read_json(path)
+        said = "" if record["exit_code"] == 0 else f", exit code {record['exit_code']}"
+        said += "" if record["in_time"] else ", out of time"
+        lines += [f"## {name}", "", f"    {record['command']}", ""]
+        lines += [f"{record['seconds']:.0f} s{said}, commit {record['commit'][:7]}", ""]
+        found = record["found"]
+        if isinstance(found, list):
+            lines += [*(line if line.startswith("|") else f"    {line}" for line in found), ""]
+        else:
+            lines += ["| | |", "|--|--|", *(f"| {key} | {value} |" for key, value in _flat(found))]
+            lines += [""]
+    return "\n".join(lines)
+
+
+def _flat(found: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Every number by the names that lead to it; of a list of numbers the median."""
+    if isinstance(found, dict):
+        for key, value in found.items():
+            yield from _flat(value, f"{name}, {key}" if name else key)
+    elif isinstance(found, list) and found and all(isinstance(one, int | float) for one in found):
+        yield name, f"{statistics.median(found):.4g}"
+    elif isinstance(found, float):
+        yield name, f"{found:.4g}"
+    else:
+        yield name, str(found)
+
+
+def main(_: list[str]) -> None:
+    """Measures what has no record yet."""
+    given = flags.FLAGS
+    workdir = Path(given.workdir).expanduser().resolve()
+    workdir.mkdir(parents=True, exist_ok=True)
+    every = list(parts(workdir, given.directory, given.topology, given.toy))
+    names = [part.name for part in every]
+    if unknown := sorted(set(given.only) - set(names)):
+        sys.exit(f"first_hour: --only={unknown[0]} is none of {', '.join(names)}")
+    has_failed = False
+    for part in every:
+        path = workdir / f"{part.name}.json"
+        if (given.only and part.name not in given.only) or path.exists():
+            continue
+        print(f"first_hour: {part.name}", file=sys.stderr, flush=True)
+        record = measure(part, workdir, 60 * given.minutes)
+        is_done = record["exit_code"] == 0 and record["in_time"]
+        has_failed |= not is_done
+        write_json(path if is_done else path.with_suffix(".failed.json"), record)
+        (workdir / "first_hour.md").write_text(table(workdir, names))
+        if not is_done:
+            print(f"first_hour: {part.name} has failed: {workdir / part.name}.log", file=sys.stderr)
+    print(table(workdir, names))
+    sys.exit(1 if has_failed else 0)
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("workdir", None, "directory of the records")
+    flags.DEFINE_string("directory", "", "Multi30k's files, as for t2t-jax train; '': not trained")
+    flags.DEFINE_string("topology", "", "the machine's name for t2t-jax plan, such as h100-1")
+    flags.DEFINE_list("only", [], "parts; default: all that have no record")
+    flags.DEFINE_float("minutes", 9.0, "of a part at the most", lower_bound=0.1)
+    flags.DEFINE_bool("toy", False, "sizes of which all is done in minutes on a CPU")
+    flags.mark_flag_as_required("workdir")
+    app.run(main, flags_parser=functools.partial(parse_flags, "first_hour"))

@@ -1,0 +1,102 @@
+"""A trained model in the hands of others: the same weights, the same search, from text to text."""
+
+import dataclasses
+import importlib
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t2t_jax.cores import own_cores
+
+if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+    from t2t_jax.runs.workdir import Trained
+
+Translate = Callable[[Sequence[str]], list[str]]
+_MAX_TOKENS = 256  # of a translation, where the config sets no limit
+_MAX_POSITIONS = 512  # of what is exported
+
+
+def ctranslate2(trained: "Trained") -> Callable[[int], Translate]:
+    """By the size of batches, sentences; in float32, on all cores."""
+    library: Any = importlib.import_module("ctranslate2")  # of the extra parity
+
+    vocabulary, config = trained.vocabulary, trained.sections.decoding
+    with tempfile.TemporaryDirectory() as directory:
+        model = _exported(trained, "ctranslate2", Path(directory))
+        translator = library.Translator(
+            str(model), compute_type="float32", intra_threads=len(own_cores())
+        )
+    pieces = [vocabulary.piece(number) for number in range(vocabulary.size)]
+    ids_of = {piece: number for number, piece in enumerate(pieces)}
+
+    def translate(lines: Sequence[str], batch_size: int) -> list[str]:
+        sources = [[pieces[number] for number in ids] for ids in vocabulary.encode(list(lines))]
+        found = translator.translate_batch(
+            sources,
+            max_batch_size=batch_size,
+            beam_size=config.beam_size,
+            length_penalty=config.length_penalty,
+            max_decoding_length=config.max_tokens or _MAX_TOKENS,
+        )
+        return vocabulary.decode([[ids_of[piece] for piece in row.hypotheses[0]] for row in found])
+
+    return lambda batch_size: lambda lines: translate(lines, batch_size)
+
+
+def transformers(trained: "Trained") -> Callable[[int], Translate]:
+    """By the size of batches, sentences of like length; on a GPU where PyTorch has one."""
+    torch: Any = importlib.import_module("torch")  # of the extra parity, as the other
+    library: Any = importlib.import_module("transformers")
+
+    from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID
+
+    vocabulary, config = trained.vocabulary, trained.sections.decoding
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with tempfile.TemporaryDirectory() as directory:
+        exported = _exported(trained, "marian", Path(directory))
+        model = library.MarianMTModel.from_pretrained(exported).eval().to(device)
+    options = dict(num_beams=config.beam_size, early_stopping=False, max_length=None)
+    # What greedy search does not read it is told not to be given.
+    options |= dict(length_penalty=config.length_penalty if config.beam_size > 1 else 1.0)
+
+    def translate(lines: Sequence[str], batch_size: int) -> list[str]:
+        sources = [[*ids, END_ID] for ids in vocabulary.encode(list(lines))]
+        order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
+        found: list[list[int]] = [[] for _ in lines]
+        for first in range(0, len(order), batch_size):
+            places = order[first : first + batch_size]
+            rows = [torch.tensor(sources[place]) for place in places]
+            ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD_ID)
+            most = config.max_tokens or ids.shape[1] + config.max_extra_tokens
+            with torch.no_grad():
+                made = model.generate(
+                    ids.to(device),
+                    attention_mask=(ids != PAD_ID).long().to(device),
+                    max_new_tokens=most,
+                    **options,
+                )
+            for place, row in zip(places, made[:, 1:].tolist(), strict=True):
+                found[place] = row
+        return vocabulary.decode(found)
+
+    return lambda batch_size: lambda lines: translate(lines, batch_size)
+
+
+def _exported(trained: "Trained", format: str, directory: Path) -> Path:
+    from t2t_jax.interop.marian import NORM_EPSILON
+    from t2t_jax.runs.export import export
+
+    # The one value that MarianMT has; it moves a logit by some 1e-5.
+    model = dataclasses.replace(trained.sections.model, norm_epsilon=NORM_EPSILON)
+    if format == "marian":
+        trained = trained._replace(sections=trained.sections._replace(model=model))
+    export(trained, format, directory / format, _MAX_POSITIONS)
+    return directory / format
+
+
+# By the name of the package, what makes a translator of a trained model.
+PEERS: dict[str, Callable[["Trained"], Callable[[int], Translate]]] = {
+    "ctranslate2": ctranslate2,
+    "transformers": transformers,
+}

@@ -1,0 +1,81 @@
+"""The first hour: the rehearsal of all its parts, and parts that go wrong."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from experiments.benchmarks import first_hour
+from experiments.benchmarks.first_hour import Part
+from t2t_jax.json_files import read_json
+
+
+def run(monkeypatch, workdir, parts=None, **given):
+    """The exit code of the command, in this process."""
+    flags = dict(workdir=str(workdir), directory="", topology="", only=[], minutes=9.0, toy=False)
+    monkeypatch.setattr(first_hour.flags, "FLAGS", SimpleNamespace(**flags | given))
+    if parts is not None:
+        monkeypatch.setattr(first_hour, "parts", lambda *_: iter(parts))
+    with pytest.raises(SystemExit) as end:
+        first_hour.main([])
+    return end.value.code
+
+
+def python(name, code, times=1):
+    return Part(name, [sys.executable, "-c", code], times)
+
+
+def test_a_part_that_fails_or_takes_too_long_stops_no_other(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(first_hour, "_SECONDS_TO_SAVE", 0.2)
+    stubborn = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: 0); time.sleep(60)"
+    parts = [
+        python("broken", "import sys; print(7); sys.exit('no such device')"),
+        python("endless", stubborn, times=2),
+        python("whole", 'print(\'{"a": {"ms": [3, 1, 2.5]}, "b": true}\')'),
+        python("words", "print('| x | y |'); print('z')"),
+    ]
+    assert run(monkeypatch, tmp_path, parts, minutes=0.03) == 1
+    assert "broken has failed" in capsys.readouterr().err
+    assert "no such device" in (tmp_path / "broken.log").read_text()
+    assert read_json(tmp_path / "broken.failed.json")["exit_code"] == 1
+    endless = read_json(tmp_path / "endless.failed.json")
+    assert not endless["in_time"] and endless["seconds"] > 2 * 0.03 * 60
+    told = (tmp_path / "first_hour.md").read_text()
+    assert "| a, ms | 2.5 |\n| b | True |" in told and "| x | y |\n    z" in told
+    assert told.count("not done") == 2
+
+    # Once more: what has a record is not done again, what has none is.
+    parts = [python("broken", "print('[1, 2]')"), python("whole", "import sys; sys.exit(3)")]
+    assert run(monkeypatch, tmp_path, parts) == 0
+    assert read_json(tmp_path / "broken.json")["found"] == ["[1, 2]"]
+
+
+def test_what_was_stopped_goes_on(monkeypatch, tmp_path):
+    going_on = (
+        "import pathlib, time; path = pathlib.Path({!r}); text = path.read_text();"
+        "path.write_text(text + 'x'); time.sleep(0 if text else 60); print('[]')"
+    )
+    path = tmp_path / "so_far"
+    path.write_text("")
+    part = python("training", going_on.format(str(path)), times=3)
+    record = first_hour.measure(part, tmp_path, seconds=1.5)
+    assert record["in_time"] and record["exit_code"] == 0
+    assert path.read_text() == "xx"
+
+
+def test_a_part_that_is_not_there_is_told(monkeypatch, tmp_path):
+    assert "--only=warp is none of ceilings" in str(run(monkeypatch, tmp_path, only=["warp"]))
+
+
+def test_the_rehearsal(monkeypatch, tmp_path):
+    monkeypatch.setenv("T2T_JAX_CACHE", str(tmp_path / "cache"))
+    code = run(monkeypatch, tmp_path / "w", toy=True)
+    found = {path.stem: read_json(path) for path in (tmp_path / "w").glob("*.json")}
+    told = {name: record["found"] for name, record in found.items() if "failed" in name}
+    logs = [(tmp_path / "w" / f"{name.split('.')[0]}.log").read_text()[-2_000:] for name in told]
+    assert code == 0, (json.dumps(told), *logs)
+    assert set(found) == {part.name for part in first_hour.parts(tmp_path / "w", "", "", True)}
+    assert found["ceilings"]["found"]["float32_tflops"] > 0
+    assert found["agreement_bfloat16"]["found"]["is_repeated"]
+    assert found["decode"]["found"]
