@@ -116,6 +116,48 @@ def compare(workdir: Path, kept: Path) -> list[Agreement]:
     return found
 
 
+def same_seeds(workdir: Path, kept: Path) -> list[str]:
+    """How far runs of the same row and seed lie apart, a line for each pair of hardware.
+
+    On the same they can be the same to the last digit; on another rounding parts them, and how far
+    training then carries them is no fault: what counts is the test of the means.
+    """
+    before, now = _by_row(kept), _by_row(workdir)
+    apart: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for place in (place for place in now if place in before):
+        then, here = (
+            {each.run.seed: each.record or {} for each in one_of_each(side[place])}
+            for side in (before, now)
+        )
+        for seed in sorted(set(then) & set(here)):
+            hardware = str(then[seed]["hardware"]), str(here[seed]["hardware"])
+            apart.setdefault(hardware, []).append(_apart(then[seed], here[seed]))
+    lines = []
+    for (there, here), differences in sorted(apart.items()):
+        same = sum(not any(each.values()) for each in differences)
+        where = there if there == here else f"{there} kept, {here} now"
+        line = f"same seeds, {where}: {same} of {len(differences)} agree to the last digit"
+        most = {
+            each.short: max(difference.get(each.short, 0.0) for difference in differences)
+            for each in MEASURES
+        }
+        if any(most.values()):
+            line += "; at the most apart: "
+            line += ", ".join(f"{name} {value:.2g}" for name, value in most.items() if value)
+        lines.append(plain_text(line))
+    return lines
+
+
+def _apart(one: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
+    """The difference in each measure that both have."""
+    pairs = {each.short: (each.value(one), each.value(other)) for each in MEASURES}
+    return {
+        name: abs(here - there)
+        for name, (there, here) in pairs.items()
+        if there is not None and here is not None
+    }
+
+
 def _unseen(measure: Measure) -> float:
     """Half a unit of the last digit that is shown, which is no difference."""
     return 0.5 * 10**-measure.digits
@@ -214,10 +256,11 @@ def main(argv: list[str]) -> None:
             print(f"kept {counted(len(keep(workdir, kept)), 'run')} in {kept}")
             return
         found = compare(workdir, kept)
+        seeds = same_seeds(workdir, kept)
         unfinished, not_asked_for = not_compared(workdir, kept)
     except (OSError, ValueError) as error:
         sys.exit(f"evidence: {plain_text(error)}")
-    print(agreement_text(found))
+    print("\n".join([agreement_text(found), *seeds]))
     for what, names in (("not finished", unfinished), ("not asked for", not_asked_for)):
         if names:
             print(f"{what} in {workdir}:")

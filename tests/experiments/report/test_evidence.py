@@ -7,6 +7,7 @@ import pytest
 from experiments.report import evidence
 from experiments.report.measures import TEST_BLEU, Mean
 from experiments.run import record
+from t2t_jax.json_files import read_json, write_json
 from tests.experiments import fakes, sweeps
 
 
@@ -44,6 +45,23 @@ def test_the_same_sweep_agrees_with_what_was_kept_of_it(tmp_path, kept):
     num_inside = sum(each.row != "no_positions" for each in found)
     assert f"{num_inside} of {num_inside} means lie within the intervals kept; 0 differ" in said
     assert f"; {len(found) - num_inside}, of one seed or of no finite numbers, have none" in said
+
+
+def test_the_same_seeds_are_the_same_to_the_last_digit_or_so_far_apart(tmp_path, kept):
+    sweep = tmp_path / "sweep"
+    all_of_them = ["same seeds, a test: 6 of 6 agree to the last digit"]
+    assert evidence.same_seeds(sweep, kept) == all_of_them
+    [path] = sweep.glob("*/one_head/seed-0/record.json")
+    values = read_json(path)
+    values["hardware"] = "1 x other"
+    values["scores"]["test"]["bleu"] += 0.25
+    write_json(path, values)
+    other, same = evidence.same_seeds(sweep, kept)
+    assert same == "same seeds, a test: 5 of 5 agree to the last digit"
+    assert other == (
+        "same seeds, a test kept, 1 x other now: 0 of 1 agree to the last digit; "
+        "at the most apart: BLEU 0.25"
+    )
 
 
 @pytest.mark.parametrize(
