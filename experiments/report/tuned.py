@@ -127,7 +127,7 @@ def tuning(
             *_HOW_TO_READ,
             *(_DIRECTION for _ in [0] if any(row.direction for row in rows.values())),
             *smallest(measures, by_measure, "between tuned rows"),
-            *_said_of_rows(rows),
+            *_said_of_rows(rows, fixed),
             *_cost(outcomes),
         ],
     )
@@ -319,8 +319,20 @@ def _method(
     return found
 
 
-def _said_of_rows(rows: Mapping[str, TunedRow]) -> list[str]:
+def _said_of_rows(
+    rows: Mapping[str, TunedRow], fixed: Mapping[str, Sequence[Outcome]]
+) -> list[str]:
     found = []
+    better = []
+    for name, row in rows.items():
+        own, tuned = mean(values_of(PERPLEXITY, fixed[name])), row.means.get(PERPLEXITY.name)
+        if own is not None and tuned is not None and own.mean < tuned.mean:
+            better.append(f"{name} ({own.mean:.2f}, tuned {tuned.mean:.2f})")
+    if better:
+        found.append(
+            "Of lower dev perplexity at its own value than at the one chosen, so that the space "
+            f"has none as good or its trial had luck: {', '.join(better)}."
+        )
     edges = [f"{name} ({', '.join(row.edges)})" for name, row in rows.items() if row.edges]
     if edges:
         found.append(

@@ -124,8 +124,18 @@ def test_what_is_chosen_at_the_edge_of_the_space_is_told(tmp_path):
     assert "peak_learning_rate=0.0006 (at the edge)" in report.text(tmp_path, "markdown")
 
 
+def test_a_space_that_has_nothing_as_good_as_the_rows_own_value_is_told(tmp_path):
+    swept(tmp_path, "base", found=tuned_sweeps.space([f"{RATE}=log(2e-4,4e-4)"], 2))
+    [table] = summaries(tmp_path)
+    [row] = table.rows
+    own, tuned = (means["dev_perplexity"].mean for means in (row.means, row.tuned.means))
+    assert own < tuned
+    assert f"or its trial had luck: base ({own:.2f}, tuned {tuned:.2f})." in " ".join(table.notes)
+
+
 def test_what_tuning_took_is_told(workdir):
     [table] = summaries(workdir)
+    assert not any("had luck" in note and "base (" in note for note in table.notes)
     # 20 trials and 12 runs of 62 seconds, of 44.
     said = "Tuning took 20 trials and 12 runs at chosen values: 0.55 of 0.76 hours, 73 % of all."
     assert said in table.notes
