@@ -6,14 +6,14 @@ per token; between them BLEU of sentences longer than any of training, where the
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from experiments.report.effects import BOOTSTRAP
+from experiments.report.effects import BOOTSTRAP, Effect
 from experiments.report.figures import style
 from experiments.report.measures import (
     ACCURACY,
@@ -21,10 +21,12 @@ from experiments.report.measures import (
     LONG_BLEU,
     PERPLEXITY,
     TEST_BLEU,
+    Mean,
     Measure,
     reported,
 )
 from experiments.report.summary import RowSummary, TableSummary
+from t2t_jax.explain.look import COLOURS
 
 TITLE = "Difference to the base row"
 # What a marker says of a difference, at the 5 % level.
@@ -38,10 +40,12 @@ SIGNS = {
 # before it, and its value is written there.
 _FAR = 6.0
 
-_COLOUR = "#0072B2"
+# Of rows at their own values, and at those that tuning chose.
+_OWN, _TUNED = COLOURS[:2]
+_SHIFT = 0.17  # of the one up and the other down, in rows, where a table has both
 _INCHES_PER_ROW = 0.27
 _INCHES_OF_LEGEND = 1.0
-_INTERVAL_LOOK: dict[str, Any] = {"color": _COLOUR, "linewidth": 1.4, "solid_capstyle": "butt"}
+_INTERVAL_LOOK: dict[str, Any] = {"linewidth": 1.4, "solid_capstyle": "butt"}
 _PAPER_LOOK: dict[str, Any] = {
     "linestyle": "",
     "marker": "x",
@@ -62,6 +66,12 @@ class Point(NamedTuple):
     is_significant: bool
     is_bootstrap: bool = False  # tested over the sentences of one seed alone
     paper: float | None = None  # the paper's difference to its base, where ours is comparable
+    is_tuned: bool = False  # of the row at its best values against base at its own best ones
+
+    @property
+    def colour(self) -> str:
+        """That of its marker and interval."""
+        return _TUNED if self.is_tuned else _OWN
 
 
 class Forest(NamedTuple):
@@ -105,19 +115,24 @@ def _forest(table: TableSummary, measure: Measure) -> Forest:
     """What the tests found of each row, in the unit that they compared."""
     points = []
     for row in table.rows:
-        if (effect := row.effects.get(measure.name)) is None:
-            continue
-        difference, low, high = effect.difference, None, None
-        if effect.comparison is not None:
-            difference, low, high, _ = effect.comparison
-        elif measure.is_logarithmic:
-            this = row.means[measure.name].mean
-            difference = measure.compared(this) - measure.compared(this - effect.difference)
-        if math.isfinite(difference):
+        if (effect := row.effects.get(measure.name)) is not None:
             paper = _paper_difference(row, table, measure)
-            verdict = effect.is_significant, effect.test == BOOTSTRAP
-            points.append(Point(row.name, row.group, difference, low, high, *verdict, paper))
-    return Forest(measure, points)
+            points.append(_point(row, effect, row.means, measure)._replace(paper=paper))
+        if row.tuned is not None and (effect := row.tuned.effects.get(measure.name)) is not None:
+            point = _point(row, effect, row.tuned.means, measure)
+            points.append(point._replace(is_tuned=True))
+    return Forest(measure, [point for point in points if math.isfinite(point.difference)])
+
+
+def _point(row: RowSummary, effect: Effect, means: Mapping[str, Mean], measure: Measure) -> Point:
+    difference, low, high = effect.difference, None, None
+    if effect.comparison is not None:
+        difference, low, high, _ = effect.comparison
+    elif measure.is_logarithmic:
+        this = means[measure.name].mean
+        difference = measure.compared(this) - measure.compared(this - effect.difference)
+    verdict = effect.is_significant, effect.test == BOOTSTRAP
+    return Point(row.name, row.group, difference, low, high, *verdict)
 
 
 def _paper_difference(row: RowSummary, table: TableSummary, measure: Measure) -> float | None:
@@ -144,7 +159,7 @@ def limits_of(points: Sequence[Point]) -> tuple[float, float]:
 
 def draw(drawn: Sequence[Panel]) -> Figure:
     """The panels below one another, rows in the order of the table."""
-    heights = [_INCHES_PER_ROW * len(panel.rows) + 1.6 for panel in drawn]
+    heights = [_INCHES_PER_ROW * len(panel.rows) * _lines(panel) + 1.6 for panel in drawn]
     heights[-1] += _INCHES_OF_LEGEND
     figure, axes = style.stacked(heights, max(len(panel.forests) for panel in drawn))
     for panel, row_of_axes in zip(drawn, axes, strict=True):
@@ -163,18 +178,28 @@ def draw(drawn: Sequence[Panel]) -> Figure:
     return figure
 
 
+def _lines(panel: Panel) -> float:
+    """How many rows of height each takes: what is tuned stands below what is not."""
+    return 1.6 if any(p.is_tuned for forest in panel.forests for p in forest.points) else 1.0
+
+
 def _legend(figure: Any, points: Sequence[Point]) -> None:
     """What the signs mean that are there."""
     real, of_sentences, hollow = (_look(point) for point in _SIGNS)
-    looks = [_look(point) for point in points]
+    looks = [_look(point._replace(is_tuned=False)) for point in points]
     meanings = (
         (real, SIGNS["filled"], real in looks),
         (of_sentences, SIGNS["half-filled"], of_sentences in looks),
         (hollow, SIGNS["hollow"], hollow in looks),
         (
-            _INTERVAL_LOOK,
+            {**_INTERVAL_LOOK, "color": _OWN},
             "95 % interval, of all rows at once",
-            any(p.low is not None for p in points),
+            any(point.low is not None for point in points),
+        ),
+        (
+            {**_INTERVAL_LOOK, "color": _TUNED},
+            "the same of rows at values tuned for each, and base at its own",
+            any(point.is_tuned for point in points),
         ),
         (_PAPER_LOOK, "the paper's difference", any(point.paper is not None for point in points)),
     )
@@ -189,8 +214,9 @@ def _legend(figure: Any, points: Sequence[Point]) -> None:
 def _draw(forest: Forest, names: Sequence[str], axis: Any, num_beside: int) -> None:
     limits = limits_of(forest.points)
     axis.axvline(0, color="black", linewidth=1.0)
+    shift = _SHIFT if any(point.is_tuned for point in forest.points) else 0.0
     for point in forest.points:
-        place = names.index(point.row)
+        place = names.index(point.row) + (shift if point.is_tuned else -shift)
         _draw_point(point, place, limits, forest.measure, axis)
         if point.paper is not None:
             axis.plot([point.paper], [place], **_PAPER_LOOK)
@@ -205,14 +231,14 @@ def _draw(forest: Forest, names: Sequence[str], axis: Any, num_beside: int) -> N
 
 
 def _draw_point(
-    point: Point, place: int, limits: tuple[float, float], measure: Measure, axis: Any
+    point: Point, place: float, limits: tuple[float, float], measure: Measure, axis: Any
 ) -> None:
     look = _look(point)
     low_end, high_end = limits
     if low_end <= point.difference <= high_end:
         if point.low is not None and point.high is not None:
             ends = [max(point.low, low_end), min(point.high, high_end)]
-            axis.plot(ends, [place, place], **_INTERVAL_LOOK)
+            axis.plot(ends, [place, place], color=point.colour, **_INTERVAL_LOOK)
         axis.plot([point.difference], [place], **look)
         return
     is_right = point.difference > high_end
@@ -246,9 +272,9 @@ def _look(point: Point) -> dict[str, Any]:
         "marker": "o",
         "markersize": 5.5,
         "fillstyle": "left" if point.is_significant and point.is_bootstrap else "full",
-        "markerfacecolor": _COLOUR if point.is_significant else "white",
+        "markerfacecolor": point.colour if point.is_significant else "white",
         "markerfacecoloralt": "white",
-        "markeredgecolor": _COLOUR,
+        "markeredgecolor": point.colour,
         "markeredgewidth": 1.4,
         "zorder": 3,
     }

@@ -22,7 +22,8 @@ _KINDS: tuple[tuple[str, str, str, Callable[[Sequence[TableSummary]], list], Any
         f"axes are linear. Filled marker: {forest_plot.SIGNS['filled']}. Half-filled: "
         f"{forest_plot.SIGNS['half-filled']}, which knows nothing of the noise between seeds. "
         f"Hollow: {forest_plot.SIGNS['hollow']}. The horizontal bars are 95 % intervals that hold "
-        "for all rows at once: one that does not touch zero is what has a mark in the table. A "
+        "for all rows at once: one that does not touch zero is what has a mark in the table. Of a "
+        "tuned table each row has a second one below, in another colour: at its best values. A "
         "triangle at the edge points to a row beyond the axis, with its number.",
         forest_plot.panels,
         forest_plot.draw,

@@ -110,6 +110,14 @@ def test_each_figure_says_in_its_title_what_it_shows(workdir):
     assert len({picture.title for picture in pictures}) == len(pictures)
 
 
+def _write_worse(workdir, **rows):
+    """Three seeds of each row, so many BLEU worse than base."""
+    for row, worse in rows.items():
+        for seed in range(3):
+            bleu = 90.0 - worse + (seed + (worse > 0)) % 3
+            fakes.write_record(workdir, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=bleu)
+
+
 def _legend_of_effects(workdir):
     figure = forest_plot.draw(forest_plot.panels(summaries(workdir)))
     [legend] = figure.subfigs[0].legends
@@ -128,17 +136,7 @@ def test_what_the_sentences_of_one_seed_say_is_not_said_of_seeds(tmp_path):
 
 
 def test_what_seeds_say_is_said_of_seeds_and_no_sign_is_explained_that_is_not_there(tmp_path):
-    for row, worse in (("base", 0.0), ("one_head", 20.0)):
-        for seed in range(3):
-            fakes.write_record(
-                tmp_path,
-                TABLE,
-                CONFIG,
-                row,
-                seed,
-                perplexity=2.0,
-                bleu=90.0 - worse + (seed + (worse > 0)) % 3,
-            )
+    _write_worse(tmp_path, base=0.0, one_head=20.0)
     words, _ = _legend_of_effects(tmp_path)
     assert "the rows differ, over seeds" in words
     assert not any("sentences" in each or "paper" in each for each in words)
@@ -190,17 +188,7 @@ def test_a_forest_has_every_row_but_the_base_in_the_tables_order(workdir):
 
 
 def test_a_filled_point_is_a_significant_one(tmp_path):
-    for row, worse in (("base", 0.0), ("one_head", 20.0), ("one_layer", 0.3)):
-        for seed in range(3):
-            fakes.write_record(
-                tmp_path,
-                TABLE,
-                CONFIG,
-                row,
-                seed,
-                perplexity=2.0,
-                bleu=90.0 - worse + (seed + (worse > 0)) % 3,
-            )
+    _write_worse(tmp_path, base=0.0, one_head=20.0, one_layer=0.3)
     panels = forest_plot.panels(summaries(tmp_path))
     assert [point.is_significant for point in panels[0].forests[0].points] == [True, False]
     figure = forest_plot.draw(panels)

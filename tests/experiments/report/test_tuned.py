@@ -12,6 +12,7 @@ from experiments.report import report
 from experiments.report.effects import BOOTSTRAP, SEEDS, Effect
 from experiments.report.evidence import compare, keep
 from experiments.report.export.exported_runs import read_runs
+from experiments.report.figures import forest_plot
 from experiments.report.figures import tuning as figure
 from experiments.report.measures import TEST_BLEU
 from experiments.report.summary import summaries
@@ -222,6 +223,27 @@ def test_there_is_a_figure_of_the_values_tried(workdir, tmp_path):
     swept(tmp_path, "base", found=several)
     [panel] = figure.panels(summaries(tmp_path))  # words have no axis
     assert not panel.is_one
+
+
+def test_the_forest_plot_has_a_row_at_its_own_values_and_at_its_best_ones(workdir, rows):
+    [panel] = forest_plot.panels(summaries(workdir))
+    assert [name for name, _ in panel.rows] == ["too_high", "twin", "worse"]
+    bleu = {(point.row, point.is_tuned): point for point in panel.forests[0].points}
+    assert bleu["too_high", False].is_significant and not bleu["too_high", True].is_significant
+    for name, row in rows.items():
+        if name != "base":
+            tuned = row.tuned.effects["test_bleu"].comparison
+            assert bleu[name, True][2:5] == (tuned.difference, tuned.low, tuned.high)
+    drawn = forest_plot.draw([panel])
+    heights = {
+        (line.get_markeredgecolor(), line.get_ydata()[0])
+        for line in drawn.axes[0].lines
+        if line.get_marker() in "o<>"
+    }
+    assert len({colour for colour, _ in heights}) == 2
+    assert len({place for _, place in heights}) == 6
+    [legend] = drawn.subfigs[0].legends
+    assert any("tuned" in text.get_text() for text in legend.get_texts())
 
 
 def test_the_papers_directions_hold_or_not_at_any_base(tmp_path):
