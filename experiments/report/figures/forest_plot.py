@@ -198,7 +198,7 @@ def _legend(figure: Any, points: Sequence[Point]) -> None:
         ),
         (
             {**_INTERVAL_LOOK, "color": _TUNED},
-            "the same of rows at values tuned for each, and base at its own",
+            "the same at values tuned for each row, for base too",
             any(point.is_tuned for point in points),
         ),
         (_PAPER_LOOK, "the paper's difference", any(point.paper is not None for point in points)),
