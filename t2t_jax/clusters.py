@@ -24,20 +24,20 @@ def tpu_has_others() -> bool:
 
     In GKE the environment says so; a virtual machine that holds chips is asked.
     """
+    if "MEGASCALE_COORDINATOR_ADDRESS" in os.environ:
+        return True
+    if "1,1,1" in (os.environ.get("TPU_PROCESS_BOUNDS"), os.environ.get("TPU_HOST_BOUNDS")):
+        return False  # somebody has cut this process off from the others
     for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES"):
         # Alone, libtpu may write a warning there.
         if re.fullmatch(r"[^,\s]+(,[^,\s]+)+", os.environ.get(name, "")):
             return True
-    if "MEGASCALE_COORDINATOR_ADDRESS" in os.environ:
-        return True
     # JAX sets the first where it finds a TPU, and the second where it finds none.
     is_machine = os.environ.get("TPU_ML_PLATFORM") == "JAX"
     if not is_machine or "TPU_SKIP_MDS_QUERY" in os.environ:
         return False
     if "tpu" not in os.environ.get("JAX_PLATFORMS", "tpu"):
         return False
-    if "1,1,1" in (os.environ.get("TPU_PROCESS_BOUNDS"), os.environ.get("TPU_HOST_BOUNDS")):
-        return False  # somebody has cut this host off from the others
     slices = re.search(r"^MEGASCALE_NUM_SLICES: *'?(\d+)", _of_this_machine("tpu-env"), re.M)
     num_slices = int(slices[1]) if slices else 1
     return num_slices > 1 or "," in _of_this_machine("worker-network-endpoints")

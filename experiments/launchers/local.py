@@ -1,4 +1,7 @@
-"""Runs on this machine: some processes at a time, each with its share of cores and GPUs."""
+"""Runs on this machine: some processes at a time, each with its share of cores, GPUs, TPU chips.
+
+TPU: https://cloud.google.com/tpu/docs/ and what libtpu reads of the environment.
+"""
 
 import glob
 import os
@@ -9,6 +12,8 @@ from pathlib import Path
 from subprocess import Popen
 from typing import NamedTuple
 
+from jax._src import hardware_utils  # what it counts on the bus has no public name
+
 from experiments.launchers import process
 from experiments.launchers.event import COMMAND, Event, ended
 from experiments.run import presence
@@ -17,7 +22,13 @@ from t2t_jax.cores import own_cores
 
 # What the drivers put there. Asking jax would take the accelerator's memory.
 _GPU_FILES = "/dev/nvidia[0-9]*"
+_TPU_FILES = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")  # to v4, and since
 _OTHER_ACCELERATOR_FILES = ("/dev/kfd", "/dev/accel*", "/dev/vfio/[0-9]*")
+
+# libtpu takes all chips of a host for one process, and no second one, unless it is told that this
+# process is alone in the world, and which chip that has.
+_TPU_CHIPS = "TPU_VISIBLE_CHIPS"
+_ONE_CHIP = {"TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1", "TPU_PROCESS_BOUNDS": "1,1,1"}
 
 
 class _Running(NamedTuple):
@@ -35,10 +46,9 @@ class _Share(NamedTuple):
 
 
 def default_parallel(cores_per_run: int = 2) -> int:
-    """Runs at a time: one for each GPU; one on another accelerator; else as the cores allow."""
-    gpus = _gpus()
-    if gpus:
-        return len(gpus)
+    """Runs at a time: one for each GPU or TPU chip; one on others; else as the cores allow."""
+    if things := _gpus() or _tpu_chips():
+        return len(things)
     if not _is_on_cpu() and any(glob.glob(pattern) for pattern in _OTHER_ACCELERATOR_FILES):
         return 1
     return max(1, len(own_cores()) // cores_per_run)
@@ -65,12 +75,17 @@ def launch(
     """Runs `command DIRECTORY` for each, `parallel` at a time, its output in DIRECTORY/log.txt.
 
     Raises:
-      ValueError: `parallel` is not positive.
+      ValueError: `parallel` is not positive, or larger than the number of TPU chips.
     """
     if parallel is None:
         parallel = default_parallel()
     if parallel < 1:
         raise ValueError(f"parallel={parallel} runs at a time; at least 1 is needed")
+    if not _gpus() and 0 < len(chips := _tpu_chips()) < parallel:
+        raise ValueError(
+            f"parallel={parallel} runs at a time; here are {len(chips)} TPU chips, and a chip does "
+            "one run at a time"
+        )
     return _launch(directories, parallel, command)
 
 
@@ -136,10 +151,31 @@ def _gpus() -> list[str]:
     return [str(number) for number in range(len(glob.glob(_GPU_FILES)))]
 
 
+def _tpu_chips() -> list[str]:
+    """The TPU chips that a run may use, by their numbers on this host."""
+    if _is_on_cpu():
+        return []
+    for name in (_TPU_CHIPS, "TPU_VISIBLE_DEVICES"):  # libtpu goes by the first of them
+        if visible := os.environ.get(name):
+            return [number.strip() for number in visible.split(",")]
+    # Other devices have such files too; a container has the files of its own chips alone.
+    on_bus, _ = hardware_utils.num_available_tpu_chips_and_device_id()
+    num_files = sum(len(glob.glob(pattern)) for pattern in _TPU_FILES)
+    return [str(number) for number in range(min(on_bus, num_files))]
+
+
 def _shares(num_slots: int) -> list[_Share]:
-    """Neighbouring cores and GPUs for each slot; where there are fewer than slots they share."""
+    """Neighbouring cores and GPUs for each slot; where there are fewer than slots they share.
+
+    Of a TPU each slot has one chip, which no other has; a slot that is alone has them all.
+    """
     cores, gpus = _parts(own_cores(), num_slots), _parts(_gpus(), num_slots)
-    return [_Share(set(cores[slot]), _gpu_environment(gpus, slot)) for slot in range(num_slots)]
+    environments = [_gpu_environment(gpus, slot) for slot in range(num_slots)]
+    if num_slots > 1 and not any(gpus) and (chips := _tpu_chips()):
+        environments = [{_TPU_CHIPS: chip, **_ONE_CHIP} for chip in chips[:num_slots]]
+    return [
+        _Share(set(own), environment) for own, environment in zip(cores, environments, strict=True)
+    ]
 
 
 def _gpu_environment(gpus: list[list[str]], slot: int) -> dict[str, str]:

@@ -18,6 +18,13 @@ from experiments.run import presence
 from tests.experiments import pretended_run
 from tests.experiments.sweeps import prepared
 
+TPU_VARIABLES = (
+    "TPU_VISIBLE_CHIPS",
+    "TPU_VISIBLE_DEVICES",
+    "TPU_CHIPS_PER_PROCESS_BOUNDS",
+    "TPU_PROCESS_BOUNDS",
+)
+
 
 @pytest.fixture
 def launch():
@@ -29,13 +36,32 @@ def gpus(tmp_path, monkeypatch):
     """Makes so many device files of GPUs."""
     monkeypatch.setattr(local, "_GPU_FILES", str(tmp_path / "nvidia") + "[0-9]*")
     monkeypatch.setattr(local, "_OTHER_ACCELERATOR_FILES", ())
-    for name in ("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"):
+    for name in ("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", *TPU_VARIABLES):
         monkeypatch.delenv(name, raising=False)
 
     def make(number):
         for index in range(number):
             (tmp_path / f"nvidia{index}").touch()
         (tmp_path / "nvidiactl").touch()
+
+    return make
+
+
+@pytest.fixture
+def chips(tmp_path, monkeypatch, gpus):
+    """Makes so many device files of TPU chips, as Cloud TPU has them since v5p."""
+    (tmp_path / "vfio").mkdir()
+    patterns = (str(tmp_path / "accel[0-9]*"), str(tmp_path / "vfio/[0-9]*"))
+    monkeypatch.setattr(local, "_TPU_FILES", patterns)
+
+    def make(number, on_bus=None):
+        for index in range(number):
+            (tmp_path / f"vfio/{index}").touch()
+        (tmp_path / "vfio/vfio").touch()
+        found = number if on_bus is None else on_bus
+        monkeypatch.setattr(
+            local.hardware_utils, "num_available_tpu_chips_and_device_id", lambda: (found, None)
+        )
 
     return make
 
@@ -194,3 +220,79 @@ def test_a_run_stays_on_its_cores(tmp_path, gpus, launch, monkeypatch):
 def test_as_many_runs_at_a_time_as_cores_allow(gpus, monkeypatch):
     monkeypatch.setattr(local, "own_cores", lambda: list(range(9)))
     assert (local.default_parallel(), local.default_parallel(cores_per_run=1)) == (4, 9)
+
+
+def _environment(directory):
+    return json.loads((directory / "environment").read_text())
+
+
+def test_on_a_tpu_host_each_run_has_a_chip_of_its_own(tmp_path, chips, launch):
+    chips(4)
+    directories = prepared(tmp_path, "base,learned_positions", num_seeds=2)
+    events = [event.kind for event in launch(directories)]
+    assert events == ["started"] * 4 + ["finished"] * 4
+    environments = [_environment(directory) for directory in directories]
+    assert [each["TPU_VISIBLE_CHIPS"] for each in environments] == ["0", "1", "2", "3"]
+    for each in environments:
+        assert each["TPU_CHIPS_PER_PROCESS_BOUNDS"] == each["TPU_PROCESS_BOUNDS"] == "1,1,1"
+        assert "CUDA_VISIBLE_DEVICES" not in each and "XLA_CLIENT_MEM_FRACTION" not in each
+
+
+def test_a_chip_is_given_back_when_its_run_ends_fails_or_is_killed(tmp_path, chips, launch):
+    """Twelve runs on two chips: one row fails, one is killed; no two are ever on one chip."""
+    chips(2)
+    directories = prepared(tmp_path, "base,one_head,one_layer,learned_positions", num_seeds=3)
+    on_chips, used = set(), []
+    for event in launch(directories):
+        if event.kind == "started":
+            _wait_for(event.directory / "environment")
+            chip = _environment_when_whole(event.directory)["TPU_VISIBLE_CHIPS"]
+            assert chip not in {taken for _, taken in on_chips}
+            on_chips.add((event.directory, chip))
+            used.append(chip)
+        else:
+            on_chips = {pair for pair in on_chips if pair[0] != event.directory}
+    assert not on_chips and len(used) == 12 and set(used) == {"0", "1"}
+    killed = [path for path in directories if path.parent.name == "one_layer"]
+    assert all("killed by signal 9" in (path / "failure.json").read_text() for path in killed)
+
+
+def _environment_when_whole(directory):
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return _environment(directory)
+        except ValueError:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_a_run_that_is_alone_has_all_chips(tmp_path, chips, launch):
+    chips(4)
+    [directory] = prepared(tmp_path, "base")
+    list(launch([directory]))
+    assert not {name for name in TPU_VARIABLES if name in _environment(directory)}
+    assert [share.environment for share in local._shares(1)] == [{}]
+
+
+def test_more_runs_than_chips_are_refused(tmp_path, chips, launch):
+    chips(2)
+    with pytest.raises(ValueError, match="parallel=3 runs at a time; here are 2 TPU chips, and a"):
+        launch(prepared(tmp_path, "base"), parallel=3)
+
+
+def test_only_the_chips_that_are_visible_are_used(chips, monkeypatch):
+    chips(4)
+    assert local.default_parallel() == 4
+    monkeypatch.setenv("TPU_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("TPU_VISIBLE_CHIPS", "1, 3")
+    visible = [share.environment["TPU_VISIBLE_CHIPS"] for share in local._shares(2)]
+    assert visible == ["1", "3"] and local.default_parallel() == 2
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert [share.environment for share in local._shares(2)] == [{}, {}]
+
+
+@pytest.mark.parametrize(("files", "on_bus", "number"), [(4, 0, 0), (1, 8, 1), (8, 8, 8)])
+def test_other_devices_and_other_containers_chips_are_not_counted(chips, files, on_bus, number):
+    chips(files, on_bus)
+    assert len(local._tpu_chips()) == number
