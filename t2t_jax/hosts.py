@@ -4,10 +4,13 @@ Each runs the same command. All compute; the first one alone prints and writes r
 """
 
 import atexit
+import ctypes
 import faulthandler
+import itertools
 import hashlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -23,8 +26,6 @@ from t2t_jax import clusters
 
 Result = TypeVar("Result")
 
-# A host that is silent for so long is taken for dead, and the others stop.
-_HEARTBEAT_SECONDS = 30
 # How long a host that is done waits for the others.
 _SHUTDOWN_SECONDS = 30
 _SECONDS_FOR_THE_OTHERS = 2
@@ -37,6 +38,10 @@ _ENDED = (
 _WITNESS = "import sys; sys.stdin.read() or print(sys.argv[1], file=sys.stderr)"
 _GOODBYE = b"goodbye"
 _witness: subprocess.Popen | None = None
+# What JAX does at a SIGTERM: it tells all hosts.
+_notify: Callable[[int], None] | None = None
+_questions = itertools.count(1)
+_stops_together = False
 
 
 def join(
@@ -78,6 +83,7 @@ def join(
     ):
         return
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.config.update("jax_enable_preemption_service", True)
     _keep_output_clean()
     try:
         jax.distributed.initialize(
@@ -85,7 +91,6 @@ def join(
             num_processes,
             process_id,
             clusters.local_device_ids(),
-            heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
         )
     except (RuntimeError, ValueError) as error:
@@ -93,6 +98,7 @@ def join(
             f"the other processes of this job were not found: {error}; a process that is to work "
             "alone is told by --nodistributed"
         ) from error
+    _remember_notice()
     _have_a_witness()
 
 
@@ -130,6 +136,27 @@ def any_of(flag: bool) -> bool:
     if not are_several():
         return flag
     return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
+
+
+def give_notice() -> None:
+    """Tells all hosts, in the background, that this one has been asked to stop."""
+    if _notify is not None:
+        _notify(signal.SIGTERM)
+
+
+def stop_together(requested: bool) -> bool:
+    """Whether to stop now, on all hosts after the same step; all ask once after every step.
+
+    Alone, that is whether it was `requested`. Of several hosts JAX carries the notice from one to
+    the others, so that nothing has to wait for an answer, and chooses a step ahead of them all.
+    """
+    global _stops_together
+    if not are_several():
+        return requested
+    # Not the step: a run that goes back to a checkpoint counts some twice. JAX says yes once.
+    if multihost_utils.reached_preemption_sync_point(next(_questions)):
+        _stops_together = True
+    return _stops_together
 
 
 def check_same(what: str, data: bytes) -> None:
@@ -183,6 +210,17 @@ def _keep_output_clean() -> None:
     ours = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = open(ours, "w", encoding="utf-8")  # as long as the process lives
+
+
+def _remember_notice() -> None:
+    """Keeps JAX's own handler of SIGTERM, which Python does not see and ours takes the place of."""
+    global _notify
+    libc = ctypes.CDLL(None)
+    libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+    handler = libc.signal(signal.SIGTERM, None)
+    libc.signal(signal.SIGTERM, handler)
+    if handler:
+        _notify = ctypes.CFUNCTYPE(None, ctypes.c_int)(handler)
 
 
 def _have_a_witness() -> None:

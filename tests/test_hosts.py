@@ -237,6 +237,46 @@ def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, sectio
     ]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_one_host_is_asked_to_stop_and_all_save_the_same_step(config_of, tmp_path, number):
+    """The other one, which is to be taken away; the first learns of it from JAX."""
+    changes = {"devices.data": -1, "training.checkpoint_every_steps": 50_000}
+    config = config_of(100_000, **changes)
+    path = write_config(tmp_path / "config.py", config)
+    workdir = tmp_path / "run"
+    command = ["train", f"--config={path}", f"--workdir={workdir}"]
+    processes = start_two_hosts(command, command)
+    deadline = time.monotonic() + 240
+    metrics = workdir / "metrics.jsonl"
+    while not metrics.exists() or metrics.read_bytes().count(b"\n") < 3:
+        assert all(each.poll() is None for each in processes), processes[0].communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    processes[1].send_signal(number)
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 130, errors
+    [step] = [int(each.name) for each in (workdir / "checkpoints").iterdir()]
+    assert [entry["step"] for entry in read_metrics(metrics)][-1] == step
+
+
+def test_hosts_that_are_not_asked_to_stop_ask_each_other_nothing(monkeypatch):
+    """A question would wait for all steps that have begun."""
+    asked = []
+    monkeypatch.setattr(hosts, "are_several", lambda: True)
+    monkeypatch.setattr(hosts, "_stops_together", False)
+    monkeypatch.setattr(hosts.multihost_utils, "process_allgather", lambda _: pytest.fail("asks"))
+
+    def is_sync_point(number):
+        asked.append(number)
+        return len(asked) == 3
+
+    monkeypatch.setattr(hosts.multihost_utils, "reached_preemption_sync_point", is_sync_point)
+    assert [hosts.stop_together(True) for _ in range(5)] == [False, False, True, True, True]
+    # Counted on, also where a run goes back and has the same step again.
+    assert asked == list(range(asked[0], asked[0] + 5))
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -258,7 +298,7 @@ def joins(monkeypatch):
     """What JAX is asked to join, in an environment that speaks of nothing."""
     asked = []
     monkeypatch.setattr(jax.distributed, "initialize", lambda *given, **_: asked.append(given))
-    for name in ("_keep_output_clean", "_have_a_witness"):
+    for name in ("_keep_output_clean", "_remember_notice", "_have_a_witness"):
         monkeypatch.setattr(hosts, name, lambda: None)
     monkeypatch.setattr(jax.config, "update", lambda *_: None)
     for name in os.environ:
@@ -340,6 +380,9 @@ def test_the_environment_of_a_pod_tells_of_others_unless_a_host_is_to_work_alone
     assert joins == []
     hosts.join()
     assert joins
+    monkeypatch.setenv("TPU_PROCESS_BOUNDS", "1,1,1")  # a run of a chip of its own
+    hosts.join()
+    assert len(joins) == 1
 
 
 @pytest.mark.parametrize(

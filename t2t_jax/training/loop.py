@@ -21,9 +21,6 @@ from t2t_jax.training.progress import Progress
 from t2t_jax.training.step import TrainState, TrainStep
 from t2t_jax.training.stop_requests import StopRequests, left_text
 
-# A question takes as long as a small step; a machine that is to be taken away has seconds.
-_STEPS_BETWEEN_QUESTIONS = 10
-
 Feed = Callable[[int, int], Iterator[Batch]]  # batches from a step, up to one
 Evaluate = Callable[[PyTree], Metrics]  # of the dev split
 Dump = Callable[[TrainState, Batch], str]  # keeps a step that failed; says what failed, and where
@@ -71,6 +68,7 @@ def train(
       DiskFullError: there is no space for a checkpoint or the metrics; in words.
     """
     step = first = int(state.step)
+    stops = False
     window = _Window()
     checkpoints.tidy()
     with (
@@ -93,7 +91,7 @@ def train(
                 file.write(entry)
                 progress.log(f"first step after {entry['seconds_to_first_step']:.1f} s in the loop")
             is_last = step == config.steps
-            stops = not is_last and _stops(stop_requested, step)
+            stops = hosts.stop_together(stop_requested.is_set()) and not is_last
             saves = step % config.checkpoint_every_steps == 0 or is_last or stops
             evaluates = step % config.evaluate_every_steps == 0 or is_last
             if step % config.log_every_steps == 0 or evaluates or saves:
@@ -128,7 +126,7 @@ def train(
                 break
         _save(checkpoints, state, file, clock, config.checkpoint_every_steps)
         checkpoints.wait()  # while a request to stop still finds its handler
-        if hosts.any_of(stop_requested.is_set()):
+        if stops or hosts.any_of(stop_requested.is_set()):
             raise Stopped(f"stopped after step {step}; the same command goes on from there")
     counts = (int(count) for count in (state.skipped, state.rewinds, state.left_out))
     return Summary(step, clock.target_tokens, clock.seconds, step < config.steps, *counts)
@@ -339,10 +337,3 @@ def _stop_text(window: _Window, state: TrainState) -> str:
         f"stopping: the steps that have begun end first ({takes}), then a checkpoint of "
         f"{size:,.1f} MB is written; Ctrl-C again leaves at once, without it"
     )
-
-
-def _stops(requested: StopRequests, step: int) -> bool:
-    """Whether to stop after this step. Several hosts ask each other, but not at every step."""
-    if hosts.are_several() and step % _STEPS_BETWEEN_QUESTIONS != 0:
-        return False
-    return hosts.any_of(requested.is_set())

@@ -86,6 +86,7 @@ class StopRequests:
                 continue
             if not has_answered:
                 has_answered = True
+                hosts.give_notice()
                 hosts.log(self._answer())
             elif number[0] == signal.SIGINT and not self._has_left.wait(_SECONDS_TO_LEAVE):
                 hosts.log(self._farewell())
