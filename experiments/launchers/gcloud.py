@@ -1,7 +1,10 @@
 """The gcloud commands that ask for a TPU slice, use it and give it back; and those of a bucket.
 
 Syntax: https://cloud.google.com/sdk/gcloud/reference/ of compute/tpus/queued-resources (create,
-describe, delete), compute/tpus/tpu-vm (scp, ssh) and storage (cp, rsync).
+describe, delete), alpha/compute/tpus/queued-resources (create), compute/tpus/tpu-vm (scp, ssh) and
+storage (cp, rsync).
+Flex-start: https://cloud.google.com/tpu/docs/request-using-flex-start
+Reservations: https://cloud.google.com/tpu/docs/consume-reservation
 States: https://cloud.google.com/tpu/docs/queued-resources
 Runtimes: https://cloud.google.com/tpu/docs/runtimes
 """
@@ -10,18 +13,28 @@ import json
 import re
 import subprocess
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 _POLL_SECONDS = 0.2
+# Of one command. What does not answer for so long has failed: a slice would wait for it and cost.
+_MOST_SECONDS = 3600.0
 # What Cloud TPU runs under a type, by the beginning of its name.
 _RUNTIMES = {"v6e": "v2-alpha-tpuv6e", "v5p": "v2-alpha-tpuv5", "v5lite": "v2-alpha-tpuv5-lite"}
 _OLDER_RUNTIME = "tpu-ubuntu2204-base"
 # The number at the end of a type: chips, or the two cores of each.
 _MOST_OF_ONE_HOST = 8
 _NEEDED = ("project", "zone", "type", "bucket")
-_ALLOWED = (*_NEEDED, "version", "spot", "share")
+# Options of gcloud itself, whose names have hyphens; the first are in its alpha commands alone.
+_OF_ALPHA = ("provisioning_model", "max_run_duration", "reservation")
+_PASSED_ON = (*_OF_ALPHA, "service_account", "network", "subnetwork")
+_TRUE_OR_FALSE = ("spot", "reserved")
+_ALLOWED = (*_NEEDED, "version", *_TRUE_OR_FALSE, "share", "labels", *_PASSED_ON)
+_MODELS = ("standard", "spot", "flex-start", "reservation-bound")
+_DURATION = r"(\d+d)?(\d+h)?(\d+m)?(\d+s)?"
+_LABEL = r"[a-z][a-z0-9_-]{0,62}=[a-z0-9_-]{0,63}"
 
 
 class GcloudError(Exception):
@@ -40,7 +53,8 @@ class Request(NamedTuple):
     type: str  # accelerator type, such as v5litepod-8
     bucket: str  # gs://BUCKET/DIRECTORY
     version: str  # of the runtime
-    spot: bool  # cheaper, and may be taken away at any time
+    options: tuple[str, ...]  # of `create`: whose capacity, for how long, in which network
+    needs_alpha: bool  # whether only the alpha command knows them
     share: str  # ADDRESS:/PATH of an NFS 4.1 share that the hosts mount; empty where there is none
     has_several_hosts: bool
 
@@ -59,9 +73,7 @@ def request_of(pairs: Mapping[str, str]) -> Request:
             raise ValueError(f"--tpu needs {name}=...; it needs {', '.join(_NEEDED)}")
     if not pairs["bucket"].startswith("gs://"):
         raise ValueError(f"--tpu: bucket={pairs['bucket']}; a bucket's address begins with gs://")
-    spot = pairs.get("spot", "false")
-    if spot not in ("true", "false"):
-        raise ValueError(f"--tpu: spot={spot}; it is true or false")
+    options = _options_of(pairs)
     share = pairs.get("share", "")
     if share and not re.fullmatch(r"[^/]+:/\S*", share):
         raise ValueError(f"--tpu: share={share}; an NFS 4.1 share is ADDRESS:/PATH")
@@ -80,17 +92,49 @@ def request_of(pairs: Mapping[str, str]) -> Request:
         type=pairs["type"],
         bucket=pairs["bucket"].rstrip("/"),
         version=pairs.get("version") or (runtimes or [_OLDER_RUNTIME])[0],
-        spot=spot == "true",
+        options=tuple(options),
+        needs_alpha=any(name in pairs for name in _OF_ALPHA),
         share=share,
         has_several_hosts=has_several_hosts,
     )
+
+
+def _options_of(pairs: Mapping[str, str]) -> list[str]:
+    """What `create` is told of capacity, duration, account, network and labels."""
+    for name in _TRUE_OR_FALSE:
+        if pairs.get(name, "false") not in ("true", "false"):
+            raise ValueError(f"--tpu: {name}={pairs[name]}; it is true or false")
+    given = [name for name in _TRUE_OR_FALSE if pairs.get(name) == "true"]
+    model = pairs.get("provisioning_model")
+    if model is not None and model not in _MODELS:
+        raise ValueError(f"--tpu: provisioning_model={model}; gcloud has {', '.join(_MODELS)}")
+    if len(given) + (model is not None) > 1:
+        said = " and ".join([*given, *(["provisioning_model"] if model else [])])
+        raise ValueError(f"--tpu: {said} are two answers to whose capacity it is; give one")
+    duration = pairs.get("max_run_duration")
+    if duration is not None and not re.fullmatch(_DURATION, duration):
+        raise ValueError(f"--tpu: max_run_duration={duration}; it is such as 4h, 90m or 1d12h")
+    if model == "flex-start" and duration is None:
+        raise ValueError(
+            "--tpu: provisioning_model=flex-start needs max_run_duration=..., such as 4h; at most 7d"
+        )
+    labels = pairs.get("labels", "").split(";") if "labels" in pairs else []
+    for label in labels:
+        if not re.fullmatch(_LABEL, label):
+            raise ValueError(
+                f"--tpu: labels={pairs['labels']}; they are NAME=VALUE;NAME=VALUE of small letters, "
+                "digits, - and _"
+            )
+    options = [f"--{name}" for name in given]
+    options += [f"--{name.replace('_', '-')}={pairs[name]}" for name in _PASSED_ON if name in pairs]
+    return options + ([f"--labels={','.join(labels)}"] if labels else [])
 
 
 def call(*arguments: str, stop: threading.Event | None = None) -> str:
     """What `gcloud ARGUMENTS` prints.
 
     Raises:
-      GcloudError: it failed.
+      GcloudError: it failed, or has not answered for an hour.
       Stopped: `stop` was set meanwhile; the command was ended.
     """
     with subprocess.Popen(
@@ -101,7 +145,11 @@ def call(*arguments: str, stop: threading.Event | None = None) -> str:
         text=True,
         process_group=0,  # Ctrl-C reaches it through us alone
     ) as command:
+        deadline = time.monotonic() + _MOST_SECONDS
         while True:
+            if time.monotonic() > deadline:
+                command.kill()
+                raise GcloudError(f"no answer for {_MOST_SECONDS / 60:.0f} minutes")
             if stop is not None and stop.is_set():
                 command.terminate()
                 raise Stopped
@@ -134,17 +182,17 @@ class Slice:
     def create(self, stop: threading.Event) -> None:
         """Asks for it; it is there when its state is ACTIVE."""
         request = self._request
-        spot = ["--spot"] if request.spot else []
         self._queued(
             "create",
             f"--node-id={self.name}",
             f"--accelerator-type={request.type}",
             f"--runtime-version={request.version}",
-            *spot,
+            *request.options,
             stop=stop,
+            alpha=request.needs_alpha,
         )
 
-    def state(self, stop: threading.Event) -> tuple[str, str]:
+    def state(self, stop: threading.Event | None) -> tuple[str, str]:
         """Its state and, of FAILED, the reason; "GONE" if there is no such slice."""
         try:
             printed = self._queued("describe", "--format=json", stop=stop)
@@ -152,7 +200,10 @@ class Slice:
             if "NOT_FOUND" in str(error):
                 return "GONE", ""
             raise
-        values = json.loads(printed).get("state", {})
+        try:
+            values = json.loads(printed).get("state", {})
+        except ValueError as error:
+            raise GcloudError(f"describe said {printed[:80]!r}, which is no JSON") from error
         reason = values.get("failedData", {}).get("error", {}).get("message", "")
         return values.get("state", "STATE_UNSPECIFIED"), reason
 
@@ -181,9 +232,15 @@ class Slice:
         worker = "0" if on_first_alone else "all"
         self._vm("ssh", self.name, f"--command={command}", worker=worker, stop=stop)
 
-    def _queued(self, verb: str, *arguments: str, stop: threading.Event | None = None) -> str:
+    def _queued(
+        self,
+        verb: str,
+        *arguments: str,
+        stop: threading.Event | None = None,
+        alpha: bool = False,
+    ) -> str:
         command = ("compute", "tpus", "queued-resources", verb, self.name, *arguments)
-        return call(*command, *self._where, stop=stop)
+        return call(*(["alpha"] if alpha else []), *command, *self._where, stop=stop)
 
     def _vm(
         self, verb: str, *arguments: str, stop: threading.Event | None, worker: str = "all"

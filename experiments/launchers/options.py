@@ -41,8 +41,8 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "parallel",
         None,
-        "runs at a time (default: local: one for each GPU, one on another accelerator, else one "
-        "for every two cores; ray and slurm: as many as there is room for; tpu_vm: one slice)",
+        "runs at a time (default: local: one for each GPU or TPU chip, else one for every two "
+        "cores; 1 gives a run all TPU chips; ray and slurm: as many as there is room for; tpu_vm: one slice)",
     )
     flags.DEFINE_integer(
         "runs_per_gpu",
@@ -70,9 +70,11 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "tpu",
         None,
-        "tpu_vm: project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D, and if wanted version=RUNTIME "
-        "and spot=true; a type of several hosts needs share=ADDRESS:/PATH, an NFS 4.1 share; a "
-        "directory D of the bucket belongs to one workdir",
+        "tpu_vm: project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D, and if wanted version=RUNTIME, "
+        "spot=true, reserved=true or provisioning_model=flex-start, max_run_duration=4h, "
+        "reservation=, service_account=, network=, subnetwork=, labels=NAME=VALUE;...; a type of several "
+        "hosts needs share=ADDRESS:/PATH, an NFS 4.1 share; a directory D of the bucket belongs to "
+        "one workdir",
     )
 
 

@@ -3,7 +3,8 @@
 The commit that is checked out here is sent to the slice. The run's directory is kept in a bucket
 and fetched from there, without its checkpoints, once a minute. A slice that is taken away is asked
 for again, and the run goes on from the last checkpoint in the bucket. Whatever happens, a slice is
-deleted when its run has ended: it costs money as long as it is there.
+deleted when its run has ended, and gcloud is asked until it says that it is gone: it costs money as
+long as it is there.
 
 The hosts of a slice do the run together, in a directory of a share that all of them mount.
 """
@@ -33,6 +34,10 @@ from experiments.run.run import uncommitted
 _POLL_SECONDS = 60.0  # of states and of the bucket
 _SECONDS_BEFORE_RETRY = 20.0  # of a machine that is there but does not answer yet
 _MOST_TRIES = 10
+# Of a deletion. The pauses double up to the longer one: together, an outage of two hours.
+_MOST_DELETIONS = 30
+_LONGEST_SECONDS_BEFORE_RETRY = 300.0
+_MOST_LATE_CHECKS = 3  # for a slice that comes after its creation has failed
 _MOST_SLICES = 100  # for one run; a spot slice may be taken away many times
 _MOST_LOST_HOSTS = 3  # for one run; more often, it is the run itself that has them killed
 # Longer than a copy to the bucket takes, with all of a large model's checkpoints.
@@ -178,27 +183,47 @@ class _Run:
 
     @contextlib.contextmanager
     def _slice_for_a_while(self) -> Iterator[None]:
-        self._slice.delete()  # what a command that was killed has left
+        # What a command that was killed has left; if that stays there, another would not be made.
+        if error := self._delete():
+            raise gcloud.GcloudError(f"{error}; nothing tells that no slice was left here before")
+        was_made = False
         try:
             self._slice.create(self._stop)
+            was_made = True
             yield
         finally:
+            # It was asked for perhaps, and nothing was heard of it: it may come yet.
+            for _ in range(0 if was_made else _MOST_LATE_CHECKS):
+                self._delete()
+                time.sleep(_SECONDS_BEFORE_RETRY)
             self._delete()
 
-    def _delete(self) -> None:
-        error = None
-        for _ in range(_MOST_TRIES):
+    def _delete(self) -> str:
+        """Deletes the slice until it is gone; if it is not, says so, and gives the reason."""
+        error = ""
+        pause = _SECONDS_BEFORE_RETRY
+        for number in range(_MOST_DELETIONS):
+            if number:
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_SECONDS_BEFORE_RETRY)
             try:
                 self._slice.delete()
-                return
+                # That a deletion has begun is not that it ends well.
+                state, _ = self._slice.state(None)
             except gcloud.GcloudError as failure:
-                error = failure
-                time.sleep(_SECONDS_BEFORE_RETRY)
+                error = str(failure)
+                if number == 0:
+                    print(f"{self._slice.name}: {error}; deleting it again", file=sys.stderr)
+                continue
+            if state == "GONE":
+                return ""
+            error = f"it is {state} after its deletion"
         print(
             f"The slice could not be deleted, and it costs money: {error}\n"
             f"Delete it by hand: {self._slice.delete_command}",
             file=sys.stderr,
         )
+        return error
 
     def _on_slice(self, attempt: str) -> int:
         self._wait_until_active()

@@ -21,6 +21,8 @@ SHARE = "10.0.0.2:/runs"
 SEVERAL = {"type": "v5litepod-16", "share": SHARE}
 PAIRS = {"project": "p", "zone": "z", "type": "v5litepod-8", "bucket": "gs://b/d", "spot": "true"}
 
+FLEX = {"spot": "false", "provisioning_model": "flex-start"}
+
 
 @pytest.fixture
 def cloud(tmp_path, monkeypatch):
@@ -29,7 +31,8 @@ def cloud(tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("COUNTING_SECONDS_A_STEP", "0.04")
     monkeypatch.setattr(tpu_vm, "_POLL_SECONDS", 0.1)
-    monkeypatch.setattr(tpu_vm, "_SECONDS_BEFORE_RETRY", 0.01)
+    for name in ("_SECONDS_BEFORE_RETRY", "_LONGEST_SECONDS_BEFORE_RETRY"):
+        monkeypatch.setattr(tpu_vm, name, 0.01)
     yield tmp_path / "cloud"
     assert not list((tmp_path / "cloud").glob("slices/*")), "a slice was left behind"
 
@@ -72,10 +75,11 @@ def test_a_run_is_done_on_a_slice_and_its_files_come_back(tmp_path, cloud):
     with _launch(directory) as events:
         assert [event.kind for event in events] == ["started", "finished"]
     verbs = _verbs(cloud)
-    # First what an earlier command may have left is deleted.
-    assert verbs[:7] == ["delete", "create", "describe", "describe", "scp", "ssh", "ssh"]
-    assert verbs[7] == "ssh"  # what is in the bucket has come before the run starts
-    assert verbs[-1] == "delete" and set(verbs[8:-1]) == {"describe"}
+    # First what an earlier command may have left is deleted, and seen to be gone.
+    assert verbs[:3] == ["delete", "describe", "create"]
+    assert verbs[3:8] == ["describe", "describe", "scp", "ssh", "ssh"]
+    assert verbs[8] == "ssh"  # what is in the bucket has come before the run starts
+    assert verbs[-2:] == ["delete", "describe"] and set(verbs[9:-2]) == {"describe"}
     assert _processes(directory) == [list(range(1, 41))]
     assert "scores" in json.loads((directory / "record.json").read_text())
     assert presence.read(directory) is None
@@ -277,7 +281,7 @@ def test_without_a_slice_a_run_fails_in_the_words_of_gcloud(tmp_path, cloud, pla
         [event] = events
     assert event.kind == "failed" and reason in event.reason
     assert reason in (directory / "failure.json").read_text()
-    assert _verbs(cloud)[-1] == "delete"
+    assert _verbs(cloud)[-2:] == ["delete", "describe"]
 
 
 def test_no_slice_is_asked_for_where_the_bucket_cannot_be_written(tmp_path, cloud):
@@ -338,12 +342,12 @@ def test_a_slice_that_cannot_be_deleted_is_told_with_the_command(tmp_path, cloud
     request = gcloud.request_of(PAIRS)
     run = tpu_vm._Run(*prepared(tmp_path, "base"), request, None, None, None)
     _plan(cloud, delete_error="ERROR: no such luck")
-    run._delete()
+    assert run._delete() == "ERROR: no such luck"
     said = capsys.readouterr().err
     assert "it costs money: ERROR: no such luck" in said
     command = f"gcloud compute tpus queued-resources delete {run._slice.name} --force --project=p"
     assert command in said
-    assert _verbs(cloud) == ["delete"] * tpu_vm._MOST_TRIES
+    assert _verbs(cloud) == ["delete"] * tpu_vm._MOST_DELETIONS
 
 
 def test_a_run_with_another_config_has_another_place_in_the_bucket():
@@ -378,6 +382,18 @@ def test_names_of_slices_are_such_as_the_cloud_allows():
         ({"share": "/mnt/share"}, "share=/mnt/share; an NFS 4.1 share is ADDRESS:/PATH"),
         ({"bucket": "b"}, "bucket=b; a bucket's address begins with gs://"),
         ({"spot": "yes"}, "spot=yes; it is true or false"),
+        ({"reserved": "true"}, "spot and reserved are two answers to whose capacity it is; give"),
+        (
+            {"provisioning_model": "flex-start", "max_run_duration": "4h"},
+            "spot and provisioning_model are two answers",
+        ),
+        (FLEX, "provisioning_model=flex-start needs max_run_duration=..., such as 4h; at most 7d"),
+        (
+            FLEX | {"provisioning_model": "flex"},
+            "provisioning_model=flex; gcloud has standard, spo",
+        ),
+        (FLEX | {"max_run_duration": "4 h"}, "max_run_duration=4 h; it is such as 4h, 90m or 1d12"),
+        ({"labels": "team"}, "labels=team; they are NAME=VALUE;NAME=VALUE of small letters"),
         ({"tpye": "v4-8"}, "--tpu knows no tpye; it knows project, zone, type"),
     ],
 )
@@ -386,6 +402,62 @@ def test_wrong_requests_are_told_in_a_sentence(changes, sentence):
         gcloud.request_of(PAIRS | changes)
     with pytest.raises(ValueError, match="--tpu needs bucket=..."):
         gcloud.request_of({name: PAIRS[name] for name in ("project", "zone", "type")})
+
+
+@pytest.mark.parametrize(
+    ("changes", "alpha", "options"),
+    [
+        ({}, False, ["--spot"]),
+        ({"spot": "false", "reserved": "true"}, False, ["--reserved"]),
+        (
+            FLEX | {"max_run_duration": "1d12h"},
+            True,
+            ["--provisioning-model=flex-start", "--max-run-duration=1d12h"],
+        ),
+        (
+            FLEX | {"provisioning_model": "reservation-bound", "reservation": "projects/p/r"},
+            True,
+            ["--provisioning-model=reservation-bound", "--reservation=projects/p/r"],
+        ),
+        (
+            {
+                "service_account": "runs@p.iam.gserviceaccount.com",
+                "network": "n",
+                "subnetwork": "s",
+                "labels": "team=nmt;by=ada",
+            },
+            False,
+            [
+                "--spot",
+                "--service-account=runs@p.iam.gserviceaccount.com",
+                "--network=n",
+                "--subnetwork=s",
+                "--labels=team=nmt,by=ada",
+            ],
+        ),
+    ],
+)
+def test_capacity_account_network_and_labels_are_told_to_gcloud(
+    monkeypatch, changes, alpha, options
+):
+    asked = []
+    monkeypatch.setattr(gcloud, "call", lambda *words, stop=None: asked.append(words))
+    request = gcloud.request_of(PAIRS | changes)
+    gcloud.Slice(request, "name").create(threading.Event())
+    [words] = asked
+    place = ("compute", "tpus", "queued-resources", "create", "name")
+    assert words[: 5 + alpha] == (("alpha",) * alpha) + place
+    assert list(words[5 + alpha + 3 : -2]) == options
+
+
+def test_a_command_that_does_not_answer_has_failed(tmp_path, monkeypatch):
+    program = tmp_path / "gcloud"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(gcloud, "_MOST_SECONDS", 0.3)
+    with pytest.raises(gcloud.GcloudError, match="no answer for 0 minutes"):
+        gcloud.call("version")
 
 
 @pytest.mark.parametrize(
