@@ -6,8 +6,8 @@ Each runs the same command. All compute; the first one alone prints and writes r
 import atexit
 import ctypes
 import faulthandler
-import itertools
 import hashlib
+import itertools
 import os
 import re
 import signal

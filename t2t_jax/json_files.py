@@ -8,11 +8,17 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
 
 # What more space, or a higher limit, would mend.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+# Where a file may lie in a bucket too: its paths, of etils, are pathlib's in all but their class.
+if TYPE_CHECKING:
+    AnyPath = Path
+else:
+    AnyPath = PurePath
 
 
 class DiskFullError(OSError):
@@ -72,7 +78,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 @contextlib.contextmanager
-def full_disk_told(path: Path) -> Iterator[None]:
+def full_disk_told(path: AnyPath) -> Iterator[None]:
     """Says in one sentence that `path` cannot be written for want of space, and what to do.
 
     Raises:
@@ -86,12 +92,17 @@ def full_disk_told(path: Path) -> Iterator[None]:
         words = no_space(error)
         if words is None:
             raise
-        there = next(each for each in (path, *path.parents) if each.exists())
-        free = shutil.disk_usage(there).free / 2**20
         raise DiskFullError(
-            f"{path} cannot be written ({words}; its disk has {free:,.1f} MiB left): make room, "
-            "then the same command goes on from what is whole"
+            f"{path} cannot be written ({words}{_space_left(path)}): make room, then the same "
+            "command goes on from what is whole"
         ) from error
+
+
+def _space_left(path: AnyPath) -> str:
+    if not isinstance(path, Path):
+        return ""  # in a bucket
+    there = next(each for each in (path, *path.parents) if each.exists())
+    return f"; its disk has {shutil.disk_usage(there).free / 2**20:,.1f} MiB left"
 
 
 def no_space(error: BaseException | None) -> str | None:
@@ -115,7 +126,7 @@ def _sync_directory(directory: Path) -> None:
             os.close(descriptor)
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: AnyPath) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises:

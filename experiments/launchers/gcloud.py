@@ -116,14 +116,15 @@ def _options_of(pairs: Mapping[str, str]) -> list[str]:
         raise ValueError(f"--tpu: max_run_duration={duration}; it is such as 4h, 90m or 1d12h")
     if model == "flex-start" and duration is None:
         raise ValueError(
-            "--tpu: provisioning_model=flex-start needs max_run_duration=..., such as 4h; at most 7d"
+            "--tpu: provisioning_model=flex-start needs max_run_duration=..., such as 4h; at most "
+            "7d"
         )
     labels = pairs.get("labels", "").split(";") if "labels" in pairs else []
     for label in labels:
         if not re.fullmatch(_LABEL, label):
             raise ValueError(
-                f"--tpu: labels={pairs['labels']}; they are NAME=VALUE;NAME=VALUE of small letters, "
-                "digits, - and _"
+                f"--tpu: labels={pairs['labels']}; they are NAME=VALUE;NAME=VALUE of small "
+                "letters, digits, - and _"
             )
     options = [f"--{name}" for name in given]
     options += [f"--{name.replace('_', '-')}={pairs[name]}" for name in _PASSED_ON if name in pairs]

@@ -42,7 +42,8 @@ def define_flags() -> None:
         "parallel",
         None,
         "runs at a time (default: local: one for each GPU or TPU chip, else one for every two "
-        "cores; 1 gives a run all TPU chips; ray and slurm: as many as there is room for; tpu_vm: one slice)",
+        "cores; 1 gives a run all TPU chips; ray and slurm: as many as there is room for; tpu_vm: "
+        "one slice)",
     )
     flags.DEFINE_integer(
         "runs_per_gpu",
@@ -72,9 +73,9 @@ def define_flags() -> None:
         None,
         "tpu_vm: project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D, and if wanted version=RUNTIME, "
         "spot=true, reserved=true or provisioning_model=flex-start, max_run_duration=4h, "
-        "reservation=, service_account=, network=, subnetwork=, labels=NAME=VALUE;...; a type of several "
-        "hosts needs share=ADDRESS:/PATH, an NFS 4.1 share; a directory D of the bucket belongs to "
-        "one workdir",
+        "reservation=, service_account=, network=, subnetwork=, labels=NAME=VALUE;...; a type of "
+        "several hosts needs share=ADDRESS:/PATH, an NFS 4.1 share; a directory D of the bucket "
+        "belongs to one workdir",
     )
 
 

@@ -23,11 +23,11 @@ first finished seed, as `t2t-jax explain` has it; report.html leads there. It lo
 
 import functools
 import sys
-from pathlib import Path
 
 from absl import app, flags
 
 from experiments.run.plain_text import plain_text
+from t2t_jax.buckets import local_path
 from t2t_jax.cli.command import parse_flags
 
 # As report.FORMATS, which --help need not wait for.
@@ -40,8 +40,8 @@ def main(argv: list[str]) -> None:
         sys.exit("report: one argument is needed, the workdir of a sweep; see --help")
     from experiments.report import report
 
-    workdir = Path(argv[1])
     try:
+        workdir = local_path(argv[1], "W")
         read = functools.partial(report.read, workdir, flags.FLAGS.samples, flags.FLAGS.margin)
         found = read()
         if flags.FLAGS.pages:

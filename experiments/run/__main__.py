@@ -27,6 +27,7 @@ from experiments.run.plain_text import plain_text
 from experiments.run.run import run
 from experiments.tables.ablation import AnyConfig, check_row
 from experiments.tables.registry import find_table
+from t2t_jax.buckets import directory_of
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.cli.given_config import given_config
 from t2t_jax.locks import IsTakenError
@@ -37,7 +38,7 @@ def define_flags() -> None:
     flags.DEFINE_string("row", None, "the row's name; sweep TABLE --dry_run prints all names")
     config_flags.DEFINE_config_file("base", None, "the base config, a file of configs/")
     flags.DEFINE_integer("seed", None, "the run's seed (default: the base config's)")
-    flags.DEFINE_string("workdir", None, "where TABLE/ROW/seed-N goes")
+    flags.DEFINE_string("workdir", None, "where TABLE/ROW/seed-N goes: here, or gs://B/D")
 
 
 def _prepared_directory(table_name: str) -> Path:
@@ -55,7 +56,7 @@ def _prepared_directory(table_name: str) -> Path:
     check_row(row, base)
     seed = base.seed if values.seed is None else values.seed
     this_run = record.make_run(table, row, base, seed)
-    directory = Path(values.workdir).expanduser() / this_run.directory
+    directory = directory_of(f"{values.workdir.rstrip('/')}/{this_run.directory}")
     record.write_run(directory, this_run)
     return directory
 
@@ -65,21 +66,23 @@ def main(argv: list[str]) -> None:
     if len(argv) != 2:
         sys.exit("run: one argument is needed, a run directory or a table; see --help")
     try:
-        is_directory = (Path(argv[1]) / record.RUN_FILE).exists()
-        directory = Path(argv[1]) if is_directory else _prepared_directory(argv[1])
+        directory = directory_of(argv[1], "RUN_DIRECTORY")
+        if not (directory / record.RUN_FILE).exists():
+            directory = _prepared_directory(argv[1])
     except (KeyError, TypeError, ValueError) as error:
         sys.exit(f"run: {plain_text(error.args[0])}")
     except OSError as error:
         sys.exit(f"run: {plain_text(error)}")
 
-    from t2t_jax import hosts
+    from t2t_jax import buckets, hosts
     from t2t_jax.runs.kept_programs import keep_programs
     from t2t_jax.training.loop import Stopped
 
     try:
         hosts.join()
         keep_programs()
-        with presence.present(directory) if hosts.is_first() else contextlib.nullcontext():
+        present = presence.present(directory) if hosts.is_first() else contextlib.nullcontext()
+        with buckets.kept_up(hosts.is_first), present:
             values = run(directory)
     except Stopped as stop:
         print(f"run: {stop}", file=sys.stderr)
@@ -94,7 +97,7 @@ def main(argv: list[str]) -> None:
         sys.exit(f"run: {plain_text(error)}")
     if hosts.is_first():
         what = divergence_of(values) or record.score_text(values)
-        print(f"{directory / record.RECORD_FILE}: {plain_text(what)}")
+        print(f"{buckets.name_of(directory)}/{record.RECORD_FILE}: {plain_text(what)}")
 
 
 if __name__ == "__main__":

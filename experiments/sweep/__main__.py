@@ -30,7 +30,6 @@ another test set, one after the other on this machine, and the report its column
 
 import functools
 import sys
-from pathlib import Path
 from typing import Any
 
 from absl import app, flags
@@ -42,6 +41,7 @@ from experiments.tables import tuning
 from experiments.tables.ablation import AnyConfig, Table
 from experiments.tables.equal import EQUALS
 from experiments.tables.registry import find_table, names_text
+from t2t_jax.buckets import local_path
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.cli.given_config import given_config
 
@@ -117,7 +117,7 @@ def _show_status(arguments: list[str], once: bool) -> None:
         raise ValueError("status needs one argument, the workdir of a sweep")
     from experiments.sweep import status
 
-    status.show(Path(arguments[0]), once=once)
+    status.show(local_path(arguments[0], "W"), once=once)
 
 
 def _score(arguments: list[str], values: Any) -> int:
@@ -125,8 +125,9 @@ def _score(arguments: list[str], values: Any) -> int:
         raise ValueError("score needs the workdir of a sweep, --source and --reference")
     from experiments.sweep import later_scores
 
-    files = Path(values.source), Path(values.reference)
-    return later_scores.score(Path(arguments[0]).expanduser(), *files, values.name)
+    source = local_path(values.source, "--source")
+    reference = local_path(values.reference, "--reference")
+    return later_scores.score(local_path(arguments[0], "W"), source, reference, values.name)
 
 
 def _run_table(arguments: list[str], values: Any) -> int:
@@ -139,7 +140,7 @@ def _run_table(arguments: list[str], values: Any) -> int:
     table = find_table(arguments[0])
     if values.base is None:
         raise ValueError("--base is needed, for example --base=configs/tiny.py")
-    workdir = None if values.workdir is None else Path(values.workdir).expanduser()
+    workdir = None if values.workdir is None else local_path(values.workdir, "--workdir")
     base: AnyConfig = given_config(
         "base",
         _say,

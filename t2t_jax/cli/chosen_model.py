@@ -1,9 +1,8 @@
 """The model that the flags of `workdir_flags` name."""
 
-from pathlib import Path
-
 from absl import flags
 
+from t2t_jax.buckets import directory_of
 from t2t_jax.runs import pretrained
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.workdir import Trained, UsableModel, load_trained
@@ -16,7 +15,7 @@ def trained_of_flags() -> Trained:
       ValueError: there is none, or it does not fit the config.
     """
     values = flags.FLAGS
-    workdir = Path(values.workdir).expanduser()
+    workdir = directory_of(values.workdir)
     return load_trained(workdir, read_sections(values.config), values.checkpoint)
 
 

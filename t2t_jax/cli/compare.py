@@ -9,7 +9,6 @@ seeds; then BLEU by words of the source, and of each length the sentences that d
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -28,18 +27,19 @@ def define_flags(arguments: list[str]) -> None:
 
 def main(first: str, second: str) -> None:
     """Runs the verb."""
+    from t2t_jax.buckets import directory_of, name_of
     from t2t_jax.cli.lines import text_output
     from t2t_jax.runs.compare import compare
 
     values = flags.FLAGS
-    workdirs = Path(first).expanduser(), Path(second).expanduser()
+    workdirs = directory_of(first, "W1"), directory_of(second, "W2")
     found = compare(*workdirs, values.name, values.sentences)
     with text_output() as output:
-        for line in _lines(found, values.name, workdirs):
+        for line in _lines(found, values.name, (name_of(workdirs[0]), name_of(workdirs[1]))):
             print(line, file=output)
 
 
-def _lines(found: "Compared", name: str, workdirs: tuple[Path, Path]) -> Iterator[str]:
+def _lines(found: "Compared", name: str, workdirs: tuple[str, str]) -> Iterator[str]:
     files = f" of {', '.join(found.files)}" if found.files else ""
     yield _plain(f"{name}: {found.num_sentences:,} sentences{files}")
     for run, workdir in zip(ARGUMENTS, workdirs, strict=True):

@@ -67,6 +67,7 @@ def define_flags(arguments: list[str]) -> None:
 def main() -> None:
     """Runs the verb."""
     from t2t_jax import hosts
+    from t2t_jax.buckets import local_path
     from t2t_jax.cli.chosen_model import model_of_flags
     from t2t_jax.explain.explained import explain, explain_control
     from t2t_jax.json_files import write_bytes
@@ -74,7 +75,7 @@ def main() -> None:
     if hosts.are_several():
         raise ValueError("explain writes one file: run it on one host")
     values = flags.FLAGS
-    output = Path(values.output).expanduser()
+    output = local_path(values.output, "--output")
     kind = _format(output)
     texts = values.source or values.prompt
     if values.compare is not None and values.control:
@@ -120,13 +121,14 @@ def _format(output: Path) -> str:
 
 def _other(name: str) -> "UsableModel":
     """The model of --compare, as its own config says."""
+    from t2t_jax.buckets import directory_of
     from t2t_jax.runs import pretrained
     from t2t_jax.runs.workdir import load_trained
 
     if name.startswith("hf:"):
         directory = pretrained.directory_of(name, "compare")
         return pretrained.load(directory, pretrained.default_config(directory))
-    return load_trained(Path(name).expanduser())
+    return load_trained(directory_of(name, "--compare"))
 
 
 def _content(kind: str, sentences: "Sequence[Sequence[Document]]") -> bytes:

@@ -9,8 +9,6 @@ that is there already is not written to. Needs the `interop` extra. MarianMT has
 own in layer norms: --config.model.norm_epsilon=1e-5 moves a logit by some 1e-5.
 """
 
-from pathlib import Path
-
 from absl import flags
 
 from t2t_jax.cli.workdir_flags import define_workdir_flags
@@ -28,11 +26,12 @@ def define_flags(arguments: list[str]) -> None:
 def main() -> None:
     """Runs the verb."""
     from t2t_jax import hosts
+    from t2t_jax.buckets import local_path
     from t2t_jax.cli.chosen_model import trained_of_flags
     from t2t_jax.runs.export import export
 
     if hosts.are_several():
         raise ValueError("export writes one directory: run it on one host")
     values = flags.FLAGS
-    output = Path(values.output).expanduser()
+    output = local_path(values.output, "--output")
     export(trained_of_flags(), values.format, output, values.max_positions)

@@ -18,7 +18,6 @@ import importlib
 import os
 import sys
 import traceback
-from pathlib import Path
 from types import ModuleType
 
 from absl import app, flags
@@ -65,7 +64,7 @@ def main() -> None:
                 _print_help(verb, questions[0].partition("=")[2])
             return
     except (OSError, TypeError, ValueError) as error:
-        sys.exit(f"t2t-jax {name}: {error}")
+        sys.exit(f"t2t-jax {name}: {_told(error)}")
     app.run(
         lambda argv: _run(name, verb, argv),
         argv=[f"t2t-jax {name}", *rest],
@@ -82,10 +81,11 @@ def _print_help(verb: ModuleType, section: str) -> None:
 
 
 def _stopped_text(name: str, values: flags.FlagValues) -> str:
+    from t2t_jax.buckets import checkpoints_of, directory_of
     from t2t_jax.training.stop_requests import left_text
 
     if name == "train":
-        return left_text(Path(values.workdir).expanduser() / "checkpoints")
+        return left_text(checkpoints_of(directory_of(values.workdir)))
     return "stopped; the same command goes on from there" if name == "prepare" else "stopped"
 
 
@@ -100,6 +100,12 @@ def _out_of_memory_text(name: str, values: flags.FlagValues) -> str:
         "--config.training.microbatches=0 computes a batch in as few parts as fit, where a device "
         f"says how much it has; or {lower}"
     )
+
+
+def _told(error: Exception) -> str:
+    from t2t_jax.buckets import told
+
+    return told(str(error))
 
 
 def _end_at_once(sentence: str) -> None:
@@ -137,7 +143,7 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
         sys.exit(f"t2t-jax {name}: it needs {' and '.join(wanted)}, see --help")
     import jax
 
-    from t2t_jax import hosts
+    from t2t_jax import buckets, hosts
     from t2t_jax.cli.given_config import check_given
     from t2t_jax.runs.kept_programs import keep_programs
     from t2t_jax.training.loop import Stopped
@@ -155,7 +161,8 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
             sys.stdout = open(os.devnull, "w")  # what is written is the same on every host
         if name not in _MAKE_RUNS and "config" in values:
             check_given("config", [values.config], name)
-        verb.main(*arguments)
+        with buckets.kept_up(hosts.is_first):
+            verb.main(*arguments)
     except KeyboardInterrupt:
         _end_at_once(f"t2t-jax {name}: {_stopped_text(name, values)}")
     except Stopped as stop:
@@ -173,8 +180,9 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         if values.debug:
             traceback.print_exc()
-        hosts.leave(f"t2t-jax {name}: {error}", error)
-        sys.exit(f"t2t-jax {name}: {error}")
+        sentence = f"t2t-jax {name}: {_told(error)}"
+        hosts.leave(sentence, error)
+        sys.exit(sentence)
 
 
 if __name__ == "__main__":

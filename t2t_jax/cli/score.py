@@ -23,7 +23,6 @@ Prepared data is kept in --config.data.cache, or where T2T_JAX_CACHE of the envi
 
 import json
 import sys
-from pathlib import Path
 
 from absl import flags
 
@@ -52,6 +51,7 @@ def define_flags(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs the verb."""
+    from t2t_jax.buckets import directory_of, local_path
     from t2t_jax.runs.score import score, score_checkpoints, score_files
     from t2t_jax.runs.scored_text import read_given
     from t2t_jax.runs.sections import read_sections
@@ -66,9 +66,13 @@ def main() -> None:
         raise ValueError("--every_checkpoint and --checkpoint are two things: give one of them")
     given = None
     if is_given:
-        given = read_given(Path(values.source), Path(values.reference), values.name)
+        given = read_given(
+            local_path(values.source, "--source"),
+            local_path(values.reference, "--reference"),
+            values.name,
+        )
     sections = read_sections(values.config)
-    workdir = Path(values.workdir).expanduser()
+    workdir = directory_of(values.workdir)
     if values.every_checkpoint:
         score_checkpoints(workdir, given or values.split, sections, _print_line)
         return

@@ -11,8 +11,6 @@ W then holds the config, the vocabulary, a classifier's classes.txt, checkpoints
 TensorBoard files.
 """
 
-from pathlib import Path
-
 from absl import flags
 from ml_collections import config_flags
 
@@ -34,7 +32,11 @@ def define_flags(arguments: list[str]) -> None:
             "config", None, "a file such as configs/tiny.py; without it, that of the run in W"
         )
         flags.mark_flag_as_required("config")
-    flags.DEFINE_string("workdir", None, "the directory of the run, to be made or found again")
+    flags.DEFINE_string(
+        "workdir",
+        None,
+        "the directory of the run, to be made or found again: here, or gs://B/D in a bucket",
+    )
     flags.DEFINE_string(
         "init", None, "hf:DIR: begin with the weights of a directory in Hugging Face format"
     )
@@ -44,9 +46,10 @@ def define_flags(arguments: list[str]) -> None:
 def main() -> None:
     """Runs the verb."""
     from t2t_jax import hosts
+    from t2t_jax.buckets import directory_of
     from t2t_jax.runs.sections import read_sections
     from t2t_jax.runs.train import train
 
     values = flags.FLAGS
     sections = read_sections(given_config("config", hosts.log))
-    train(sections, Path(values.workdir).expanduser(), values.init)
+    train(sections, directory_of(values.workdir), values.init)

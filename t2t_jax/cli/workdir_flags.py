@@ -1,7 +1,6 @@
 """Flags of the verbs that use a model: where it is, and its config to be changed."""
 
 import sys
-from pathlib import Path
 
 from absl import flags
 from ml_collections import config_flags
@@ -16,7 +15,10 @@ def define_workdir_flags(
       ValueError: `arguments` name a directory that holds no run.
     """
     flags.DEFINE_string(
-        "workdir", None, "the directory of a trained model", module_name=module_name
+        "workdir",
+        None,
+        "the directory of a trained model: here, or gs://B/D in a bucket",
+        module_name=module_name,
     )
     flags.DEFINE_integer(
         "checkpoint",
@@ -38,9 +40,10 @@ def define_config_of_run(arguments: list[str]) -> None:
     """
     workdir = value_of(arguments, "workdir")
     if workdir is not None:
+        from t2t_jax.buckets import directory_of
         from t2t_jax.runs.workdir import read_config
 
-        config_flags.DEFINE_config_dict("config", read_config(Path(workdir).expanduser()))
+        config_flags.DEFINE_config_dict("config", read_config(directory_of(workdir)))
 
 
 def say_whose_cache(arguments: list[str]) -> None:
@@ -52,10 +55,11 @@ def say_whose_cache(arguments: list[str]) -> None:
     workdir = value_of(arguments, "workdir")
     if workdir is None or value_of(arguments, "config.data.cache") is not None:
         return
+    from t2t_jax.buckets import directory_of
     from t2t_jax.runs.keys import own_cache
     from t2t_jax.runs.workdir import cache_of
 
-    before = cache_of(Path(workdir).expanduser())
+    before = cache_of(directory_of(workdir))
     if before != own_cache():
         print(
             f"prepared data is looked for and kept in {own_cache()}; the run had it in {before}, "

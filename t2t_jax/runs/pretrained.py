@@ -12,6 +12,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from jaxtyping import PyTree
 from ml_collections import ConfigDict
 
+from t2t_jax.buckets import local_path
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID, Vocabulary
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.devices import Devices, make_devices
@@ -74,7 +75,7 @@ def directory_of(name: str, flag: str) -> Path:
     """
     if not name.startswith(_SCHEME) or name == _SCHEME:
         raise ValueError(f"--{flag}={name} must be hf:DIR, a directory in Hugging Face format")
-    return Path(name.removeprefix(_SCHEME)).expanduser()
+    return local_path(name.removeprefix(_SCHEME), f"--{flag}=hf")
 
 
 def default_config(directory: Path) -> ConfigDict:

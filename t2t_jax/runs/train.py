@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jax.numpy as jnp
 
-from t2t_jax import hosts
+from t2t_jax import buckets, hosts
 from t2t_jax.compilation import compile_init, compile_train_step
 from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.batches.feed import feed
@@ -95,7 +95,7 @@ def _train_alone(
 
     config = flat_dict(sections.values())
     checkpoints = Checkpoints(
-        workdir / "checkpoints",
+        buckets.checkpoints_of(workdir),
         identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
         config=config,
         check_config=partial(run_directory.check_same_run, workdir, now=config),

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from jaxtyping import PyTree
 from ml_collections import ConfigDict
 
-from t2t_jax import hosts
+from t2t_jax import buckets, hosts
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.data.vocabulary.vocabulary import Vocabulary
 from t2t_jax.devices import Devices, make_devices
@@ -37,8 +37,6 @@ from t2t_jax.training.about import steps_in
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import SCHEDULES_WITH_AN_END
 from t2t_jax.training.nonfinite import check_params
-
-_LOCK_FILE = ".train.lock"
 
 
 class Trained(NamedTuple):
@@ -83,8 +81,12 @@ def only_training(workdir: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iter
         try:
             if hosts.is_first():
                 workdir.mkdir(parents=True, exist_ok=True)
-                file, does = workdir / _LOCK_FILE, f"trains in {workdir}"
-                stack.enter_context(locked(file, does, patience=patience))
+                does = f"trains in {buckets.name_of(workdir)}"
+                if buckets.is_copy(workdir):
+                    lock = buckets.locked(workdir, does, patience=patience, tell=hosts.log)
+                else:
+                    lock = locked(workdir / buckets.LOCK_FILE, does, patience=patience)
+                stack.enter_context(lock)
         except OSError as error:
             refusal = error
         if hosts.any_of(refusal is not None):
@@ -187,7 +189,7 @@ def _read_config(workdir: Path) -> dict[str, Any]:
 
 def checkpoint_steps(workdir: Path) -> list[int]:
     """The steps of which the run in `workdir` has a checkpoint, in order."""
-    return steps_in(workdir / "checkpoints")
+    return steps_in(buckets.checkpoints_of(workdir))
 
 
 def load_trained(
@@ -209,7 +211,7 @@ def load_trained(
     model = make_model(sections.model)
     devices = make_devices(**dataclasses.asdict(sections.devices))
     shapes = parameter_shapes(model)
-    directory = workdir / "checkpoints"
+    directory = buckets.checkpoints_of(workdir)
     if not directory.exists():
         raise ValueError(f"{workdir} holds no checkpoint: train first")
     # With the config of the run: what is asked of its model may well be another.

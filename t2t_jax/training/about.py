@@ -5,13 +5,13 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_jax.json_files import read_json
+from t2t_jax.json_files import AnyPath, read_json
 
 
 class DamagedError(ValueError):
     """A checkpoint that is not what was saved."""
 
-    def __init__(self, directory: Path, what: str) -> None:
+    def __init__(self, directory: AnyPath, what: str) -> None:
         super().__init__(f"the checkpoint {directory} is damaged: {what}")
         self.directory = directory
 
@@ -34,13 +34,18 @@ class About(NamedTuple):
         return values | {"sha256": _digest(values)}
 
 
-def steps_in(directory: Path) -> list[int]:
+def steps_in(directory: AnyPath) -> list[int]:
     """The steps of which there is a checkpoint in this directory, in order."""
-    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
-    return sorted(int(name) for name in names if name.isdecimal())
+    there = list(directory.iterdir()) if directory.is_dir() else []
+    return sorted(int(path.name) for path in there if path.name.isdecimal() and _is_whole(path))
 
 
-def read_about(directory: Path) -> About | None:
+def _is_whole(directory: AnyPath) -> bool:
+    """Whether a checkpoint is all there: Orbax names it then; in a bucket a file tells."""
+    return isinstance(directory, Path) or (directory / "commit_success.txt").exists()
+
+
+def read_about(directory: AnyPath) -> About | None:
     """What the checkpoint in `directory` is about; None where it was written before checksums.
 
     Raises:
@@ -61,7 +66,7 @@ def read_about(directory: Path) -> About | None:
         raise ValueError(f"{path} was written by another version") from error
 
 
-def facts_of_before(directory: Path) -> dict[str, str]:
+def facts_of_before(directory: AnyPath) -> dict[str, str]:
     """The fingerprints in a checkpoint that was written before checksums.
 
     Raises:

@@ -22,8 +22,8 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jaxtyping import PyTree
 
-from t2t_jax import hosts
-from t2t_jax.json_files import full_disk_told, no_space, read_json
+from t2t_jax import buckets, hosts
+from t2t_jax.json_files import AnyPath, full_disk_told, no_space, read_json
 from t2t_jax.training.about import About, DamagedError, facts_of_before, read_about
 from t2t_jax.training.checksums import checksums, path_name
 from t2t_jax.training.nonfinite import Diverged
@@ -51,7 +51,7 @@ class Checkpoints:
 
     def __init__(
         self,
-        directory: Path,
+        directory: AnyPath,
         *,
         identity: Mapping[str, str],
         config: Mapping[str, Any] | None = None,
@@ -59,7 +59,7 @@ class Checkpoints:
         keep: int | None = None,
     ) -> None:
         _keep_threads_quiet()
-        self._directory = directory.resolve()
+        self._directory = directory.resolve() if isinstance(directory, Path) else directory
         self._identity = dict(identity)
         self._config = dict(config or {})
         self._check_config = check_config
@@ -96,7 +96,7 @@ class Checkpoints:
                 raise
 
     @property
-    def directory(self) -> Path:
+    def directory(self) -> AnyPath:
         """Where they are."""
         return self._directory
 
@@ -323,7 +323,7 @@ class Checkpoints:
         return restored
 
     @staticmethod
-    def _damage(directory: Path, what: str) -> ValueError:
+    def _damage(directory: AnyPath, what: str) -> ValueError:
         """What to raise where one host may see a damage that the others do not."""
         damaged = DamagedError(directory, what)
         if not hosts.are_several():
@@ -340,7 +340,9 @@ class Checkpoints:
             raise DamagedError(directory, _unreadable(directory, error)) from error
         return [name for name in _COUNTED if name not in known]
 
-    def _check_shapes(self, about: About, directory: Path, templates: Mapping[str, PyTree]) -> None:
+    def _check_shapes(
+        self, about: About, directory: AnyPath, templates: Mapping[str, PyTree]
+    ) -> None:
         if not about.shapes:
             return
         expected = _shapes(_as_in_state(templates))
@@ -372,7 +374,7 @@ class Checkpoints:
                 name = error.directory.name
                 names = itertools.chain([name], (f"{name}.{i}" for i in itertools.count(2)))
                 place = next(aside / each for each in names if not (aside / each).exists())
-                error.directory.rename(place)
+                buckets.move(error.directory, place)
                 hosts.log(f"{error.directory} lies in {place} now")
         hosts.wait("what is damaged is moved")
         self._damaged = []
@@ -443,7 +445,7 @@ def _shapes(tree: PyTree) -> dict[str, list[int]]:
     return {path_name(path): list(jnp.shape(leaf)) for path, leaf in leaves}
 
 
-def _misfit(directory: Path) -> ValueError:
+def _misfit(directory: AnyPath) -> ValueError:
     return ValueError(
         f"the checkpoint {directory} does not fit this model: its config has changed since, or it "
         "was written by another version"
@@ -456,9 +458,11 @@ def _some(paths: Sequence[str]) -> str:
     return ", ".join(paths[:_PATHS_TOLD]) + (f" and {others} more" if others > 0 else "")
 
 
-def _unreadable(directory: Path, error: Exception) -> str:
+def _unreadable(directory: AnyPath, error: Exception) -> str:
     """Which file of a checkpoint cannot be read; a library says it in the midst of its settings."""
     said, is_of_arrays, _ = str(error).partition(_TENSORSTORE)
+    if not isinstance(directory, Path):
+        return f"it cannot be read ({_first_line(error)})"
     if not is_of_arrays:
         for name in ("params/_METADATA", "progress/_METADATA"):
             try:

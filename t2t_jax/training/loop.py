@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 from jaxtyping import PyTree
 
-from t2t_jax import hosts
+from t2t_jax import buckets, hosts
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.training.about import About
 from t2t_jax.training.checkpoint import Checkpoints
@@ -120,11 +120,11 @@ def train(
                 progress.log(f"step {step}: dev perplexity {entry['perplexity']:.3f}")
                 window.restart()
             if saves:
-                _save(checkpoints, state, file, clock, config.checkpoint_every_steps)
+                _save(checkpoints, state, file, clock, config.checkpoint_every_steps, workdir)
                 window.restart()
             if stops:
                 break
-        _save(checkpoints, state, file, clock, config.checkpoint_every_steps)
+        _save(checkpoints, state, file, clock, config.checkpoint_every_steps, workdir)
         checkpoints.wait()  # while a request to stop still finds its handler
         if stops or hosts.any_of(stop_requested.is_set()):
             raise Stopped(f"stopped after step {step}; the same command goes on from there")
@@ -154,10 +154,17 @@ def _restored(
 
 
 def _save(
-    checkpoints: Checkpoints, state: TrainState, file: MetricsFile, clock: "_Clock", every: int
+    checkpoints: Checkpoints,
+    state: TrainState,
+    file: MetricsFile,
+    clock: "_Clock",
+    every: int,
+    workdir: Path,
 ) -> None:
     """Saves a checkpoint, and first what was measured, which is never behind it on the disk."""
     file.flush()
+    if hosts.is_first():
+        buckets.upload(workdir)
     checkpoints.save(
         state,
         target_tokens=clock.target_tokens,

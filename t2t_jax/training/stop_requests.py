@@ -5,9 +5,9 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 from t2t_jax import hosts
+from t2t_jax.json_files import AnyPath
 from t2t_jax.training.about import steps_in
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)  # the last is usual in SLURM
@@ -15,7 +15,7 @@ _SECONDS_TO_LEAVE = 2.0
 _STOPPED = 130  # the exit code of whatever Ctrl-C has ended
 
 
-def left_text(checkpoints: Path) -> str:
+def left_text(checkpoints: AnyPath) -> str:
     """What becomes of a run that was left at once, by the checkpoints in this directory."""
     goes = "begins anew: no checkpoint was saved yet"
     if steps_in(checkpoints):

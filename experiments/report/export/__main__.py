@@ -18,11 +18,11 @@ what has changed is replaced: a DIR is for one W. Nothing is sent anywhere.
 import functools
 import importlib
 import sys
-from pathlib import Path
 
 from absl import app, flags
 
 from experiments.run.plain_text import plain_text
+from t2t_jax.buckets import local_path
 from t2t_jax.cli.command import parse_flags
 
 _DESTINATIONS = {
@@ -42,9 +42,9 @@ def main(argv: list[str]) -> None:
 
     # They import what they write with.
     module = importlib.import_module(f"experiments.report.export.{_DESTINATIONS[values.to]}")
-    output = Path(values.output).expanduser().absolute()
     try:
-        runs, told = read_runs(Path(values.workdir).expanduser())
+        output = local_path(values.output, "--output").absolute()
+        runs, told = read_runs(local_path(values.workdir, "--workdir"))
         output.mkdir(parents=True, exist_ok=True)
         written = module.export(runs, output)
     except (OSError, ValueError) as error:

@@ -28,7 +28,7 @@ AFTERWARDS = (
 _GRAMMAR = ("corpus_seed", "train_pairs")
 NOT_READ = {"embedded": PLACE, "text": _GRAMMAR, "tfds": _GRAMMAR}  # by source
 VOCABULARY = ("vocabulary_kind", "vocabulary_size", "character_coverage", "vocabulary_sentences")
-_MANIFEST = "manifest.json"
+FILE = "manifest.json"
 _SHA256 = "sha256"  # of all else in the manifest
 MADE_WITH = "made_with"  # versions of the libraries that make tokens
 _STAMP = "checked.json"
@@ -75,7 +75,7 @@ def described_files(files: list[Path]) -> dict[str, dict[str, Any]]:
 
 def write_manifest(directory: Path, manifest: dict[str, Any]) -> None:
     """Writes the manifest of files that are as it says, with its own sha256."""
-    write_json(directory / _MANIFEST, manifest | {_SHA256: sha256_of(manifest)})
+    write_json(directory / FILE, manifest | {_SHA256: sha256_of(manifest)})
     _write_stamp(directory, _stamp(directory, manifest["files"]))
 
 
@@ -91,15 +91,13 @@ def checked_manifest(directory: Path) -> dict[str, Any]:
     """
     advice = f"delete {directory} and prepare again"
     try:
-        manifest = read_json(directory / _MANIFEST)
+        manifest = read_json(directory / FILE)
         is_as_written = _is_as_written(manifest)
         files = manifest["files"]
     except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{directory / _MANIFEST} cannot be read: {advice}") from error
+        raise ValueError(f"{directory / FILE} cannot be read: {advice}") from error
     if not is_as_written:
-        raise ValueError(
-            f"{directory / _MANIFEST} is not what was written (other sha256): {advice}"
-        )
+        raise ValueError(f"{directory / FILE} is not what was written (other sha256): {advice}")
     known, now = _read_stamp(directory), _stamp(directory, files)
     for name, expected in files.items():
         if name in known and known[name] == now.get(name):
@@ -158,7 +156,7 @@ def changes(cache: Path, made_from: dict[str, Any]) -> str | None:
     wanted = {"format": FORMAT} | made_from
     wanted_facts = _facts(wanted)
     found = []
-    for file in cache.glob(f"*/{_MANIFEST}"):
+    for file in cache.glob(f"*/{FILE}"):
         try:
             other = read_json(file)
             facts = _facts(other)

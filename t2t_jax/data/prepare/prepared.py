@@ -5,8 +5,12 @@ change a token, and the bytes of the input. It holds `manifest.json`, `vocabular
 for every split four arrays, `SPLIT.{source,target}_{ids,offsets}.bin`. It is built beside its
 final place and renamed when complete, so a directory under its final name is whole. What a
 killed process leaves, the next one completes; two at once do not disturb each other.
+
+Where `data.cache` is in a bucket, a directory is built on one machine, goes there, and comes to
+each other machine once. There the manifest is written last, and tells that all is there.
 """
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +20,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import DTypeLike
 
+from t2t_jax import buckets
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.corpora.corpus import check_corpus, content_hashes, make_ready
 from t2t_jax.data.prepare import manifest as manifests
@@ -110,6 +115,11 @@ def prepare(
     if vocabulary is not None and config.task == "masked_language_modelling":
         if not vocabulary.has_mask:
             raise ValueError(f"data.task={config.task!r} needs a vocabulary with a mask token")
+    if buckets.is_bucket(config.cache):
+        here = dataclasses.replace(config, cache=str(buckets.local_cache(config.cache)))
+        return _prepared_by_bucket(
+            config.cache, here, vocabulary, BuildOptions(log, make_bar, num_processes)
+        )
     make_ready(config, log)
     inputs = content_hashes(config)
     settings = manifests.settings(config, vocabulary)
@@ -131,6 +141,37 @@ def prepare(
     if versions := manifests.other_versions(prepared.manifest, prepared.vocabulary):
         log(versions)
     log(f"nothing has changed: prepared data loaded from {directory}")
+    return prepared
+
+
+def _prepared_by_bucket(
+    shared: str, here: DataConfig, vocabulary: Vocabulary | None, options: BuildOptions
+) -> Prepared:
+    """`prepare` where `shared`, in a bucket, has what is in `here.cache` on some machine."""
+    make_ready(here, options.log)
+    settings = manifests.settings(here, vocabulary)
+    key = manifests.cache_key(settings, content_hashes(here))
+    directory = Path(here.cache) / key
+    url = f"{shared.rstrip('/')}/{key}"
+    is_there = (buckets.place(url) / manifests.FILE).exists()
+    if is_there and not directory.exists():
+        with only_one_process(directory.with_name(f".{key}.fetch.lock"), options.log):
+            if not directory.exists():
+                aside = directory.with_name(f".{key}.fetched")
+                shutil.rmtree(aside, ignore_errors=True)
+                buckets.fetch(url, aside)
+                aside.rename(directory)
+                options.log(f"prepared data fetched from {url}")
+    prepared = prepare(
+        here,
+        options.log,
+        vocabulary,
+        make_bar=options.make_bar,
+        num_processes=options.num_processes,
+    )
+    if not is_there:
+        buckets.send(directory, url, last=manifests.FILE)
+        options.log(f"prepared data sent to {url}")
     return prepared
 
 

@@ -393,7 +393,7 @@ def test_names_of_slices_are_such_as_the_cloud_allows():
             "provisioning_model=flex; gcloud has standard, spo",
         ),
         (FLEX | {"max_run_duration": "4 h"}, "max_run_duration=4 h; it is such as 4h, 90m or 1d12"),
-        ({"labels": "team"}, "labels=team; they are NAME=VALUE;NAME=VALUE of small letters"),
+        ({"labels": "team"}, "labels=team; they are NAME=VALUE;NAME=VALUE of small"),
         ({"tpye": "v4-8"}, "--tpu knows no tpye; it knows project, zone, type"),
     ],
 )

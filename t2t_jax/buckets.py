@@ -1,0 +1,360 @@
+"""A directory in a bucket, gs://BUCKET/DIRECTORY, as that of a run or of prepared corpora.
+
+An object is written whole; it is never appended to, renamed or locked. So Orbax alone works in the
+bucket itself: what else a run writes, small files all, is fetched into a directory of this machine
+when a process begins, and goes back whole whenever a checkpoint is saved and at the end. A run is
+known by that directory; where its checkpoints are says `checkpoints_of`.
+
+In the place of a lock there is an object, `.train.lock`: made if there is none, which the bucket
+decides, and renewed every few seconds. One that has not been for long is of a process that is gone.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from t2t_jax.json_files import AnyPath
+from t2t_jax.locks import IsTakenError
+
+SCHEME = "gs://"
+LOCK_FILE = ".train.lock"
+_CHECKPOINTS = "checkpoints"
+# Large, or written anew by each process; no verb reads them.
+_NOT_FETCHED = (_CHECKPOINTS, "checkpoints_damaged", "tensorboard", "nonfinite", LOCK_FILE)
+_LAST = ("training.json", "record.json")  # that these are there says that all is
+
+_SECONDS_BETWEEN_BEATS = 20.0
+# By the clock of who waits: one that is silent for so long is gone. Patience for a lock is longer.
+_SECONDS_OF_SILENCE = 90.0
+_TAKEN_OVER = os.EX_TEMPFAIL
+
+Tell = Callable[[str], None]
+
+
+class _Copy:
+    """The small files of a directory in a bucket, on this machine."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        root = Path(tempfile.mkdtemp(prefix="t2t_jax_gs_"))
+        atexit.register(shutil.rmtree, root, ignore_errors=True)
+        # Sentences name it: it ends as the address does.
+        self.directory = root / url.removeprefix(SCHEME)
+        self.directory.mkdir(parents=True)
+        _fetch(place(url), self.directory, without=_NOT_FETCHED)
+        self._there = self._files()
+
+    def upload(self) -> None:
+        """Brings to the bucket what has changed, and takes away what is gone."""
+        files = self._files()
+        changed = [name for name, state in files.items() if self._there.get(name) != state]
+        for name in sorted(changed, key=lambda name: (name in _LAST, name)):
+            _put(place(self.url), name, (self.directory / name).read_bytes())
+            self._there[name] = files[name]
+        for name in self._there.keys() - files.keys():
+            (place(self.url) / name).unlink(missing_ok=True)
+            del self._there[name]
+
+    def _files(self) -> dict[str, tuple[int, int]]:
+        """When each was written, and its size; of hidden ones, which are of this machine, none."""
+        found = {}
+        for path in self.directory.rglob("*"):
+            name = str(path.relative_to(self.directory))
+            if path.is_file() and not any(part.startswith(".") for part in Path(name).parts):
+                state = path.stat()
+                found[name] = state.st_mtime_ns, state.st_size
+        return found
+
+
+_copies: dict[Path, _Copy] = {}
+
+
+def is_bucket(name: str | os.PathLike[str]) -> bool:
+    """Whether this is the address of a bucket."""
+    return str(name).startswith(SCHEME)
+
+
+def local_path(name: str, what: str) -> Path:
+    """A path of this machine, from what a person typed.
+
+    Raises:
+      ValueError: it is an address; `what` cannot be there.
+    """
+    if "://" in name:
+        raise ValueError(
+            f"{what}={name} must be a path of this machine: in a bucket are --workdir of t2t-jax "
+            "and of experiments.run, and data.cache"
+        )
+    return Path(name).expanduser()
+
+
+def directory_of(name: str, what: str = "--workdir") -> Path:
+    """The directory of a run, from what a person typed; of one in a bucket, that of its files here.
+
+    Raises:
+      ValueError: it is an address of another kind, or the bucket's programs are not installed.
+      OSError: the bucket cannot be read.
+    """
+    if not is_bucket(name):
+        return local_path(name, what)
+    url = name.rstrip("/")
+    if url.count("/") < 3:
+        raise ValueError(f"{what}={name} is a whole bucket; name a directory in it: {url}/RUN")
+    for copy in _copies.values():
+        if copy.url == url:
+            return copy.directory
+    copy = _Copy(url)
+    _copies[copy.directory] = copy
+    return copy.directory
+
+
+def is_copy(workdir: Path) -> bool:
+    """Whether a run's directory is that of one in a bucket."""
+    return workdir in _copies
+
+
+def name_of(workdir: Path) -> str:
+    """What a person calls this directory of a run."""
+    return _copies[workdir].url if workdir in _copies else str(workdir)
+
+
+def checkpoints_of(workdir: Path) -> AnyPath:
+    """Where the checkpoints of a run are."""
+    if workdir in _copies:
+        return place(_copies[workdir].url) / _CHECKPOINTS
+    return workdir / _CHECKPOINTS
+
+
+def upload(workdir: Path) -> None:
+    """Brings to the bucket what has changed in a run's directory, if it is in one; else nothing."""
+    if workdir in _copies:
+        _copies[workdir].upload()
+
+
+@contextlib.contextmanager
+def kept_up(may_write: Callable[[], bool]) -> Iterator[None]:
+    """At the end brings to the bucket what has changed in any directory, also after a failure.
+
+    Args:
+      may_write: whether this process is the one of its job that writes.
+
+    Raises:
+      OSError: the bucket does not take it; after a failure that is told alone.
+    """
+    try:
+        yield
+    except BaseException:
+        try:
+            _upload_all(may_write())
+        except Exception as error:
+            print(f"the last files did not reach the bucket: {error}", file=sys.stderr)
+        raise
+    _upload_all(may_write())
+
+
+def _upload_all(may_write: bool) -> None:
+    if may_write:
+        for copy in _copies.values():
+            copy.upload()
+
+
+def told(sentence: str) -> str:
+    """The sentence with addresses in the place of directories of this machine."""
+    for copy in _copies.values():
+        sentence = sentence.replace(str(copy.directory), copy.url)
+    return sentence
+
+
+def place(url: str) -> AnyPath:
+    """A path in a bucket.
+
+    Raises:
+      ValueError: what speaks to buckets is not installed.
+    """
+    from etils import epath
+
+    path: Any = epath.Path(url)
+    try:
+        path.exists()
+    except ImportError as error:
+        raise ValueError(
+            f"{url} needs gcsfs, which is not installed: pip install -c constraints.txt '.[gcs]'"
+        ) from error
+    return path
+
+
+def local_cache(url: str) -> Path:
+    """Where this machine keeps what it has fetched of prepared corpora in a bucket."""
+    return Path("~/.cache/t2t_jax/buckets").expanduser() / url.removeprefix(SCHEME)
+
+
+def fetch(url: str, directory: Path) -> bool:
+    """Brings all files of a directory of a bucket; whether there were any."""
+    return _fetch(place(url), directory, without=())
+
+
+def send(directory: Path, url: str, last: str) -> None:
+    """Brings all files of a directory to a bucket; the one that tells that all are there, last."""
+    there = place(url)
+    names = [str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()]
+    for name in sorted(names, key=lambda name: (name == last, name)):
+        _put(there, name, (directory / name).read_bytes())
+
+
+def move(source: AnyPath, destination: AnyPath) -> None:
+    """Renames a directory; in a bucket, object by object."""
+    if isinstance(source, Path):
+        source.rename(destination)
+        return
+    for file in _files_below(source, without=()):
+        _put(destination, str(file.relative_to(source)), file.read_bytes())
+    there: Any = source
+    there.rmtree()
+
+
+def _put(directory: AnyPath, name: str, content: bytes) -> None:
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def _fetch(there: AnyPath, directory: Path, without: tuple[str, ...]) -> bool:
+    has_any = False
+    for file in _files_below(there, without):
+        here = directory / str(file.relative_to(there))
+        here.parent.mkdir(parents=True, exist_ok=True)
+        here.write_bytes(file.read_bytes())
+        has_any = True
+    return has_any
+
+
+def _files_below(directory: AnyPath, without: tuple[str, ...]) -> Iterator[AnyPath]:
+    """The files of a directory and of those in it, but for names of its own that are left out."""
+    if not directory.is_dir():
+        return
+    for path in directory.iterdir():
+        if path.name in without:
+            continue
+        if path.is_dir():
+            yield from _files_below(path, ())
+        else:
+            yield path
+
+
+@contextlib.contextmanager
+def locked(workdir: Path, does: str, *, patience: float, tell: Tell) -> Iterator[None]:
+    """Holds the lock of a run's directory in a bucket.
+
+    If another process takes it for gone, and the lock over, this one ends at once.
+
+    Args:
+      does: what is done by one process at a time, as in "trains in W".
+      patience: seconds to wait for another process to leave, or to be taken for gone.
+      tell: takes a line about waiting.
+
+    Raises:
+      IsTakenError: another process still renews it then.
+    """
+    lock = _Lock(_copies[workdir].url)
+    lock.take(does, patience, tell)
+    ended = threading.Event()
+    renewing = threading.Thread(target=lock.renew_until, args=(ended,), daemon=True)
+    renewing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        renewing.join()
+        lock.give_back()
+
+
+class _Lock:
+    """An object that is written only if it is still what was seen of it: its generation."""
+
+    def __init__(self, url: str) -> None:
+        import tensorstore
+
+        self._address = f"{url}/{LOCK_FILE}"
+        self._store: Any = tensorstore.KvStore.open(f"{url}/").result()
+        self._owner = uuid.uuid4().hex
+        self._generation = b""
+
+    def take(self, does: str, patience: float, tell: Tell) -> None:
+        """See `locked`."""
+        started = since = time.monotonic()
+        seen, has_told = None, False
+        while True:
+            found = self._store.read(LOCK_FILE).result()
+            now = time.monotonic()
+            if found.stamp.generation != seen:
+                seen, since = found.stamp.generation, now
+            if found.state == "missing" or now - since >= _SECONDS_OF_SILENCE:
+                if self._write(found.stamp.generation):
+                    return
+                continue  # somebody else was faster
+            who = _who(found.value)
+            if now - started >= patience:
+                raise IsTakenError(
+                    f"{who} {does}; if that is gone, wait {_SECONDS_OF_SILENCE:.0f} s or remove "
+                    f"{self._address}"
+                )
+            if not has_told:
+                tell(f"{who} {does}: waiting for it, or until it is silent for long")
+                has_told = True
+            time.sleep(min(_SECONDS_OF_SILENCE / 20, patience))
+
+    def renew_until(self, ended: threading.Event) -> None:
+        """Renews it as long as it is ours."""
+        renewed = time.monotonic()
+        while not ended.wait(_SECONDS_BETWEEN_BEATS):
+            try:
+                is_ours = self._write(self._generation) or self._is_ours()
+            except Exception:  # the bucket does not answer; we may have been taken for gone
+                is_ours = time.monotonic() - renewed < _SECONDS_OF_SILENCE
+            else:
+                renewed = time.monotonic()
+            if not is_ours:
+                sentence = f"another process has taken over {self._address}: this one ends"
+                print(sentence, file=sys.stderr, flush=True)
+                os._exit(_TAKEN_OVER)
+
+    def give_back(self) -> None:
+        """Removes it, if it is ours; what fails ends by itself, in silence."""
+        with contextlib.suppress(Exception):
+            self._store.write(LOCK_FILE, None, if_equal=self._generation).result()
+
+    def _write(self, generation: bytes) -> bool:
+        """Writes it if it is still that; whether it was."""
+        values = {"owner": self._owner, "host": socket.gethostname(), "pid": os.getpid()}
+        content = json.dumps(values).encode()
+        written = self._store.write(LOCK_FILE, content, if_equal=generation).result().generation
+        if written:
+            self._generation = written
+        return bool(written)
+
+    def _is_ours(self) -> bool:
+        """Whether what is there was written by us, and the answer was lost."""
+        found = self._store.read(LOCK_FILE).result()
+        is_ours = found.state == "value" and self._owner in found.value.decode(errors="replace")
+        if is_ours:
+            self._generation = found.stamp.generation
+        return is_ours
+
+
+def _who(content: bytes) -> str:
+    try:
+        values = json.loads(content)
+        return f"process {values['pid']} on {values['host']}"
+    except (KeyError, TypeError, ValueError):
+        return "another process"
