@@ -32,7 +32,7 @@ LOCK_FILE = ".train.lock"
 _CHECKPOINTS = "checkpoints"
 # Large, or written anew by each process; no verb reads them.
 _NOT_FETCHED = (_CHECKPOINTS, "checkpoints_damaged", "tensorboard", "nonfinite", LOCK_FILE)
-_LAST = ("training.json", "record.json")  # that these are there says that all is
+_LAST = ["training.json", "record.json"]  # that these are there says that all before is
 
 _SECONDS_BETWEEN_BEATS = 20.0
 # By the clock of who waits: one that is silent for so long is gone. Patience for a lock is longer.
@@ -59,7 +59,7 @@ class _Copy:
         """Brings to the bucket what has changed, and takes away what is gone."""
         files = self._files()
         changed = [name for name, state in files.items() if self._there.get(name) != state]
-        for name in sorted(changed, key=lambda name: (name in _LAST, name)):
+        for name in sorted(changed, key=lambda name: _LAST.index(name) if name in _LAST else -1):
             _put(place(self.url), name, (self.directory / name).read_bytes())
             self._there[name] = files[name]
         for name in self._there.keys() - files.keys():

@@ -1,6 +1,7 @@
-"""What SLURM and Cloud TPU say of this process: if it has others, and which GPUs are its own.
+"""What a cluster says of this process: if it has others, and which GPUs are its own.
 
-Environment: https://slurm.schedmd.com/srun.html, and what JAX itself reads of Cloud TPU.
+Environment: https://slurm.schedmd.com/srun.html, what JAX itself reads of Cloud TPU, and of an
+indexed job of Kubernetes https://kubernetes.io/docs/concepts/workloads/controllers/job.
 """
 
 import os
@@ -8,9 +9,20 @@ import re
 import time
 import urllib.error
 import urllib.request
+from typing import NamedTuple
 
 # How often the server of a machine's attributes is asked before it is taken for absent.
 _QUESTIONS = 3
+
+_JAX_PORT = 8482  # as JAX has it on Cloud TPU
+
+
+class Place(NamedTuple):
+    """Which of the processes of a job this one is."""
+
+    coordinator: str  # address:port of the first
+    num_processes: int
+    process_id: int
 
 
 def slurm_has_others() -> bool:
@@ -41,6 +53,33 @@ def tpu_has_others() -> bool:
     slices = re.search(r"^MEGASCALE_NUM_SLICES: *'?(\d+)", _of_this_machine("tpu-env"), re.M)
     num_slices = int(slices[1]) if slices else 1
     return num_slices > 1 or "," in _of_this_machine("worker-network-endpoints")
+
+
+def place_in_kubernetes() -> Place | None:
+    """That of a pod of an indexed job, such as a JobSet's; None where its manifest says nothing.
+
+    Kubernetes gives JOB_COMPLETION_INDEX, and the manifest JAX_COORDINATOR_ADDRESS, the name of the
+    first pod, and JAX_NUM_PROCESSES.
+
+    Raises:
+      ValueError: only one of the two is there, or a number is none or out of range.
+    """
+    index = os.environ.get("JOB_COMPLETION_INDEX")
+    names = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES")
+    address, number = (os.environ.get(name) for name in names)
+    if index is None or (address is None and number is None):
+        return None
+    if not address or not number:
+        lacking = names[0] if not address else names[1]
+        raise ValueError(f"{' and '.join(names)} go together, and {lacking} is not set")
+    if not (number.isdecimal() and index.isdecimal() and int(index) < int(number)):
+        raise ValueError(
+            f"JOB_COMPLETION_INDEX={index} must be from 0 to one less than "
+            f"JAX_NUM_PROCESSES={number}"
+        )
+    if not re.search(r":\d+$", address):
+        address = f"{address}:{_JAX_PORT}"
+    return Place(address, int(number), int(index))
 
 
 def _of_this_machine(attribute: str) -> str:

@@ -53,8 +53,9 @@ def join(
 ) -> None:
     """Joins the other processes of this job, if there are any; before anything is computed.
 
-    Given all three numbers, these hold. Without, SLURM or Cloud TPU is asked, if `detect` says that
-    there are others, or by default if the environment or the machine does.
+    Given all three numbers, these hold. Without, Cloud TPU, the manifest of a Kubernetes job or
+    SLURM is asked, if `detect` says that there are others, or by default if the environment or the
+    machine does.
 
     Args:
       coordinator: address and port of the first process, such as 10.0.0.1:1234.
@@ -66,6 +67,7 @@ def join(
         others cannot be found.
     """
     given = (coordinator, num_processes, process_id)
+    detection = None
     if any(value is not None for value in given):
         if coordinator is None or num_processes is None or process_id is None:
             raise ValueError("--coordinator, --num_processes and --process_id go together")
@@ -78,10 +80,16 @@ def join(
                 f"--process_id={process_id} must be from 0 to {num_processes - 1}, as "
                 f"--num_processes={num_processes}"
             )
-    elif detect is False or not (
-        detect or clusters.slurm_has_others() or clusters.tpu_has_others()
-    ):
+    elif detect is False:
         return
+    elif not clusters.tpu_has_others():
+        if (place := clusters.place_in_kubernetes()) is not None:
+            if place.num_processes == 1:
+                return
+            coordinator, num_processes, process_id = place
+            detection = "deactivate"  # JAX would ask the cluster itself
+        elif not detect and not clusters.slurm_has_others():
+            return
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.config.update("jax_enable_preemption_service", True)
     _keep_output_clean()
@@ -91,6 +99,7 @@ def join(
             num_processes,
             process_id,
             clusters.local_device_ids(),
+            detection,
             shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
         )
     except (RuntimeError, ValueError) as error:

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+from experiments.run import __main__ as run_command
+from experiments.run import record
 from t2t_jax import buckets
 from t2t_jax.data.corpora import embedded_corpus
 from t2t_jax.data.prepare import prepared
@@ -21,7 +23,7 @@ from t2t_jax.runs.train import train
 from t2t_jax.training.metrics_file import read_metrics
 from tests import fake_bucket
 from tests.cli.command import command
-from tests.runs.configs import smallest
+from tests.runs.configs import smallest, smallest_config
 
 URL = "gs://bkt/runs/a"
 
@@ -107,6 +109,25 @@ def test_verbs_read_and_write_a_run_in_a_bucket(bucket, cache, another_machine):
     another_machine()
     done = command("score", "--workdir=gs://bkt/runs/none", "--split=dev")
     assert done.returncode == 1 and "gs://bkt/runs/none holds no run: t2t-jax train" in done.stderr
+
+
+def test_a_run_of_a_table_leaves_its_record_in_the_bucket(bucket, cache, another_machine):
+    config = smallest_config(cache).to_dict()
+    directory = buckets.directory_of(f"{URL}/seed-0")
+    record.write_run(directory, record.Run("a_table", "a_row", {}, 0, config, config))
+    buckets.upload(directory)
+    another_machine()
+    run_command.main(["run", f"{URL}/seed-0"])
+    values = json.loads(bucket.read(f"{URL}/seed-0/record.json"))
+    assert values["steps"] == 8 and values["scores"]["test"]["bleu"] >= 0
+    assert bucket.writes[-1] == f"{URL}/seed-0/record.json"  # when all else is there
+    names = {name.removeprefix(f"{URL}/seed-0/") for name in bucket.names(f"{URL}/seed-0/")}
+    assert not names & {"running.json", "failure.json", ".lock", ".train.lock"}
+    # And nothing is done again.
+    another_machine()
+    num_writes = len(bucket.writes)
+    run_command.main(["run", f"{URL}/seed-0"])
+    assert len(bucket.writes) == num_writes
 
 
 def test_a_damaged_checkpoint_and_one_that_was_begun_are_passed_over(

@@ -302,7 +302,7 @@ def joins(monkeypatch):
         monkeypatch.setattr(hosts, name, lambda: None)
     monkeypatch.setattr(jax.config, "update", lambda *_: None)
     for name in os.environ:
-        if name.startswith(("SLURM_", "TPU_", "MEGASCALE_", "CUDA_VISIBLE", "JAX_PLATFORMS")):
+        if name.startswith(("SLURM_", "TPU_", "MEGASCALE_", "CUDA_VISIBLE", "JAX_", "JOB_")):
             monkeypatch.delenv(name)
     return asked
 
@@ -385,6 +385,81 @@ def test_the_environment_of_a_pod_tells_of_others_unless_a_host_is_to_work_alone
     assert len(joins) == 1
 
 
+WHO_AM_I = """
+import jax
+from t2t_jax import hosts
+hosts.join()
+print(hosts.is_first(), jax.process_index(), jax.process_count(), jax.device_count())
+"""
+
+
+def test_the_pods_of_an_indexed_job_find_each_other():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    pods = [
+        start_host(
+            *("-W", "error", "-c", WHO_AM_I),
+            JOB_COMPLETION_INDEX=str(number),
+            JAX_COORDINATOR_ADDRESS=f"localhost:{port}",
+            JAX_NUM_PROCESSES="2",
+            KUBERNETES_SERVICE_HOST="10.0.0.1",
+        )
+        for number in range(2)
+    ]
+    for number, pod in enumerate(pods):
+        told, errors = pod.communicate(timeout=120)
+        assert pod.returncode == 0, errors
+        assert told.split() == [str(number == 0), str(number), "2", "4"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "asked"),
+    [
+        ({}, []),  # the manifest says nothing: a pod alone
+        ({"JAX_NUM_PROCESSES": "1", "JAX_COORDINATOR_ADDRESS": "a"}, []),
+        (
+            {"JAX_NUM_PROCESSES": "4", "JAX_COORDINATOR_ADDRESS": "a-0.a"},
+            [("a-0.a:8482", 4, 3, None, "deactivate")],
+        ),
+        (  # of a TPU JAX knows the others
+            {
+                "JAX_NUM_PROCESSES": "4",
+                "JAX_COORDINATOR_ADDRESS": "a-0.a:1",
+                "TPU_WORKER_HOSTNAMES": "a,b,c,d",
+            },
+            [(None, None, None, None, None)],
+        ),
+    ],
+)
+def test_what_a_pod_joins(joins, monkeypatch, environment, asked):
+    for name, value in ({"JOB_COMPLETION_INDEX": "3"} | environment).items():
+        monkeypatch.setenv(name, value)
+    if environment.get("JAX_NUM_PROCESSES") == "1":
+        monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
+    hosts.join()
+    assert joins == asked
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({"JAX_NUM_PROCESSES": "4"}, "go together, and JAX_COORDINATOR_ADDRESS is not set"),
+        ({"JAX_COORDINATOR_ADDRESS": "a"}, "go together, and JAX_NUM_PROCESSES is not set"),
+        (
+            {"JAX_NUM_PROCESSES": "3", "JAX_COORDINATOR_ADDRESS": "a"},
+            "JOB_COMPLETION_INDEX=3 must be from 0 to one less than JAX_NUM_PROCESSES=3",
+        ),
+    ],
+)
+def test_a_wrong_manifest_is_told(joins, monkeypatch, environment, sentence):
+    for name, value in ({"JOB_COMPLETION_INDEX": "3"} | environment).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=sentence):
+        hosts.join()
+    assert joins == []
+
+
 @pytest.mark.parametrize(
     ("environment", "ids"),
     [
@@ -416,7 +491,7 @@ def test_which_gpus_a_task_of_slurm_has(joins, monkeypatch, environment, ids):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     hosts.join()
-    assert joins == [(None, None, None, ids)]
+    assert joins == [(None, None, None, ids, None)]
 
 
 def test_devices_of_processes_that_have_not_joined_are_refused(monkeypatch):

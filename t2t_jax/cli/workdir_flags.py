@@ -15,10 +15,7 @@ def define_workdir_flags(
       ValueError: `arguments` name a directory that holds no run.
     """
     flags.DEFINE_string(
-        "workdir",
-        None,
-        "the directory of a trained model: here, or gs://B/D in a bucket",
-        module_name=module_name,
+        "workdir", None, "the directory of a trained model", module_name=module_name
     )
     flags.DEFINE_integer(
         "checkpoint",

@@ -1,7 +1,5 @@
 """The compare command as a person types it."""
 
-from pathlib import Path
-
 from t2t_jax.cli import compare
 from t2t_jax.evaluation.bleu_by_length import LengthScore
 from t2t_jax.evaluation.significance import Comparison
@@ -46,7 +44,7 @@ def test_columns_keep_apart_whatever_the_numbers():
     metric = MetricOfBoth("bleu_13a_lowercased", "s", (12345.67, 11993.88), comparison)
     length = LengthScore((1, 1000), 1_000_000, 12345.67)
     found = Compared(1, [], [], [metric], [OfLength((length, length), [])])
-    lines = list(compare._lines(found, "mine", (Path("a"), Path("b"))))
+    lines = list(compare._lines(found, "mine", ("a", "b")))
     [of_metric] = [line for line in lines if line.startswith("bleu_13a")]
     interval = ["-1351.79", "to", "+351.79"]
     assert of_metric.split()[1:] == ["12345.67", "11993.88", "-351.79", *interval, "0.0005", "s"]
