@@ -189,7 +189,7 @@ def place(url: str) -> AnyPath:
         path.exists()
     except ImportError as error:
         raise ValueError(
-            f"{url} needs gcsfs, which is not installed: pip install -c constraints.txt '.[gcs]'"
+            f"{url} needs gcsfs, which is not installed: pip install -c constraints.txt -e '.[gcs]'"
         ) from error
     return path
 

@@ -299,5 +299,7 @@ def test_without_gcsfs_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setattr(buckets, "_copies", {})
     monkeypatch.setitem(__import__("sys").modules, "gcsfs", None)
     monkeypatch.setattr("etils.epath.gpath._is_tf_installed", lambda: False)
-    with pytest.raises(ValueError, match=r"gs://bkt/w needs gcsfs, .*: pip install .*\.\[gcs\]"):
+    with pytest.raises(
+        ValueError, match=r"gs://bkt/w needs gcsfs, .*: pip install .* -e .\.\[gcs\]"
+    ):
         buckets.directory_of("gs://bkt/w")
