@@ -284,6 +284,17 @@ def test_jax_keeps_programs_in_a_bucket(bucket):
             ["train", "--config=configs/tiny.py", "--workdir=w", "--init=hf:gs://bkt/m"],
             "--init=hf=gs://bkt/m must be a path of this machine",
         ),
+        (
+            ["prepare", "--config=configs/tiny.py", "--config.data.cache=s3://b/c"],
+            "data.cache=s3://b/c must be a path of this machine",
+        ),
+        (
+            [
+                *("prepare", "--config=configs/tiny.py", "--config.data.source=text"),
+                "--config.data.directory=gs://bkt/text",
+            ],
+            "data.directory=gs://bkt/text must be a path of this machine",
+        ),
         (["compare", "gs://bkt/one", "az://b"], "W2=az://b must be a path of this machine"),
     ],
 )

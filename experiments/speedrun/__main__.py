@@ -13,7 +13,6 @@ import functools
 import shlex
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from absl import app, flags
@@ -28,11 +27,12 @@ def main(_: list[str]) -> None:
     from experiments.speedrun.records import RECORDS
     from experiments.speedrun.rules import Record, read_records, standing, why_not
     from experiments.speedrun.seeds import run_seeds
+    from t2t_jax.buckets import local_path
     from t2t_jax.locks import locked
 
     values = flags.FLAGS
-    workdir = Path(values.workdir).expanduser()
     try:
+        workdir = local_path(values.workdir, "--workdir")
         given = config_flags.get_override_values(values["config"])
         if "data.cache" in given:
             raise ValueError("--config.data.cache is not for a speedrun: each seed has its own")

@@ -1,11 +1,11 @@
 """A corpus of text files: SPLIT.LANGUAGE in a directory, for classification SPLIT.labels too."""
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from t2t_jax.buckets import local_path
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.corpora import text_files
 from t2t_jax.data.corpora.text_splits import endings
@@ -20,7 +20,7 @@ class TextCorpus(NamedTuple):
 
     def make_ready(self, log: Callable[[str], None]) -> None:
         """It is there or it is not; says which of two files with the same text is read."""
-        folder = Path(os.path.expanduser(self.directory))
+        folder = local_path(self.directory, "data.directory")
         for split, ending in itertools.product(self.splits, self._endings):
             file = folder / f"{getattr(self.config, split)}.{ending}"
             if file.is_file() and (twin := text_files.unused_twin(file)):

@@ -123,7 +123,8 @@ def prepare(
     make_ready(config, log)
     inputs = content_hashes(config)
     settings = manifests.settings(config, vocabulary)
-    directory = Path(config.cache).expanduser() / manifests.cache_key(settings, inputs)
+    cache = buckets.local_path(config.cache, "data.cache")
+    directory = cache / manifests.cache_key(settings, inputs)
     if not directory.exists():
         check_corpus(config)
         with only_one_process(directory.with_name(f".{directory.name}.lock"), log):
