@@ -12,8 +12,6 @@ from pathlib import Path
 from subprocess import Popen
 from typing import NamedTuple
 
-from jax._src import hardware_utils  # what it counts on the bus has no public name
-
 from experiments.launchers import process
 from experiments.launchers.event import COMMAND, Event, ended
 from experiments.run import presence
@@ -159,9 +157,15 @@ def _tpu_chips() -> list[str]:
         if visible := os.environ.get(name):
             return [number.strip() for number in visible.split(",")]
     # Other devices have such files too; a container has the files of its own chips alone.
-    on_bus, _ = hardware_utils.num_available_tpu_chips_and_device_id()
     num_files = sum(len(glob.glob(pattern)) for pattern in _TPU_FILES)
-    return [str(number) for number in range(min(on_bus, num_files))]
+    return [str(number) for number in range(min(num_files, _chips_on_bus() if num_files else 0))]
+
+
+def _chips_on_bus() -> int:
+    # Here and not above: help need not wait for jax. What it counts has no public name.
+    from jax._src import hardware_utils
+
+    return hardware_utils.num_available_tpu_chips_and_device_id()[0]
 
 
 def _shares(num_slots: int) -> list[_Share]:

@@ -59,9 +59,7 @@ def chips(tmp_path, monkeypatch, gpus):
             (tmp_path / f"vfio/{index}").touch()
         (tmp_path / "vfio/vfio").touch()
         found = number if on_bus is None else on_bus
-        monkeypatch.setattr(
-            local.hardware_utils, "num_available_tpu_chips_and_device_id", lambda: (found, None)
-        )
+        monkeypatch.setattr(local, "_chips_on_bus", lambda: found)
 
     return make
 
