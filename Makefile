@@ -14,7 +14,7 @@ TORCH := torch==2.13.0
 # One more than there are cores, up to four: some tests wait for processes.
 WORKERS := $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 4 ? n : 4)))
 
-.PHONY: help quickstart ablation bench walkthrough test browser faults parity gpu-check tpu-check twenty-steps smoke format constraints
+.PHONY: help quickstart ablation bench walkthrough test browser faults parity gpu-check tpu-check plan twenty-steps smoke format constraints
 
 help:
 	@echo "make quickstart   train a small ablation on the embedded corpus and print its table"
@@ -27,6 +27,7 @@ help:
 	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (installs them apart)"
 	@echo "make gpu-check    float32, bfloat16, determinism and memory on a GPU, beside the CPU"
 	@echo "make tpu-check    compile the steps of base for a Cloud TPU, without one (installs apart)"
+	@echo "make plan         what table3 at the paper's size takes on Cloud TPU: fits, hours, dollars"
 	@echo "make smoke        what another Python may break, in minutes: make smoke PYTHON=python3.13"
 	@echo "make format       let ruff format the code"
 	@echo "make constraints  the newest releases into constraints.txt, with which all is installed"
@@ -92,6 +93,16 @@ tpu-check: $(TPU_VENV)/installed
 # Where there is a GPU; elsewhere each test says that there is none.
 gpu-check: $(VENV)/installed-test
 	TEST_PLATFORMS= $(BIN)/pytest -m gpu tests/gpu
+# Kept: what the compiler has said is not asked again, as long as the code of the steps is the same.
+PLAN := experiments/results/plan
+PLAN_ON := v5e-8
+
+plan: $(TPU_VENV)/installed
+	JAX_PLATFORMS=cpu $(TPU_VENV)/bin/python -m experiments.sweep table3 --base=configs/base.py \
+	  --base.model.dtype=bfloat16 --seeds=3 --plan=$(PLAN_ON) --one_row_per_chip \
+	  --programs=largest --facts=$(PLAN)/facts.json > $(PLAN)/table3.txt.new
+	mv $(PLAN)/table3.txt.new $(PLAN)/table3.txt
+	cat $(PLAN)/table3.txt
 
 # With what the package alone brings, before the tests bring more.
 twenty-steps: $(VENV)/installed

@@ -32,7 +32,8 @@ def wheel(tmp_path_factory):
 
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    files = [*REPOSITORY.glob("t2t_jax/**/*.py"), *REPOSITORY.glob("t2t_jax/explain/page_files/*")]
+    data = ("explain/page_files/*", "plan/prices.json")
+    files = [path for glob in ("**/*.py", *data) for path in REPOSITORY.glob(f"t2t_jax/{glob}")]
     package = {str(path.relative_to(REPOSITORY)) for path in files}
     assert {name for name in names if ".dist-info/" not in name} == package
 

@@ -9,7 +9,6 @@ the cut gradients. Beyond that only the few sums that make the metrics.
 """
 
 import math
-import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +18,7 @@ from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
 from t2t_jax.cli.command import parse_flags
+from t2t_jax.plan.collectives import KINDS, traffic
 
 if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
     from jaxtyping import PyTree
@@ -26,20 +26,6 @@ if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not w
     from t2t_jax.devices import Devices
     from t2t_jax.runs.sections import Sections
 
-_KINDS: tuple[str, ...] = (
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "all-to-all",
-    "collective-permute",
-)
-_COLLECTIVE = re.compile(rf"= (.*?) ({'|'.join(_KINDS)})(-start)?\(.*")
-_ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
-_CHAIN = re.compile(r'chain_id="(\d+)"')
-_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{")
-_GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]+)\}|\[\d+,(\d+)\])")
-# As newer compilers write them: the axes of the mesh, and those that a group goes over.
-_AXES = re.compile(r"replica_groups=mesh\[(['\w=,]*)\] \{(['\w,]+)\}")
 _MIB = 2**20
 _ROWS, _LENGTH = 64, 32  # of a batch, on each side
 
@@ -50,42 +36,6 @@ class CompiledStep(NamedTuple):
     text: str  # the program, as the compiler writes it
     memory: Any  # the compiler's account of it
     param_bytes: int
-
-
-def traffic(program: str) -> dict[str, int]:
-    """Bytes of the whole arrays that each kind of collective works on; loops count once.
-
-    An all-gather counts what it gives, a reduce-scatter what it takes, each on one device. The
-    TPU's compiler writes a reduce-scatter as a computation of that name with an all-reduce in it,
-    and what goes on beside other work as a chain, a link for each piece of that work.
-    """
-    total = dict.fromkeys(_KINDS, 0)
-    computation = ""
-    chains = set()
-    for line in program.splitlines():
-        if (begun := _COMPUTATION.match(line)) is not None:
-            computation = begun[1]
-        if (found := _COLLECTIVE.search(line)) is None:
-            continue
-        shapes, kind, is_start = found.groups()
-        sizes = [
-            math.prod(map(int, filter(None, dims.split(",")))) * max(int(bits or 8) // 8, 1)
-            for bits, dims in _ARRAY.findall(shapes)
-        ]
-        if is_start and kind == "all-gather":
-            sizes = sizes[len(sizes) // 2 :]  # what goes in comes first
-        if (chain := _CHAIN.search(line)) is not None:
-            if (kind, chain[1]) in chains:
-                continue
-            chains.add((kind, chain[1]))
-        num_bytes = sum(sizes)
-        if computation.startswith("all-reduce-scatter"):
-            total["reduce-scatter"] += num_bytes
-            continue
-        if kind == "reduce-scatter":
-            num_bytes *= _group_size(line)
-        total[kind] += num_bytes
-    return total
 
 
 def compile_step(sections: "Sections", devices: "Devices", rows: int, length: int) -> CompiledStep:
@@ -109,17 +59,6 @@ def compile_step(sections: "Sections", devices: "Devices", rows: int, length: in
     return CompiledStep(compiled.as_text(), compiled.memory_analysis(), _num_bytes(state.params))
 
 
-def _group_size(line: str) -> int:
-    if (found := _AXES.search(line)) is not None:
-        axes, of_group = found.groups()
-        sizes = dict(axis.split("=") for axis in axes.split(","))
-        return math.prod(int(sizes[axis]) for axis in of_group.split(","))
-    if (found := _GROUPS.search(line)) is None:
-        raise ValueError(f"a collective without groups of devices: {line.strip()}")
-    listed, size = found.groups()
-    return int(size) if size else listed.count(",") + 1
-
-
 def _num_bytes(tree: "PyTree") -> int:
     import jax
 
@@ -131,7 +70,7 @@ def table(config: ConfigDict, num_devices: int) -> str:
     from t2t_jax.devices import make_devices
     from t2t_jax.runs.sections import read_sections
 
-    lines = [f"{'data x fsdp x tensor':<22}" + "".join(f"{kind:>20}" for kind in _KINDS)]
+    lines = [f"{'data x fsdp x tensor':<22}" + "".join(f"{kind:>20}" for kind in KINDS)]
     layouts: list[Mapping[str, Any]] = [
         {"data": num_devices},
         {"data": 1, "fsdp": num_devices},
@@ -145,7 +84,7 @@ def table(config: ConfigDict, num_devices: int) -> str:
         num_bytes = step.param_bytes
         name = " x ".join(str(layout.get(axis, 1)) for axis in ("data", "fsdp", "tensor"))
         moved = traffic(step.text)
-        lines.append(f"{name:<22}" + "".join(f"{moved[kind] / _MIB:>20.3f}" for kind in _KINDS))
+        lines.append(f"{name:<22}" + "".join(f"{moved[kind] / _MIB:>20.3f}" for kind in KINDS))
     return "\n".join([f"parameters: {num_bytes / _MIB:.3f} MiB; moved in a step, MiB:", *lines])
 
 

@@ -3,6 +3,7 @@ r"""Rows x seeds of a table: prepares the runs, does the unfinished ones, prints
     python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W
     python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W --rows='base,A.*'
     python -m experiments.sweep table3 --base=configs/base.py --dry_run --tokens_per_second=50000
+    python -m experiments.sweep table3 --base=configs/base.py --plan=v5e-8 --one_row_per_chip
     python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W \
         --tune='training.peak_learning_rate=log(2e-4,8e-3)' --trials=5
     python -m experiments.sweep status W
@@ -16,6 +17,8 @@ come. With --tune every row is also trained at the same values of a key, in W/TA
 scored by dev perplexity alone, and then anew at its best one, in tuned-seed-N. "status" prints how
 each run stands, and the totals. "score" gives every finished run below W but trials the scores of
 another test set, one after the other on this machine, and the report its column.
+
+--plan prints what the table takes on hardware that is not here, compiled by its own compiler.
 
 --equal=tokens, flops or seconds trains each row for as many updates as come to what base has.
 
@@ -42,6 +45,7 @@ from experiments.tables.ablation import AnyConfig, Table
 from experiments.tables.equal import EQUALS
 from experiments.tables.registry import find_table, names_text
 from t2t_jax.buckets import local_path
+from t2t_jax.cli import plan as plan_flags
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.cli.given_config import given_config
 
@@ -88,12 +92,20 @@ def define_flags() -> None:
         "dry_run: standard deviation of BLEU between the seeds of a row, for the smallest "
         "difference that will be seen; by default that of kept runs",
     )
+    flags.DEFINE_string(
+        "plan",
+        None,
+        "only print whether each row fits, hours and dollars on such hardware: v5e-8,v4-8,...",
+    )
+    flags.DEFINE_bool("one_row_per_chip", False, "plan: each run has a single chip to itself")
+    plan_flags.define_plan_flags()
     flags.DEFINE_bool("once", False, "status: print once, also on a terminal")
     flags.DEFINE_string("source", None, "score: a file of sentences to translate")
     flags.DEFINE_string("reference", None, "score: the file of their translations, line by line")
     flags.DEFINE_string("name", None, "score: of the test set; else that of --source, no ending")
     options.define_flags()
     flags.adopt_module_key_flags(options)
+    flags.adopt_module_key_flags(plan_flags)
 
 
 def main(argv: list[str]) -> None:
@@ -151,14 +163,23 @@ def _run_table(arguments: list[str], values: Any) -> int:
     if values.trials is not None and not values.tune:
         raise ValueError("--trials is for --tune")
     space = tuning.space(values.tune, values.trials, base) if values.tune else None
+    if values.dry_run and values.plan is not None:
+        raise ValueError("--dry_run and --plan are two answers to one question: give one of them")
     if values.dry_run:
         options.check(values)
         basis = {"tokens_per_second": values.tokens_per_second, "tflops": values.tflops}
         basis |= {"equal": values.equal, "noise": values.noise, "space": space}
         print_dry_run(table, base, values.rows, values.seeds, workdir, **basis)
         return 0
+    if values.plan is not None:
+        from experiments.sweep.sweep import print_plan
+
+        print_plan(table, base, values.seeds, values)
+        return 0
+    if values.one_row_per_chip:
+        raise ValueError("--one_row_per_chip is for --plan")
     if workdir is None:
-        raise ValueError("--workdir is needed; --dry_run needs none")
+        raise ValueError("--workdir is needed; --dry_run and --plan need none")
     for name in ("tokens_per_second", "tflops"):
         if values[name].value is not None:
             raise ValueError(f"--{name} is for the hours of a --dry_run")

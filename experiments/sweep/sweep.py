@@ -1,12 +1,14 @@
 """All that the command `python -m experiments.sweep` does with a table."""
 
 import contextlib
+import functools
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -51,6 +53,19 @@ def print_dry_run(
     print(dry_run.text(table, rows, base, num_seeds, basis, space))
     num_rows = sum(row.name != "base" for row in rows.rows)
     print(f"\n{smallest_difference.text(base, num_rows, num_seeds, bleu=noise, workdir=workdir)}")
+
+
+def print_plan(table: Table, base: ConfigDict, num_seeds: int, values: Any) -> None:
+    """Prints what the sweep takes on hardware that is not here; `values` are the flags.
+
+    Raises:
+      KeyError, TypeError, ValueError: the request cannot be met, in words.
+    """
+    from experiments.sweep import planned
+
+    _use_no_accelerator()
+    log = functools.partial(print, file=sys.stderr, flush=True)
+    print(planned.text(table, base, num_seeds, values, log))
 
 
 def run_table(

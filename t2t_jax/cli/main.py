@@ -9,6 +9,7 @@
     t2t-jax compare W1 W2                                     their scores, and where they differ
     t2t-jax export    --workdir=W --format=marian --output=DIR    for transformers or CTranslate2
     t2t-jax explain   --workdir=W --source="The dog sleeps." --output=page.html    look inside
+    t2t-jax plan      --config=configs/big.py --topology=v5e-8    fits, hours, dollars
 
 Every key of a config can be set: --config.section.key=value. `t2t-jax VERB --help` explains one,
 and lists the keys; `t2t-jax VERB --help=model` those of one section.
@@ -36,9 +37,14 @@ _VERBS = (
     "compare",
     "export",
     "explain",
+    "plan",
 )
 
-_MAKE_RUNS = ("prepare", "train")  # these ask for their config themselves: they find its corpus
+_MAKE_RUNS = (
+    "prepare",
+    "train",
+    "plan",
+)  # these ask for their config themselves: they find its corpus
 STOPPED = 130  # the exit code of whatever a person or a machine has stopped
 
 

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 # Lengths are padded to powers of two from here on: compiling for one more shape takes as long as
 # hundreds of short texts take a small model.
-_SHORTEST = 16
+SHORTEST = 16
 
 # So that the device is at work while the host makes text of what it found before.
 _BATCHES_IN_WORK = 2
@@ -110,7 +110,7 @@ def worked_ahead(
 
 
 def _padded_length(num_tokens: int, max_length: int | None) -> int:
-    length = max(_SHORTEST, _power_of_two(num_tokens))
+    length = max(SHORTEST, _power_of_two(num_tokens))
     return length if max_length is None else min(length, max_length)
 
 

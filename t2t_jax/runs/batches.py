@@ -5,7 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from t2t_jax.data.batches.batches import Batch, Batches, BucketedBatches, PackedBatches
+from t2t_jax.data.batches.batches import (
+    Batch,
+    Batches,
+    BatchShape,
+    BucketedBatches,
+    PackedBatches,
+)
 from t2t_jax.data.batches.masking import Masking
 from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
 from t2t_jax.devices import Devices
@@ -107,9 +113,15 @@ def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
 
 def largest_batch(batches: Batches) -> Batch:
     """A batch of nothing, in the shape that has most cells."""
-    rows, source, target = max(batches.shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]))
+    shape = max(batches.shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]))
+    return empty_batch(shape, is_packed=isinstance(batches, PackedBatches))
+
+
+def empty_batch(shape: BatchShape, *, is_packed: bool) -> Batch:
+    """A batch of nothing."""
+    rows, source, target = shape
     sides = np.zeros((rows, source), np.int32), np.zeros((rows, target), np.int32)
-    return Batch(*sides, *(sides if isinstance(batches, PackedBatches) else ()))
+    return Batch(*sides, *(sides if is_packed else ()))
 
 
 def _bucketed(

@@ -176,6 +176,24 @@ def _prepared_by_bucket(
     return prepared
 
 
+def already_prepared(config: DataConfig) -> Prepared | None:
+    """What an earlier call of `prepare` has made of this config; None where there is none.
+
+    Nothing is made, and nothing fetched: of a corpus that is not on this machine there is none.
+
+    Raises:
+      ValueError: the prepared files are damaged.
+    """
+    try:
+        inputs = content_hashes(config)
+    except (OSError, ValueError, LookupError):
+        return None
+    key = manifests.cache_key(manifests.settings(config, None), inputs)
+    cache = config.cache
+    here = buckets.local_cache(cache) if buckets.is_bucket(cache) else Path(cache).expanduser()
+    return _load(here / key, None) if (here / key).exists() else None
+
+
 def _build_aside(
     config: DataConfig,
     directory: Path,

@@ -1,0 +1,102 @@
+r"""t2t-jax plan: whether a run fits on hardware that is not here, its hours and its dollars.
+
+    t2t-jax plan --config=configs/big.py --topology=v5e-8
+    t2t-jax plan --config=configs/base.py --topologies=v5e-8,v5e-32,v5e-128 --output=plan.png
+    t2t-jax plan --config=configs/big.py --topology=v5e-8 --layouts=auto
+    t2t-jax plan --config=configs/base.py --topology=v6e-8 --calibrate=W
+
+The steps that would run are compiled by the TPU's own compiler, which needs the extra `tpu` and no
+TPU; each takes minutes, once. Where memory is too small there are more microbatches, then layers
+are computed again. Hours are a range: how much of the published peaks is reached is not known
+until a run on real hardware has --calibrate'd it. GPUs are planned by their peaks alone.
+"""
+
+import sys
+from pathlib import Path
+
+from absl import flags
+from ml_collections import config_flags
+
+from t2t_jax.cli.given_config import given_config
+
+
+def define_flags(arguments: list[str]) -> None:
+    """Defines the flags of this verb."""
+    config_flags.DEFINE_config_file("config", None, "a file such as configs/base.py")
+    flags.mark_flag_as_required("config")
+    flags.DEFINE_string("topology", None, "the hardware, such as v5e-8, v4-8 (4 chips) or h100-8")
+    flags.DEFINE_string(
+        "topologies", None, "several, with commas: how time, efficiency and price grow"
+    )
+    flags.DEFINE_enum(
+        "layouts",
+        "config",
+        ["config", "auto"],
+        "how chips share the run: as config.devices says, or all ways, the fastest first",
+    )
+    flags.DEFINE_list("output", [], "files to be written: plan.png, a figure; plan.json")
+    define_plan_flags()
+
+
+def define_plan_flags() -> None:
+    """Those of whatever plans."""
+    flags.DEFINE_enum(
+        "programs",
+        "all",
+        ["all", "largest"],
+        "what is compiled: steps of the largest and the commonest batch and the widest search, or "
+        "the first alone",
+    )
+    flags.DEFINE_string(
+        "facts", None, "where what the compiler said is kept; else plan.json in data.cache"
+    )
+    flags.DEFINE_string("prices", None, "a file of prices, in the form of t2t_jax/plan/prices.json")
+    flags.DEFINE_bool("old_prices", False, "take prices that are older than 180 days")
+    flags.DEFINE_string(
+        "calibrate", None, "a finished run on real hardware, or its record: predictions follow it"
+    )
+
+
+def main() -> None:
+    """Runs the verb."""
+    import jax
+
+    from t2t_jax import hosts
+    from t2t_jax.plan import choices, hardware, report
+    from t2t_jax.plan.plan import plan
+    from t2t_jax.plan.tools import tools
+    from t2t_jax.runs.sections import read_sections
+
+    values = flags.FLAGS
+    jax.config.update("jax_platforms", "cpu")  # nothing is computed, no device is taken
+    if (values.topology is None) == (values.topologies is None):
+        raise ValueError(f"give --topology or --topologies: {hardware.names_text()}")
+    named = hardware.topologies(values.topology or values.topologies)
+    outputs = [Path(name).expanduser() for name in values.output]
+    if unknown := [path for path in outputs if path.suffix not in (".json", ".png", ".svg")]:
+        raise ValueError(f"--output={unknown[0]} must end in .json, .png or .svg")
+    sections = read_sections(given_config("config", hosts.log))
+    settings, prices, words = tools(
+        sections, values, lambda line: print(line, file=sys.stderr, flush=True)
+    )
+    if values.layouts == "auto":
+        found = [choices.best_layout(sections, each, settings) for each in named]
+        plans = [each for each_found in found for each in each_found]
+        best = [each_found[0] for each_found in found]
+    else:
+        plans = best = [plan(sections, each, settings) for each in named]
+    print(report.table([("", each) for each in plans], prices))
+    for each in best:
+        if values.layouts == "auto" and each.fits:
+            print(f"the fastest on {each.topology.name} that fits: {each.layout}")
+    grown = choices.growth(best)
+    if len(best) > 1 and grown:
+        data = sections.data
+        tokens = data.source_tokens_per_batch, data.target_tokens_per_batch
+        print(f"\n{report.growth_table(grown, prices)}\n{choices.growth_text(grown, tokens)}")
+    print("\n".join([*words(), prices.words]))
+    for path in outputs:
+        if path.suffix == ".json":
+            report.write(plans, prices, path)
+        elif grown:
+            report.write_figure(grown, prices, path)

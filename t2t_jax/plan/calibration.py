@@ -1,0 +1,70 @@
+"""What a finished run on real hardware says of predictions: seen / predicted seconds of a step."""
+
+import statistics
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ml_collections import ConfigDict
+
+from t2t_jax.json_files import read_json
+from t2t_jax.plan.hardware import names_text, of_device
+from t2t_jax.plan.plan import Settings, plan
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.training.metrics_file import read_metrics
+
+_RECORDS = ("record.json", "training.json")  # of a sweep's run, and of any run
+
+
+class Calibration(NamedTuple):
+    factor: float  # seen / predicted
+    words: str
+
+
+def calibration(place: Path, settings: Settings) -> Calibration:
+    """That of a run's directory, or of its record.
+
+    Raises:
+      ValueError: it is no record of a finished run, or of no hardware that can be planned for.
+    """
+    path = _record_of(place)
+    values = read_json(path)
+    try:
+        hardware, steps = values["hardware"], values["steps"]
+        config = values.get("config") or read_json(path.with_name("config.json"))
+        seen = _seconds_of_a_step(path, values)
+        known = of_device(hardware)
+    except (ArithmeticError, KeyError, OSError, TypeError) as error:
+        raise ValueError(f"{path} is no record of a finished run: it lacks {error}") from error
+    if known is None:
+        raise ValueError(f"{path} is of {hardware}, for which nothing is predicted: {names_text()}")
+    predicted = plan(read_sections(ConfigDict(config)), known, settings).step_seconds.middle
+    if not predicted > 0:
+        raise ValueError(f"{path}: by prediction its step does not fit {known.name}")
+    factor = seen / predicted
+    words = (
+        f"calibrated by {steps:,} steps on {hardware}: a step took {seen * 1e3:.1f} ms, "
+        f"{factor:.2f} times the {predicted * 1e3:.1f} ms predicted"
+    )
+    return Calibration(factor, words)
+
+
+def _record_of(place: Path) -> Path:
+    if place.is_file():
+        return place
+    for name in _RECORDS:
+        if (place / name).is_file():
+            return place / name
+    raise ValueError(f"{place} has no {' and no '.join(_RECORDS)}: it is of no finished run")
+
+
+def _seconds_of_a_step(path: Path, values: dict[str, Any]) -> float:
+    """Without what compiles and evaluates, where the run's own metrics are beside its record."""
+    metrics = path.with_name("metrics.jsonl")
+    rates = []
+    if metrics.is_file():
+        entries = [entry for entry in read_metrics(metrics) if entry.get("split") == "train"]
+        rates = [entry["target_tokens_per_second"] for entry in entries]
+    if rates:
+        return values["target_tokens"] / values["steps"] / statistics.median(rates)
+    seconds = values["seconds"]
+    return (seconds["train"] if isinstance(seconds, dict) else seconds) / values["steps"]

@@ -1,0 +1,68 @@
+"""Several plans side by side: layouts of one topology, topologies of one run."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from t2t_jax.plan.hardware import Topology
+from t2t_jax.plan.plan import Plan, Settings, plan, with_layout
+from t2t_jax.runs.sections import Sections
+
+_TENSOR = 2
+_FEW = 4  # chips over which fsdp cuts, beside all of them
+_LEAST_EFFICIENCY = 0.5
+
+
+class Growth(NamedTuple):
+    """One of several topologies."""
+
+    plan: Plan
+    efficiency: float  # chip-seconds of a step at the smallest topology / here
+
+
+def layouts(topology: Topology) -> list[dict[str, int]]:
+    """Ways to share a run over the chips: data alone first."""
+    chips = topology.num_chips
+    found = [{"data": chips, "fsdp": 1, "tensor": 1}]
+    if chips > 1:
+        found.append({"data": 1, "fsdp": chips, "tensor": 1})
+        found.append({"data": chips // _TENSOR, "fsdp": 1, "tensor": _TENSOR})
+    if chips > _FEW:
+        found.append({"data": chips // _FEW, "fsdp": _FEW, "tensor": 1})
+    return found
+
+
+def best_layout(sections: Sections, topology: Topology, settings: Settings) -> list[Plan]:
+    """The plans of all layouts, the fastest that fits first; those that do not fit are the last."""
+    plans = [
+        plan(with_layout(sections, **layout), topology, settings) for layout in layouts(topology)
+    ]
+    return sorted(plans, key=lambda each: each.step_seconds.middle if each.fits else float("inf"))
+
+
+def growth(plans: Sequence[Plan]) -> list[Growth]:
+    """Of the plans of one run those that fit, by their number of chips, with their efficiency."""
+    fitting = sorted(
+        (each for each in plans if each.fits), key=lambda each: each.topology.num_chips
+    )
+    first = _chip_seconds(fitting[0]) if fitting else 0.0
+    return [Growth(each, first / _chip_seconds(each)) for each in fitting]
+
+
+def growth_text(grown: Sequence[Growth], tokens: tuple[int, int]) -> str:
+    """Up to where more chips are worth it, in a sentence."""
+    words = f"{tokens[0]:,} + {tokens[1]:,} tokens a step"
+    few = [each for each in grown if each.efficiency < _LEAST_EFFICIENCY]
+    if not few:
+        last = grown[-1]
+        return (
+            f"{words} scale up to {last.plan.topology.name}, the largest here: "
+            f"{last.efficiency:.0%} of the efficiency of {grown[0].plan.topology.name}"
+        )
+    return (
+        f"{words} stop scaling at {few[0].plan.topology.name}: more than half of its chip-hours "
+        f"are lost against {grown[0].plan.topology.name} ({few[0].efficiency:.0%} are left)"
+    )
+
+
+def _chip_seconds(each: Plan) -> float:
+    return each.topology.num_chips * each.step_seconds.middle

@@ -1,0 +1,66 @@
+"""What crosses devices in a compiled program, by its text as the compiler writes it."""
+
+import math
+import re
+
+KINDS: tuple[str, ...] = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "collective-permute",
+)
+_COLLECTIVE = re.compile(rf"= (.*?) ({'|'.join(KINDS)})(-start)?\(.*")
+_ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
+_CHAIN = re.compile(r'chain_id="(\d+)"')
+_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{")
+_GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]+)\}|\[\d+,(\d+)\])")
+# As newer compilers write them: the axes of the mesh, and those that a group goes over.
+_AXES = re.compile(r"replica_groups=mesh\[(['\w=,]*)\] \{(['\w,]+)\}")
+
+
+def traffic(program: str) -> dict[str, int]:
+    """Bytes of the whole arrays that each kind of collective works on; loops count once.
+
+    An all-gather counts what it gives, a reduce-scatter what it takes, each on one device. The
+    TPU's compiler writes a reduce-scatter as a computation of that name with an all-reduce in it,
+    and what goes on beside other work as a chain, a link for each piece of that work.
+    """
+    total = dict.fromkeys(KINDS, 0)
+    computation = ""
+    chains = set()
+    for line in program.splitlines():
+        if (begun := _COMPUTATION.match(line)) is not None:
+            computation = begun[1]
+        if (found := _COLLECTIVE.search(line)) is None:
+            continue
+        shapes, kind, is_start = found.groups()
+        sizes = [
+            math.prod(map(int, filter(None, dims.split(",")))) * max(int(bits or 8) // 8, 1)
+            for bits, dims in _ARRAY.findall(shapes)
+        ]
+        if is_start and kind == "all-gather":
+            sizes = sizes[len(sizes) // 2 :]  # what goes in comes first
+        if (chain := _CHAIN.search(line)) is not None:
+            if (kind, chain[1]) in chains:
+                continue
+            chains.add((kind, chain[1]))
+        num_bytes = sum(sizes)
+        if computation.startswith("all-reduce-scatter"):
+            total["reduce-scatter"] += num_bytes
+            continue
+        if kind == "reduce-scatter":
+            num_bytes *= _group_size(line)
+        total[kind] += num_bytes
+    return total
+
+
+def _group_size(line: str) -> int:
+    if (found := _AXES.search(line)) is not None:
+        axes, of_group = found.groups()
+        sizes = dict(axis.split("=") for axis in axes.split(","))
+        return math.prod(int(sizes[axis]) for axis in of_group.split(","))
+    if (found := _GROUPS.search(line)) is None:
+        raise ValueError(f"a collective without groups of devices: {line.strip()}")
+    listed, size = found.groups()
+    return int(size) if size else listed.count(",") + 1

@@ -1,0 +1,297 @@
+"""What the TPU's own compiler says of a program, compiled once and kept in a file of JSON.
+
+The programs are the very ones of a run: its training step for batches of one shape, its search for
+one batch of sources.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import math
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+import t2t_jax
+from t2t_jax.compilation import lower_by_row, lower_train_step
+from t2t_jax.data.batches.assembling import BatchShape
+from t2t_jax.decoding.translate import make_decode
+from t2t_jax.devices import Devices, make_devices
+from t2t_jax.json_files import json_text, read_json, write_json
+from t2t_jax.model.families import make_model, parameter_shapes
+from t2t_jax.plan.collectives import traffic
+from t2t_jax.plan.hardware import Topology, tpu_devices
+from t2t_jax.runs.batches import empty_batch
+from t2t_jax.runs.sections import Sections
+from t2t_jax.runs.steps import train_step_of
+from t2t_jax.training.optimizer import make_optimizer
+from t2t_jax.training.step import make_train_state
+
+NOT_INSTALLED = (
+    "the TPU's compiler is not installed, and what it would be asked is not kept in {}: "
+    "pip install -c constraints.txt -e '.[tpu]', which needs no TPU"
+)
+_FORMAT = 1
+# Of a config, what makes another program; numbers within it, such as rates, make none.
+_OF_TRAINING = (
+    *("optimizer", "loss_chunk_tokens", "label_smoothing_mass", "nonfinite", "schedule"),
+)
+_ZERO_OR_NOT = ("gradient_clip_norm", "weight_decay", "label_smoothing")
+_RATES = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
+_OF_DECODING = (
+    *("beam_size", "n_best", "max_extra_tokens", "max_tokens", "length_penalty_formula"),
+)
+_CODE = ("model", "training", "decoding", "compilation.py", "devices.py", "row_keys.py")
+_OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+class Program(NamedTuple):
+    """One to be compiled."""
+
+    sections: Sections  # `shared`, with its microbatches and whether layers are computed again
+    topology: Topology
+    shape: BatchShape  # of a whole batch; of a search rows and tokens of the sources
+    is_packed: bool = False
+    is_search: bool = False
+
+    @property
+    def key(self) -> str:
+        """The same for programs that are the same."""
+        return hashlib.sha256(json_text(self._identity()).encode()).hexdigest()[:16]
+
+    def _identity(self) -> dict[str, Any]:
+        model = dataclasses.asdict(self.sections.model)
+        model |= {name: float(model[name] > 0) for name in _RATES}
+        same = {
+            "model": model,
+            "devices": dataclasses.asdict(self.sections.devices),
+            "topology": self.topology.name,
+            "shape": list(self.shape),
+            "is_packed": self.is_packed,
+        }
+        if self.is_search:
+            decoding = dataclasses.asdict(self.sections.decoding)
+            model |= dict.fromkeys(_RATES, 0.0) | {"rematerialise": False}
+            vocabulary = {"vocabulary_size": self.sections.data.vocabulary_size}
+            return same | {name: decoding[name] for name in _OF_DECODING} | vocabulary
+        training = dataclasses.asdict(self.sections.training)
+        return (
+            same
+            | {name: training[name] for name in _OF_TRAINING}
+            | {name: training[name] > 0 for name in _ZERO_OR_NOT}
+            | {"microbatches": max(training["microbatches"], 1)}
+        )
+
+
+class Facts(NamedTuple):
+    """Of a compiled program; bytes are those of one chip."""
+
+    param_bytes: int
+    state_bytes: int  # parameters and the optimizer's state, or parameters alone
+    peak_bytes: int  # all that lies in memory at once; of what does not fit, what it would take
+    fits: bool
+    limit_bytes: int  # 0 where the compiler did not say
+    operations: float = 0.0  # as the compiler counts them, of one chip; loops count once
+    accessed_bytes: float = 0.0  # read and written; loops count once
+    moved: dict[str, int] = {}  # collective -> bytes, see `traffic`
+    seconds: float = 0.0  # of compilation, where it was done
+
+
+Compile = Callable[[Program], Facts]
+
+
+class Keeper:
+    """Compiles programs, and keeps in a file what it has learned of them.
+
+    What other versions of JAX, of libtpu or of this code said is asked anew where the compiler is
+    installed, and used where it is not, which `told` says.
+    """
+
+    def __init__(self, path: Path, compile: Compile | None = None, log=lambda line: None) -> None:
+        self._path = path
+        self._compile = compile or compiled_facts
+        self._versions = _versions() if compile is None else {}
+        self._log = log
+        self._is_installed = compile is not None or "libtpu" in self._versions
+        self.told: set[str] = set()
+
+    def __call__(self, program: Program) -> Facts:
+        """The facts of a program.
+
+        Raises:
+          ValueError: they are not kept, and the compiler is not installed.
+        """
+        entry = self._kept().get(program.key)
+        if entry is not None:
+            if entry["made_with"] == self._versions:
+                return _facts_of(entry)
+            if not self._is_installed:
+                self.told.add(f"facts of {self._path} are of {_words(entry['made_with'])}")
+                return _facts_of(entry)
+        if not self._is_installed:
+            raise ValueError(NOT_INSTALLED.format(self._path))
+        rows, *lengths = program.shape
+        what = "search" if program.is_search else "step"
+        remat = ", computing layers again" if program.sections.model.rematerialise else ""
+        self._log(
+            f"compiling for {program.topology.name}: the {what} of {rows} x "
+            f"{' + '.join(str(length) for length in lengths if length)} tokens, microbatches "
+            f"{max(program.sections.training.microbatches, 1)}{remat}"
+        )
+        facts = self._compile(program)
+        self._keep(program.key, facts)
+        return facts
+
+    def _kept(self) -> dict[str, Any]:
+        if not self._path.exists():
+            return {}
+        values = read_json(self._path)
+        if values.get("format") != _FORMAT or not isinstance(values.get("programs"), dict):
+            raise ValueError(f"{self._path} holds no facts of programs: remove it, or name another")
+        return values["programs"]
+
+    def _keep(self, key: str, facts: Facts) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        entry = facts._asdict() | {"made_with": self._versions}
+        programs = dict(sorted((self._kept() | {key: entry}).items()))
+        write_json(self._path, {"format": _FORMAT, "programs": programs})
+
+
+def _facts_of(entry: dict[str, Any]) -> Facts:
+    return Facts(**{name: entry[name] for name in Facts._fields})
+
+
+def compiled_facts(program: Program) -> Facts:
+    """Those of a program, compiled now."""
+    layout = dataclasses.asdict(program.sections.devices)
+    devices = make_devices(**layout, devices=tpu_devices(program.topology))
+    make = _lowered_search if program.is_search else _lowered_step
+    lowered, params, state = make(program, devices)
+    of_params, of_state = _shard_bytes(devices, params), _shard_bytes(devices, state)
+    if of_state >= program.topology.chip.memory:  # which no compiler needs to be asked
+        return Facts(of_params, of_state, of_state, False, program.topology.chip.memory)
+    started = time.monotonic()
+    try:
+        compiled = lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+        if _OUT_OF_MEMORY not in str(error):
+            raise
+        needed, limit = used_and_limit(str(error))
+        least = (limit or program.topology.chip.memory) + 1
+        return Facts(of_params, of_state, max(needed, least), False, limit)
+    seconds = time.monotonic() - started
+    memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
+    peak = (
+        memory.argument_size_in_bytes
+        + memory.output_size_in_bytes
+        + memory.temp_size_in_bytes
+        - memory.alias_size_in_bytes
+    )
+    moved = {kind: size for kind, size in traffic(compiled.as_text()).items() if size}
+    return Facts(
+        *(of_params, of_state, peak, True, 0),
+        operations=float(cost["flops"]),
+        accessed_bytes=float(cost["bytes accessed"]),
+        moved=moved,
+        seconds=round(seconds, 1),
+    )
+
+
+def shared(sections: Sections, topology: Topology) -> Sections:
+    """The config with `devices` as they are on a topology; on a single chip nothing is cut.
+
+    Raises:
+      ValueError: the chips cannot be shared so.
+    """
+    devices, chips = sections.devices, topology.num_chips
+    if devices.compile != "jit":
+        raise ValueError(f"devices.compile={devices.compile!r} is not planned for: 'jit' is")
+    layout = {"data": devices.data, "fsdp": devices.fsdp, "tensor": devices.tensor}
+    if chips == 1:
+        layout = dict.fromkeys(layout, 1)
+    elif devices.data == -1:
+        layout["data"] = chips // (devices.fsdp * devices.tensor)
+    if math.prod(layout.values()) != chips:
+        words = ", ".join(f"devices.{name}={size}" for name, size in layout.items())
+        raise ValueError(f"{words}: {topology.name} has {chips} chips, and none is left idle")
+    return sections._replace(devices=dataclasses.replace(devices, **layout))
+
+
+def num_parts(sections: Sections) -> int:
+    """Into how many parts the chips cut a batch."""
+    return sections.devices.data * sections.devices.fsdp
+
+
+def used_and_limit(message: str) -> tuple[int, int]:
+    """Bytes that a program would take and that there are, by the words of the compiler; else 0."""
+    found = re.search(r"Used ([\d.]+)([KMGT])i?B? of ([\d.]+)([KMGT])i?B? hbm", message)
+    if found is None:
+        return 0, 0
+    used, unit, limit, limit_unit = found.groups()
+    return int(float(used) * _UNITS[unit]), int(float(limit) * _UNITS[limit_unit])
+
+
+def _lowered_step(program: Program, devices: Devices) -> tuple[Any, PyTree, PyTree]:
+    sections = program.sections
+    model = make_model(sections.model)
+    optimizer = make_optimizer(sections.training, sections.model.d_model)
+    state = jax.eval_shape(lambda: make_train_state(model, optimizer, 0))
+    microbatches = max(sections.training.microbatches, 1)
+    step = train_step_of(sections, devices, model, optimizer, microbatches)
+    multiple = devices.num_data * microbatches
+    rows = -(-program.shape.rows // multiple) * multiple
+    batch = empty_batch(program.shape._replace(rows=rows), is_packed=program.is_packed)
+    return lower_train_step(devices, step, state, batch), state.params, state
+
+
+def _lowered_search(program: Program, devices: Devices) -> tuple[Any, PyTree, PyTree]:
+    sections = program.sections
+    model: Any = make_model(sections.model)
+    decode = make_decode(model, sections.decoding, sections.data.vocabulary_size)
+    rows = -(-program.shape.rows // devices.num_data) * devices.num_data
+    sources = np.zeros((rows, program.shape.source_length), np.int32)
+    params = parameter_shapes(model)
+    return lower_by_row(devices, decode, params, sources), params, params
+
+
+def _shard_bytes(devices: Devices, tree: PyTree) -> int:
+    shards = jax.tree.map(
+        lambda leaf, layout: (
+            np.prod(layout.shard_shape(leaf.shape), dtype=np.int64) * leaf.dtype.itemsize
+        ),
+        tree,
+        devices.layout(tree),
+    )
+    return int(sum(jax.tree.leaves(shards)))
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """Of what a program depends on beside its config."""
+    found = {"jax": jax.__version__, "code": _code_digest()}
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        found["libtpu"] = importlib.metadata.version("libtpu")
+    return found
+
+
+def _code_digest() -> str:
+    root = Path(t2t_jax.__file__).parent
+    files = [file for name in _CODE for file in sorted((root / name).glob("**/*.py"))]
+    files += [root / name for name in _CODE if name.endswith(".py")]
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _words(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))

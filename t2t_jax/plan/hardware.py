@@ -1,0 +1,200 @@
+"""The hardware that a run may be planned for, by the names that people rent it under.
+
+Published peaks of one chip, read on 2026-11-23:
+
+    v4, v5e, v5p, v6e   docs.cloud.google.com/tpu/docs/v4, v5e, v5p and v6e: peak compute, HBM,
+                        and per link the all-reduce bandwidth of a pod over its chips and ports
+                        (v5p: half of the bidirectional 1,200 GB/s over 6 ports)
+    a100, h100, h200    NVIDIA's data sheets of the SXM boards: dense BF16, float32, HBM, NVLink
+                        in one direction
+
+The names of v4 and v5p count cores, of which a chip has two; those of v5e and v6e count chips.
+"""
+
+import math
+import os
+import re
+from typing import Any, NamedTuple
+
+_GIB, _TERA, _GIGA = 2**30, 1e12, 1e9
+
+
+class Chip(NamedTuple):
+    """A kind of accelerator; rates are per second."""
+
+    name: str
+    kind: str  # as JAX calls the device
+    operations: float  # multiplications and additions of bfloat16
+    memory: int  # bytes
+    bandwidth: float  # bytes, of that memory
+    link: float  # bytes, one link in one direction; of GPUs all links together
+    axes: int  # of the network that the chips form; 0: of GPUs, each with each
+    cores: int = 1  # that a name counts
+    float32: float = 0.0  # operations of float32; 0: bfloat16 several times
+
+    @property
+    def is_tpu(self) -> bool:
+        """Whether there is a compiler for it without the hardware."""
+        return self.axes > 0
+
+
+CHIPS = {
+    chip.name: chip
+    for chip in (
+        Chip("v4", "TPU v4", 275 * _TERA, 32 * _GIB, 1200 * _GIGA, 45 * _GIGA, 3, cores=2),
+        Chip("v5e", "TPU v5 lite", 197 * _TERA, 16 * _GIB, 819 * _GIGA, 50 * _GIGA, 2),
+        Chip("v5p", "TPU v5", 459 * _TERA, 95 * _GIB, 2765 * _GIGA, 100 * _GIGA, 3, cores=2),
+        Chip("v6e", "TPU v6 lite", 918 * _TERA, 32 * _GIB, 1638 * _GIGA, 100 * _GIGA, 2),
+        Chip(
+            *("a100", "NVIDIA A100-SXM4-80GB", 312 * _TERA, 80 * _GIB),
+            *(2039 * _GIGA, 300 * _GIGA, 0),
+            float32=19.5 * _TERA,
+        ),
+        Chip(
+            *("h100", "NVIDIA H100 80GB HBM3", 989 * _TERA, 80 * _GIB),
+            *(3350 * _GIGA, 450 * _GIGA, 0),
+            float32=67 * _TERA,
+        ),
+        Chip(
+            *("h200", "NVIDIA H200", 989 * _TERA, 141 * _GIB),
+            *(4800 * _GIGA, 450 * _GIGA, 0),
+            float32=67 * _TERA,
+        ),
+    )
+}
+
+# Chips -> their arrangement, by the number of its axes; a single chip is a share of a host.
+_ARRANGEMENTS: dict[int, dict[int, tuple[int, ...]]] = {
+    2: {
+        **{1: (1, 1), 4: (2, 2), 8: (2, 4), 16: (4, 4), 32: (4, 8)},
+        **{64: (8, 8), 128: (8, 16), 256: (16, 16)},
+    },
+    3: {
+        **{1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 2, 2), 16: (2, 2, 4), 32: (2, 4, 4)},
+        **{64: (4, 4, 4), 128: (4, 4, 8), 256: (4, 8, 8)},
+    },
+}
+_GPUS = (1, 2, 4, 8)  # of one machine
+_OTHER_NAMES = {"v5litepod": "v5e"}
+# A ring of v5e and v6e is closed where it is as long as a pod; of v4 and v5p in whole cubes.
+_POD_SIDE, _CUBE_SIDE = 16, 4
+
+
+class Topology(NamedTuple):
+    """So many chips that one run has together."""
+
+    name: str
+    chip: Chip
+    num_chips: int
+    shape: tuple[int, ...]  # chips along each axis of the network
+
+    @property
+    def one_chip(self) -> "Topology":
+        """A single chip of these, for a run that has it to itself."""
+        name = f"{self.chip.name}-{self.chip.cores}"
+        return Topology(name, self.chip, 1, (1,) * max(self.chip.axes, 1))
+
+    @property
+    def link_bandwidth(self) -> float:
+        """Bytes a second that each chip can send to the others while all do the same."""
+        if not self.chip.is_tpu:
+            return self.chip.link
+        is_cubes = len(self.shape) == 3 and all(side % _CUBE_SIDE == 0 for side in self.shape)
+        links = (
+            2 if is_cubes or side >= _POD_SIDE else 1  # of an open row the ends have one
+            for side in self.shape
+            if side > 1
+        )
+        return self.chip.link * max(sum(links), 1)
+
+
+def topology(name: str) -> Topology:
+    """The hardware of a name such as v5e-8, v5litepod-8, v4-8 or h100-8.
+
+    Raises:
+      ValueError: there is none of this name; says which there are.
+    """
+    found = re.fullmatch(r"([a-z0-9]+)-(\d+)", name.lower())
+    kind = _OTHER_NAMES.get(found[1], found[1]) if found else ""
+    if found is None or kind not in CHIPS:
+        raise ValueError(f"there is no hardware {name!r}: {names_text()}")
+    chip = CHIPS[kind]
+    number, rest = divmod(int(found[2]), chip.cores)
+    if not chip.is_tpu:
+        if number not in _GPUS:
+            raise ValueError(f"{name!r}: one machine has {_listed(_GPUS)} of {kind}")
+        return Topology(f"{kind}-{number}", chip, number, (number,))
+    arrangements = _ARRANGEMENTS[chip.axes]
+    if rest or number not in arrangements:
+        sizes = _listed([size * chip.cores for size in arrangements])
+        what = "cores, two a chip" if chip.cores == 2 else "chips"
+        raise ValueError(f"{name!r}: {kind} comes in sizes of {sizes} {what}")
+    return Topology(f"{kind}-{number * chip.cores}", chip, number, arrangements[number])
+
+
+def topologies(names: str) -> list[Topology]:
+    """Those of several names with commas between them.
+
+    Raises:
+      ValueError: one is no name, or there are none.
+    """
+    found = [topology(name.strip()) for name in names.split(",") if name.strip()]
+    if not found:
+        raise ValueError(f"no hardware is named: {names_text()}")
+    return found
+
+
+def of_device(description: str) -> Topology | None:
+    """The hardware of a record, such as "8 x TPU v5 lite"; None of one that is not known."""
+    found = re.fullmatch(r"(\d+) x (.+)", description)
+    if found is None:
+        return None
+    for chip in CHIPS.values():
+        if found[2] == chip.kind or not chip.is_tpu and chip.name.upper() in found[2]:
+            return topology(f"{chip.name}-{int(found[1]) * chip.cores}")
+    return None
+
+
+def names_text() -> str:
+    """What may be named, in words."""
+    tpus = [
+        f"{chip.name}-{chip.cores} to {chip.name}-{256 * chip.cores}"
+        for chip in CHIPS.values()
+        if chip.is_tpu
+    ]
+    gpus = [f"{chip.name}-1 to {chip.name}-8" for chip in CHIPS.values() if not chip.is_tpu]
+    return f"there are {', '.join(tpus + gpus)}"
+
+
+def _listed(sizes) -> str:
+    return ", ".join(map(str, sizes))
+
+
+def tpu_devices(of: Topology) -> list:
+    """The devices of a slice that is not here, to compile for.
+
+    Raises:
+      ValueError: the compiler is not installed, or refuses; in words.
+    """
+    from jax.experimental import topologies as of_jax
+
+    # No device is asked for, no cloud which machine this is, and little is said.
+    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "true")
+    os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+    arrangement = "x".join(map(str, of.shape))
+    host = {1: (1, 1, 1), 8: (2, 4, 1)}.get(of.num_chips, (2, 2, 1))
+    if of.chip.axes == 3 and of.num_chips > 1:
+        host = (2, 2, 1)
+    options: dict[str, Any] = {"chips_per_host_bounds": host}
+    if of.chip.cores == 2:  # both cores of a chip as one device, as they are on the machine
+        options["chip_config_name"] = "megacore"
+    try:
+        described = of_jax.get_topology_desc(
+            platform="tpu", topology_name=f"{of.chip.name}:{arrangement}", **options
+        )
+    except Exception as error:
+        raise ValueError(f"the compiler of the TPU knows no {of.name}: {error}") from error
+    devices = list(described.devices)
+    assert len(devices) == math.prod(of.shape) == of.num_chips
+    return devices

@@ -1,0 +1,316 @@
+"""One run on one topology: does it fit, how long does it take, what does it cost."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from t2t_jax.data.batches.assembling import BatchShape
+from t2t_jax.model.families import num_parameters
+from t2t_jax.plan import workload as workloads
+from t2t_jax.plan.facts import Facts, Keeper, Program, num_parts, shared
+from t2t_jax.plan.fitting import Fitted, fitted
+from t2t_jax.plan.hardware import Topology
+from t2t_jax.plan.prices import Price, Prices
+from t2t_jax.plan.roofline import Range, Work, estimated_bytes, peak, seconds, sent_bytes
+from t2t_jax.plan.workload import Workload
+from t2t_jax.runs.sections import Sections
+from t2t_jax.training.operations import Operations, step_operations
+
+# Seconds that a program takes to compile on the host of an accelerator; here it takes minutes.
+_COMPILING = Range(20.0, 60.0)
+# Programs beside those of the batch shapes: the first state, and searches of a few lengths.
+_OTHER_PROGRAMS = 6
+_BYTES_A_PARAMETER = {"adam": 12, "adamw": 12, "muon": 12, "lion": 8, "adafactor": 4}
+
+
+class Plan(NamedTuple):
+    """Of one run; bytes are those of one chip, `hours` of all its chips together."""
+
+    topology: Topology
+    layout: str  # data x fsdp x tensor
+    fits: bool
+    advice: str
+    microbatches: int
+    rematerialise: bool
+    memory: dict[str, int]  # what a chip's memory holds: its parts
+    limit_bytes: int
+    operations: float  # of a step, exact, of all chips, padding included
+    step_seconds: Range
+    step_parts: dict[str, float]  # seconds at the published peaks: products, memory, links
+    hours: Range
+    hours_parts: dict[str, Range]  # training, compiling, scoring
+    num_params: int
+    notes: tuple[str, ...]
+
+    @property
+    def chip_hours(self) -> Range:
+        return self.hours.times(self.topology.num_chips)
+
+    @property
+    def peak_bytes(self) -> int:
+        return sum(self.memory.values())
+
+    def dollars(self, prices: Prices) -> Price:
+        """At the middle of the range; not a number where it does not fit."""
+        return price_of(self.chip_hours.middle, prices.of(self.topology.chip.name))
+
+
+class Settings(NamedTuple):
+    """How a plan is made."""
+
+    facts_of: Keeper
+    all_programs: bool = True  # else the step of the largest batches alone is compiled
+    factor: float | None = None  # seen / predicted seconds of a step; None: not calibrated
+
+
+def price_of(chip_hours: float, price: Price) -> Price:
+    """Dollars of so many hours of a chip."""
+    return Price(*(None if dollars is None else dollars * chip_hours for dollars in price))
+
+
+def plan(sections: Sections, topology: Topology, settings: Settings) -> Plan:
+    """What the run of a config takes on so many chips.
+
+    Raises:
+      ValueError: the chips cannot be shared so, the corpus is damaged or does not fit a batch, or
+        the compiler is needed and not installed.
+    """
+    sections = shared(sections, topology)
+    if not topology.chip.is_tpu:
+        return _of_roofline_alone(sections, topology, settings)
+    work = workloads.workload(sections)
+    longest = work.largest(sections.model)
+    program = Program(sections, topology, longest, work.is_packed)
+    largest = fitted(program, settings.facts_of)
+    if not largest.facts.fits:
+        return _misfit(sections, topology, largest)
+    steps = {longest: largest.facts}
+    search = None
+    if settings.all_programs:
+        if work.commonest != longest:
+            usual = largest.program._replace(shape=work.commonest)
+            steps[work.commonest] = settings.facts_of(usual)
+        search = _search(sections, topology, settings)
+    return _of_facts(sections, topology, work, largest, steps, search, settings)
+
+
+def _search(sections: Sections, topology: Topology, settings: Settings) -> Facts | None:
+    sources = workloads.widest_decode(sections)
+    if sources is None:
+        return None
+    shape = BatchShape(*sources, 0)
+    return settings.facts_of(Program(sections, topology, shape, is_search=True))
+
+
+def _of_facts(
+    sections: Sections,
+    topology: Topology,
+    work: Workload,
+    largest: Fitted,
+    steps: dict[BatchShape, Facts],
+    search: Facts | None,
+    settings: Settings,
+) -> Plan:
+    operations = step_operations(sections.model)
+    chips = topology.num_chips
+    microbatches = largest.microbatches
+    multiple = num_parts(sections) * microbatches
+    rate = peak(topology.chip, sections.model.dtype, sections.devices.matmul_precision)
+
+    def work_of(shape: BatchShape) -> Work:
+        shape = _padded(shape, multiple)
+        like = min(steps, key=lambda each: abs(sum(each[1:]) - sum(shape[1:])))
+        facts = steps[like]
+        scale = _cells(shape) / _cells(_padded(like, multiple))
+        # A loop over microbatches counts once; what is beside it is the optimizer.
+        beside = min(2 * facts.state_bytes + facts.param_bytes, facts.accessed_bytes)
+        accessed = beside + (facts.accessed_bytes - beside) * microbatches
+        again = 4 / 3 if largest.rematerialise else 1  # a third of the operations are forward
+        return Work(
+            float(operations.of(*shape)) * again / chips,
+            accessed * scale,
+            sent_bytes(facts.moved, chips),
+        )
+
+    works = [work_of(shape) for shape in work.shapes]
+    mean = Work(*(_mean(values, work.shares) for values in zip(*works, strict=True)))
+    step = _mean_range([seconds(each, topology, rate) for each in works], work.shares)
+    notes = [work.words]
+    if search is None and sections.data.task == "translation":
+        notes.append("the search was not compiled")
+    elif search is not None and not search.fits:
+        notes.append("the widest search does not fit: lower decoding.tokens_per_batch")
+    facts = largest.facts
+    memory = {
+        "parameters": facts.param_bytes,
+        "optimizer": facts.state_bytes - facts.param_bytes,
+        "activations": max(facts.peak_bytes - facts.state_bytes, 0),
+    }
+    return _timed(
+        sections,
+        topology,
+        work,
+        settings,
+        layout=_layout(sections),
+        microbatches=microbatches,
+        rematerialise=largest.rematerialise,
+        memory=memory,
+        limit_bytes=largest.limit_bytes,
+        operations=_mean_operations(operations, work, multiple),
+        step=step,
+        mean=mean,
+        rate=rate,
+        scoring=_scoring(sections, topology, work, search),
+        notes=notes,
+    )
+
+
+def _of_roofline_alone(sections: Sections, topology: Topology, settings: Settings) -> Plan:
+    """Of GPUs, for which there is no compiler without one."""
+    work = workloads.workload(sections)
+    operations = step_operations(sections.model)
+    chips, num_params = topology.num_chips, num_parameters(sections.model)
+    rate = peak(topology.chip, sections.model.dtype, sections.devices.matmul_precision)
+    shapes = [_padded(shape, chips) for shape in work.shapes]
+    works = [
+        Work(
+            float(operations.of(*shape)) / chips,
+            estimated_bytes(sections.model, shape, num_params, chips),
+            sent_bytes({"all-reduce": 4 * num_params}, chips),
+        )
+        for shape in shapes
+    ]
+    state = _BYTES_A_PARAMETER[sections.training.optimizer] * num_params
+    return _timed(
+        sections,
+        topology,
+        work,
+        settings,
+        layout=_layout(sections),
+        microbatches=max(sections.training.microbatches, 1),
+        rematerialise=sections.model.rematerialise,
+        memory={"parameters": 4 * num_params, "optimizer": state - 4 * num_params},
+        limit_bytes=topology.chip.memory,
+        operations=_mean_operations(operations, work, chips),
+        step=_mean_range([seconds(each, topology, rate) for each in works], work.shares),
+        mean=Work(*(_mean(values, work.shares) for values in zip(*works, strict=True))),
+        rate=rate,
+        scoring=Range(0.0, 0.0),
+        notes=[work.words, "roofline alone: nothing was compiled, activations are not counted"],
+    )
+
+
+def _timed(
+    sections: Sections,
+    topology: Topology,
+    work: Workload,
+    settings: Settings,
+    *,
+    step: Range,
+    mean: Work,
+    rate: float,
+    scoring: Range,
+    notes: Sequence[str],
+    **others: Any,
+) -> Plan:
+    if settings.factor is not None:
+        step = Range(*[step.middle * settings.factor] * 2)
+    if sections.model.dtype == "float32":
+        notes = [*notes, "model.dtype='float32': bfloat16 takes a fraction of that"]
+    # Once for training, and as often at most for the perplexity of dev.
+    programs = 2 * len(work.shapes) + _OTHER_PROGRAMS
+    parts = {
+        "training": step.times(sections.training.steps / 3600),
+        "compiling": _COMPILING.times(programs / 3600),
+        "scoring": scoring.times(1 / 3600),
+    }
+    hours = Range(0.0, 0.0)
+    for part in parts.values():
+        hours = hours.plus(part)
+    return Plan(
+        topology,
+        fits=True,
+        advice="",
+        step_seconds=step,
+        step_parts={
+            "products": mean.operations / rate,
+            "memory": mean.accessed_bytes / topology.chip.bandwidth,
+            "links": mean.sent_bytes / topology.link_bandwidth,
+        },
+        hours=hours,
+        hours_parts=parts,
+        num_params=num_parameters(sections.model),
+        notes=tuple(notes),
+        **others,
+    )
+
+
+def _misfit(sections: Sections, topology: Topology, tried: Fitted) -> Plan:
+    facts = tried.facts
+    nothing = Range(math.nan, math.nan)
+    return Plan(
+        topology,
+        layout=_layout(sections),
+        fits=False,
+        advice=tried.advice,
+        microbatches=tried.microbatches,
+        rematerialise=tried.rematerialise,
+        memory={
+            "parameters": facts.param_bytes,
+            "optimizer": facts.state_bytes - facts.param_bytes,
+            "activations": max(facts.peak_bytes - facts.state_bytes, 0),
+        },
+        limit_bytes=tried.limit_bytes,
+        operations=math.nan,
+        step_seconds=nothing,
+        step_parts={},
+        hours=nothing,
+        hours_parts={},
+        num_params=num_parameters(sections.model),
+        notes=(),
+    )
+
+
+def _scoring(sections: Sections, topology: Topology, work: Workload, search: Facts | None) -> Range:
+    """Seconds of the searches: each of their steps moves what the program moves once, at most."""
+    sources = workloads.widest_decode(sections)
+    if sources is None or search is None or not search.fits:
+        return Range(0.0, 0.0)
+    rows, length = sources
+    batches = -(-work.num_scored // rows)
+    most = sections.decoding.max_tokens or length + sections.decoding.max_extra_tokens
+    step = Work(search.operations, search.accessed_bytes, sent_bytes(search.moved, 1))
+    rate = topology.chip.operations
+    return seconds(step, topology, rate).times(batches * most)
+
+
+def _mean_operations(operations: Operations, work: Workload, multiple: int) -> float:
+    of_shapes = [float(operations.of(*_padded(shape, multiple))) for shape in work.shapes]
+    return _mean(of_shapes, work.shares)
+
+
+def _layout(sections: Sections) -> str:
+    devices = sections.devices
+    return f"{devices.data} x {devices.fsdp} x {devices.tensor}"
+
+
+def _padded(shape: BatchShape, multiple: int) -> BatchShape:
+    return shape._replace(rows=-(-shape.rows // multiple) * multiple)
+
+
+def _cells(shape: BatchShape) -> int:
+    return shape.rows * (shape.source_length + shape.target_length)
+
+
+def _mean(values: Sequence[float], shares: Sequence[float]) -> float:
+    return sum(value * share for value, share in zip(values, shares, strict=True))
+
+
+def _mean_range(ranges: Sequence[Range], shares: Sequence[float]) -> Range:
+    return Range(*(_mean(ends, shares) for ends in zip(*ranges, strict=True)))
+
+
+def with_layout(sections: Sections, **layout: int) -> Sections:
+    """The config with other `devices`."""
+    return sections._replace(devices=dataclasses.replace(sections.devices, **layout))

@@ -1,0 +1,98 @@
+"""How long a step takes: a range, from what is computed and moved against published peaks.
+
+At best products, memory and network are at work side by side, at worst one after the other. What
+share of a peak is reached nobody has measured for these programs yet: a finished record on real
+hardware takes the place of the range, see `calibration`.
+"""
+
+import math
+from typing import NamedTuple
+
+from t2t_jax.data.batches.assembling import BatchShape
+from t2t_jax.devices import MatmulPrecision
+from t2t_jax.model.config import TransformerConfig
+from t2t_jax.plan.hardware import Chip, Topology
+
+# Shares of the published peak, at best and at worst. Large products alone reach 70-80 %; the
+# compiler's bytes count what stays on the chip too, so that more than all may be reached of memory.
+_OF_OPERATIONS = 0.75, 0.45
+_OF_MEMORY = 1.2, 0.7
+_OF_LINKS = 0.9, 0.6
+# Passes of bfloat16 that make a product of float32 on a TPU.
+_PASSES: dict[MatmulPrecision, int] = {"highest": 6, "high": 3, "default": 1}
+# Bytes that each chip sends for a byte of the whole array, on a ring.
+_SENT = {"all-reduce": 2.0}
+
+
+class Range(NamedTuple):
+    """From the lowest to the highest."""
+
+    low: float
+    high: float
+
+    def times(self, factor: int | float) -> "Range":
+        """Both ends so many times."""
+        return Range(self.low * factor, self.high * factor)
+
+    def plus(self, other: "Range") -> "Range":
+        return Range(self.low + other.low, self.high + other.high)
+
+    @property
+    def middle(self) -> float:
+        """The geometric mean: as many times one end as the other is times it."""
+        return math.sqrt(self.low * self.high)
+
+
+class Work(NamedTuple):
+    """What one chip does for a step."""
+
+    operations: float
+    accessed_bytes: float
+    sent_bytes: float  # over the links
+
+
+def seconds(work: Work, topology: Topology, rate: float) -> Range:
+    """Of a step; `rate` is what the chip computes in a second at its peak, see `peak`."""
+    parts = (
+        (work.operations / rate, _OF_OPERATIONS),
+        (work.accessed_bytes / topology.chip.bandwidth, _OF_MEMORY),
+        (work.sent_bytes / topology.link_bandwidth, _OF_LINKS),
+    )
+    return Range(
+        max(at_peak / best for at_peak, (best, _) in parts),
+        sum(at_peak / worst for at_peak, (_, worst) in parts),
+    )
+
+
+def peak(chip: Chip, dtype: str, precision: MatmulPrecision) -> float:
+    """Operations a second of products in this type."""
+    if dtype == "bfloat16":
+        return chip.operations
+    if chip.float32:
+        return chip.float32 if precision == "highest" else chip.operations / 2  # TF32
+    return chip.operations / _PASSES[precision]
+
+
+def sent_bytes(moved: dict[str, int], num_chips: int) -> float:
+    """What each chip sends for collectives over all of them, of which `moved` are the bytes."""
+    share = (num_chips - 1) / num_chips
+    return share * sum(_SENT.get(kind, 1.0) * size for kind, size in moved.items())
+
+
+def estimated_bytes(
+    config: TransformerConfig, shape: BatchShape, num_params: int, num_chips: int
+) -> float:
+    """What one chip reads and writes for a step where there is no compiler to ask: roughly.
+
+    Adam's pass over the parameters; some twenty passes over each sub-layer's output, ten over each
+    matrix of attention weights and five over the logits, forward and backward together.
+    """
+    rows, source, target = shape
+    size = 2 if config.dtype == "bfloat16" else 4
+    layers = config.num_encoder_layers * source, config.num_decoder_layers * target
+    outputs = rows * (2 * layers[0] + 3 * layers[1]) * (20 * config.d_model) * size
+    hidden = rows * sum(layers) * (6 * config.d_ff) * size
+    looks = layers[0] * source + layers[1] * (target + source)
+    weights = rows * config.num_heads * looks * 10 * 4
+    logits = rows * target * config.vocabulary_rows * 22
+    return 28 * num_params + (outputs + hidden + weights + logits) / num_chips

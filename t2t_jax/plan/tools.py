@@ -1,0 +1,34 @@
+"""What a plan is made with, as the command line says it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from t2t_jax.plan.calibration import calibration
+from t2t_jax.plan.facts import Keeper
+from t2t_jax.plan.plan import Settings
+from t2t_jax.plan.prices import PRICES, Prices, read_prices
+from t2t_jax.runs.sections import Sections
+
+
+def tools(
+    sections: Sections, values: Any, log: Callable[[str], None]
+) -> tuple[Settings, Prices, Callable[[], list[str]]]:
+    """Settings, prices, and what is to be said of them at the end.
+
+    `values` has the flags `programs`, `facts`, `prices`, `old_prices` and `calibrate`.
+
+    Raises:
+      ValueError: the prices are too old, or the record that is to calibrate is none.
+    """
+    prices_file = Path(values.prices).expanduser() if values.prices else PRICES
+    prices = read_prices(prices_file, may_be_old=values.old_prices)
+    kept = values.facts or f"{sections.data.cache}/plan.json"
+    keeper = Keeper(Path(kept).expanduser(), log=log)
+    settings = Settings(keeper, all_programs=values.programs == "all")
+    words = ["hours and dollars are predictions; dollars at the middle of the range of hours"]
+    if values.calibrate:
+        found = calibration(Path(values.calibrate).expanduser(), settings)
+        settings = settings._replace(factor=found.factor)
+        words.append(found.words)
+    return settings, prices, lambda: [*words, *sorted(keeper.told)]

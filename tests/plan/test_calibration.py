@@ -1,0 +1,67 @@
+"""A finished run on real hardware takes the place of the range."""
+
+import json
+
+import pytest
+
+from t2t_jax.plan.calibration import calibration
+from t2t_jax.plan.hardware import topology
+from t2t_jax.plan.plan import plan
+from tests.plan.stand_in import sections, settings
+
+STEPS = 1_000
+
+
+def record(place, **changes):
+    values = {
+        "config": sections().values(),
+        "hardware": "8 x TPU v5 lite",
+        "steps": STEPS,
+        "target_tokens": 500_000,
+        "seconds": {"train": 50.0, "score": 1.0},
+    } | changes
+    (place / "record.json").write_text(json.dumps(values))
+    return place
+
+
+def test_the_factor_is_seen_over_predicted(tmp_path):
+    predicted = plan(sections(), topology("v5e-8"), settings(tmp_path)).step_seconds.middle
+    found = calibration(record(tmp_path), settings(tmp_path))
+    assert found.factor == pytest.approx(50.0 / STEPS / predicted)
+    assert "50.0 ms" in found.words
+    again = calibration(tmp_path / "record.json", settings(tmp_path))
+    assert again == found
+
+
+def test_the_runs_own_metrics_leave_out_what_compiles(tmp_path):
+    entries = [
+        {"split": "train", "step": 100, "target_tokens_per_second": 1_000.0},  # compiles
+        {"split": "train", "step": 200, "target_tokens_per_second": 50_000.0},
+        {"split": "train", "step": 300, "target_tokens_per_second": 50_000.0},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in entries))
+    assert "10.0 ms" in calibration(record(tmp_path), settings(tmp_path)).words
+
+
+def test_a_training_of_its_own_is_a_record_too(tmp_path):
+    record(tmp_path, seconds=50.0)
+    (tmp_path / "record.json").rename(tmp_path / "training.json")
+    assert "50.0 ms" in calibration(tmp_path, settings(tmp_path)).words
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hardware": "2 x cpu"}, "is of 2 x cpu, for which nothing is predicted"),
+        ({"steps": 0}, "is no record of a finished run"),
+        ({"seconds": None}, "is no record of a finished run"),
+    ],
+)
+def test_what_tells_nothing_is_refused(tmp_path, changes, words):
+    with pytest.raises(ValueError, match=words):
+        calibration(record(tmp_path, **changes), settings(tmp_path))
+
+
+def test_a_directory_without_a_record_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="it is of no finished run"):
+        calibration(tmp_path, settings(tmp_path))

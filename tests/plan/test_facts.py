@@ -1,0 +1,86 @@
+"""What the compiler says is kept; programs that are the same are one."""
+
+import pytest
+
+from t2t_jax.plan import facts
+from t2t_jax.plan.facts import Keeper, Program, shared
+from t2t_jax.plan.hardware import topology
+from tests.plan.stand_in import StandIn, sections
+from tests.plan.test_fitting import SHAPE
+
+
+def program(**changes):
+    on = topology("v5e-8")
+    return Program(shared(sections(**changes), on), on, SHAPE)
+
+
+def test_a_program_is_compiled_once_for_all_who_keep_facts_in_the_file(tmp_path):
+    compiler = StandIn()
+    first = Keeper(tmp_path / "facts.json", compiler)(program())
+    again = Keeper(tmp_path / "facts.json", compiler)(program())
+    assert first == again and len(compiler.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 3},
+        {"model.dropout_rate": 0.3},
+        {"training.label_smoothing": 0.2},
+        {"training.steps": 77_777},
+        {"training.peak_learning_rate": 1e-4},
+        {"devices.data": 8},
+        {"decoding.beam_size": 2},
+    ],
+)
+def test_a_number_that_makes_no_other_program_is_not_compiled_anew(changes):
+    assert program(**changes).key == program().key
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model.dropout_rate": 0.0},
+        {"model.d_ff": 96},
+        {"model.rematerialise": True},
+        {"training.microbatches": 2},
+        {"training.optimizer": "lion"},
+        {"devices.fsdp": 2},
+    ],
+)
+def test_another_program_has_facts_of_its_own(changes):
+    assert program(**changes).key != program().key
+
+
+def test_a_search_knows_nothing_of_training_and_a_step_nothing_of_searching():
+    def search(**changes):
+        return program(**changes)._replace(is_search=True)
+
+    assert search(**{"model.dropout_rate": 0.0, "training.microbatches": 2}).key == search().key
+    assert search(**{"decoding.beam_size": 2}).key != search().key
+    assert search().key != program().key
+
+
+def test_without_the_compiler_kept_facts_are_used_and_others_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "facts.json"
+    kept = Keeper(path, StandIn())(program())
+    monkeypatch.setattr(facts, "_versions", lambda: {"jax": "9"})
+    keeper = Keeper(path)
+    assert keeper(program()) == kept
+    assert len(keeper.told) == 1  # that another version said so
+    with pytest.raises(ValueError, match=r"compiler is not installed.*-e '\.\[tpu\]'"):
+        keeper(program(**{"model.d_ff": 96}))
+
+
+def test_facts_of_other_code_are_asked_anew_where_the_compiler_is(tmp_path, monkeypatch):
+    path = tmp_path / "facts.json"
+    Keeper(path, StandIn(state=3))(program())
+    monkeypatch.setattr(facts, "_versions", lambda: {"jax": "9", "libtpu": "9"})
+    monkeypatch.setattr(facts, "compiled_facts", StandIn(state=6))
+    assert Keeper(path)(program()).state_bytes == 6
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    (tmp_path / "facts.json").write_text('{"model": 1}')
+    with pytest.raises(ValueError, match="holds no facts of programs"):
+        Keeper(tmp_path / "facts.json", StandIn())(program())

@@ -1,0 +1,123 @@
+"""Hours, dollars and memory of a run follow from the facts of its programs."""
+
+import datetime
+import math
+
+import pytest
+
+from t2t_jax.data.batches.assembling import BatchShape
+from t2t_jax.plan import workload as workloads
+from t2t_jax.plan.hardware import topology
+from t2t_jax.plan.plan import plan
+from t2t_jax.plan.prices import Price, Prices
+from t2t_jax.plan.workload import Workload
+from t2t_jax.training.operations import step_operations
+from tests.plan.stand_in import GIB, StandIn, sections, settings
+
+
+def make(tmp_path, name="v5e-8", compiler=None, run=None, **options):
+    return plan(run or sections(), topology(name), settings(tmp_path, compiler, **options))
+
+
+def test_the_programs_are_the_largest_step_the_commonest_and_the_widest_search(tmp_path):
+    compiler = StandIn()
+    make(tmp_path, compiler=compiler)
+    run = sections()
+    largest, commonest, search = compiler.asked
+    assert largest.shape.target_length == run.data.max_length
+    assert commonest.shape.target_length == min(32, run.data.max_length)
+    assert search.is_search and search.shape.source_length == 16
+    assert search.shape.rows == run.decoding.tokens_per_batch // run.decoding.beam_size // 16
+
+
+def test_the_largest_alone_is_one_program(tmp_path):
+    compiler = StandIn()
+    made = make(tmp_path, compiler=compiler, all_programs=False)
+    assert len(compiler.asked) == 1
+    assert "the search was not compiled" in made.notes
+
+
+def test_its_operations_are_the_exact_ones_of_padded_batches(tmp_path):
+    made = make(tmp_path)
+    run = sections()
+    (usual, *_), _ = workloads.workload(run).shapes, None
+    rows = -(-usual.rows // 8) * 8
+    exact = step_operations(run.model).of(rows, usual.source_length, usual.target_length)
+    assert made.operations == pytest.approx(float(exact), rel=0.02)
+
+
+def test_hours_are_weighted_over_the_shapes(tmp_path, monkeypatch):
+    short, long = BatchShape(64, 8, 8), BatchShape(16, 32, 32)
+
+    def of(shares):
+        work = Workload((short, long), shares, False, 100, "as the test says")
+        monkeypatch.setattr(workloads, "workload", lambda sections: work)
+        return make(tmp_path, name="v5e-1").step_seconds
+
+    mixed = of((0.75, 0.25))
+    for end in range(2):
+        parts = 0.75 * of((1.0, 0.0))[end] + 0.25 * of((0.0, 1.0))[end]
+        assert mixed[end] == pytest.approx(parts)
+
+
+def test_hours_are_training_compiling_and_scoring(tmp_path):
+    made = make(tmp_path)
+    steps = sections().training.steps
+    assert made.hours_parts["training"].low == pytest.approx(made.step_seconds.low * steps / 3600)
+    assert set(made.hours_parts) == {"training", "compiling", "scoring"}
+    assert made.hours_parts["scoring"].low > 0
+    assert made.hours.high == pytest.approx(sum(part.high for part in made.hours_parts.values()))
+    assert made.chip_hours.low == pytest.approx(8 * made.hours.low)
+
+
+def test_dollars_are_those_of_the_middle_of_its_chip_hours(tmp_path):
+    made = make(tmp_path)
+    prices = Prices({"v5e": Price(2.0, None)}, datetime.date.today(), "")
+    low, high = made.chip_hours
+    assert made.dollars(prices) == Price(pytest.approx(2 * math.sqrt(low * high)), None)
+
+
+def test_memory_is_parameters_optimizer_and_activations(tmp_path):
+    made = make(tmp_path, compiler=StandIn(activations=2 * GIB, state=3 * GIB))
+    parts = {"parameters": GIB, "optimizer": 2 * GIB, "activations": 2 * GIB}
+    assert made.memory == parts and made.peak_bytes == 5 * GIB
+
+
+def test_the_loop_over_microbatches_counts_as_often_as_it_runs(tmp_path):
+    def bytes_of(microbatches):
+        run = sections(**{"training.microbatches": microbatches})
+        made = plan(run, topology("v5e-1"), settings(tmp_path))
+        return made.step_parts["memory"] * topology("v5e-1").chip.bandwidth
+
+    beside = 2 * (GIB // 4) + GIB // 4 // 3  # the optimizer's
+    assert bytes_of(1) == pytest.approx(8e9)
+    assert bytes_of(2) == pytest.approx(2 * (8e9 - beside) + beside, rel=0.01)
+
+
+def test_what_does_not_fit_has_advice_and_no_hours(tmp_path):
+    made = make(tmp_path, compiler=StandIn(state=20 * GIB))
+    assert not made.fits and "devices.fsdp" in made.advice
+    assert math.isnan(made.hours.low)
+
+
+def test_a_factor_takes_the_place_of_the_range(tmp_path):
+    middle = make(tmp_path).step_seconds.middle
+    made = make(tmp_path, factor=1.5)
+    assert made.step_seconds.low == made.step_seconds.high == pytest.approx(1.5 * middle)
+
+
+def test_gpus_need_no_compiler_and_are_marked(tmp_path):
+    compiler = StandIn()
+    made = make(tmp_path, name="h100-8", compiler=compiler)
+    assert compiler.asked == []
+    assert any("roofline alone" in note for note in made.notes)
+    assert 0 < made.step_seconds.low < made.step_seconds.high
+
+
+def test_float32_is_told_to_be_slow(tmp_path):
+    slow, fast = (
+        make(tmp_path, run=sections(**{"model.dtype": each})) for each in ("float32", "bfloat16")
+    )
+    assert slow.step_parts["products"] == pytest.approx(6 * fast.step_parts["products"])
+    assert any("bfloat16" in note for note in slow.notes)
+    assert not any("bfloat16" in note for note in fast.notes)

@@ -1,0 +1,51 @@
+"""Shapes of batches: of the prepared corpus where there is one, else of the config's budget."""
+
+import pytest
+
+from t2t_jax.plan.workload import widest_decode, workload
+from t2t_jax.runs.prepare import prepare
+from tests.plan.stand_in import sections
+from tests.runs.configs import smallest
+
+
+def test_without_a_corpus_the_budget_holds_as_many_rows_as_fit():
+    budget = {"data.source_tokens_per_batch": 4_000, "data.target_tokens_per_batch": 4_100}
+    run = sections(**{"data.max_length": 64}, **budget)
+    found = workload(run)
+    assert "no prepared corpus" in found.words
+    assert [shape[1:] for shape in found.shapes] == [(32, 32), (64, 64)]
+    for rows, source, target in found.shapes:
+        assert rows % 8 == 0
+        assert rows * source <= run.data.source_tokens_per_batch < (rows + 8) * source
+        assert rows * target <= run.data.target_tokens_per_batch
+    assert found.shares == (1.0, 0.0)
+    assert found.commonest == found.shapes[0]
+    assert found.largest(run.model) == found.shapes[1]
+
+
+def test_a_packed_run_has_one_shape():
+    found = workload(sections(**{"data.batching": "packed", "data.packed_length": 64}))
+    assert found.is_packed and [shape[1:] for shape in found.shapes] == [(64, 64)]
+
+
+def test_a_budget_without_room_for_a_sentence_is_refused():
+    with pytest.raises(ValueError, match="hold no sentence of 4096 tokens"):
+        workload(sections(**{"data.max_length": 4_096}))
+
+
+def test_with_a_prepared_corpus_its_own_batches_are_taken(tmp_path):
+    run = smallest(tmp_path)
+    assert "no prepared corpus" in workload(run).words
+    prepared = prepare(run)
+    found = workload(run)
+    assert prepared.directory.name in found.words
+    assert sum(found.shares) == pytest.approx(1)
+    assert found.num_scored == prepared.splits["test"].num_pairs  # evaluation.bleu_on_dev is off
+
+
+def test_only_translation_has_a_search():
+    assert widest_decode(sections()) is not None
+    changes = {"data.task": "language_modelling", "model.family": "decoder_only"}
+    run = sections(**changes)
+    assert widest_decode(run) is None
+    assert all(shape.source_length == 0 for shape in workload(run).shapes)
