@@ -104,6 +104,7 @@ class Facts(NamedTuple):
     accessed_bytes: float = 0.0  # read and written; loops count once
     moved: dict[str, int] = {}  # collective -> bytes, see `traffic`
     seconds: float = 0.0  # of compilation, where it was done
+    text: str = ""  # digest of the program before it was compiled
 
 
 Compile = Callable[[Program], Facts]
@@ -112,8 +113,9 @@ Compile = Callable[[Program], Facts]
 class Keeper:
     """Compiles programs, and keeps in a file what it has learned of them.
 
-    What other versions of JAX, of libtpu or of this code said is asked anew where the compiler is
-    installed, and used where it is not, which `told` says.
+    What was said with other versions of JAX or libtpu, or of a program that this code writes in
+    another way by now, is asked anew where the compiler is installed, and used where it is not,
+    which `told` says.
     """
 
     def __init__(self, path: Path, compile: Compile | None = None, log=lambda line: None) -> None:
@@ -137,6 +139,10 @@ class Keeper:
             if not self._is_installed:
                 self.told.add(f"facts of {self._path} are of {_words(entry['made_with'])}")
                 return _facts_of(entry)
+            if self._is_same_program(entry, program):
+                facts = _facts_of(entry)
+                self._keep(program.key, facts)
+                return facts
         if not self._is_installed:
             raise ValueError(NOT_INSTALLED.format(self._path))
         rows, *lengths = program.shape
@@ -150,6 +156,13 @@ class Keeper:
         facts = self._compile(program)
         self._keep(program.key, facts)
         return facts
+
+    def _is_same_program(self, entry: dict[str, Any], program: Program) -> bool:
+        """Whether the code that has changed since writes the same to the same compiler."""
+        others = {name for name in self._versions if name != "code"}
+        if any(entry["made_with"].get(name) != self._versions[name] for name in others):
+            return False
+        return entry["text"] != "" and entry["text"] == program_digest(program)
 
     def _kept(self) -> dict[str, Any]:
         if not self._path.exists():
@@ -170,15 +183,17 @@ def _facts_of(entry: dict[str, Any]) -> Facts:
     return Facts(**{name: entry[name] for name in Facts._fields})
 
 
+def program_digest(program: Program) -> str:
+    """Of a program as it is before it is compiled, which takes seconds to write."""
+    return _digest(_lowered(program)[0])
+
+
 def compiled_facts(program: Program) -> Facts:
     """Those of a program, compiled now."""
-    layout = dataclasses.asdict(program.sections.devices)
-    devices = make_devices(**layout, devices=tpu_devices(program.topology))
-    make = _lowered_search if program.is_search else _lowered_step
-    lowered, params, state = make(program, devices)
-    of_params, of_state = _shard_bytes(devices, params), _shard_bytes(devices, state)
-    if of_state >= program.topology.chip.memory:  # which no compiler needs to be asked
-        return Facts(of_params, of_state, of_state, False, program.topology.chip.memory)
+    lowered, of_params, of_state = _lowered(program)
+    chip = program.topology.chip
+    if of_state >= chip.memory:  # which no compiler needs to be asked
+        return Facts(of_params, of_state, of_state, False, chip.memory, text=_digest(lowered))
     started = time.monotonic()
     try:
         compiled = lowered.compile()
@@ -186,8 +201,8 @@ def compiled_facts(program: Program) -> Facts:
         if _OUT_OF_MEMORY not in str(error):
             raise
         needed, limit = used_and_limit(str(error))
-        least = (limit or program.topology.chip.memory) + 1
-        return Facts(of_params, of_state, max(needed, least), False, limit)
+        needed = max(needed, (limit or chip.memory) + 1)
+        return Facts(of_params, of_state, needed, False, limit, text=_digest(lowered))
     seconds = time.monotonic() - started
     memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
     peak = (
@@ -203,6 +218,7 @@ def compiled_facts(program: Program) -> Facts:
         accessed_bytes=float(cost["bytes accessed"]),
         moved=moved,
         seconds=round(seconds, 1),
+        text=_digest(lowered),
     )
 
 
@@ -238,6 +254,19 @@ def used_and_limit(message: str) -> tuple[int, int]:
         return 0, 0
     used, unit, limit, limit_unit = found.groups()
     return int(float(used) * _UNITS[unit]), int(float(limit) * _UNITS[limit_unit])
+
+
+def _lowered(program: Program) -> tuple[Any, int, int]:
+    """A program, and the bytes of a chip that its parameters and its state take."""
+    layout = dataclasses.asdict(program.sections.devices)
+    devices = make_devices(**layout, devices=tpu_devices(program.topology))
+    make = _lowered_search if program.is_search else _lowered_step
+    lowered, params, state = make(program, devices)
+    return lowered, _shard_bytes(devices, params), _shard_bytes(devices, state)
+
+
+def _digest(lowered: Any) -> str:
+    return hashlib.sha256(lowered.as_text().encode()).hexdigest()[:16]
 
 
 def _lowered_step(program: Program, devices: Devices) -> tuple[Any, PyTree, PyTree]:

@@ -72,12 +72,32 @@ def test_without_the_compiler_kept_facts_are_used_and_others_are_refused(tmp_pat
         keeper(program(**{"model.d_ff": 96}))
 
 
-def test_facts_of_other_code_are_asked_anew_where_the_compiler_is(tmp_path, monkeypatch):
-    path = tmp_path / "facts.json"
-    Keeper(path, StandIn(state=3))(program())
-    monkeypatch.setattr(facts, "_versions", lambda: {"jax": "9", "libtpu": "9"})
-    monkeypatch.setattr(facts, "compiled_facts", StandIn(state=6))
-    assert Keeper(path)(program()).state_bytes == 6
+@pytest.mark.parametrize(
+    ("versions", "text", "is_anew"),
+    [
+        ({"libtpu": "9", "code": "old"}, "a program", False),  # as it was
+        ({"libtpu": "9", "code": "new"}, "a program", False),  # the same from other code
+        ({"libtpu": "9", "code": "new"}, "another", True),
+        ({"libtpu": "8", "code": "old"}, "a program", True),  # another compiler
+    ],
+)
+def test_facts_are_asked_anew_of_another_compiler_or_another_program(
+    tmp_path, monkeypatch, versions, text, is_anew
+):
+    class Compiler(StandIn):
+        def __call__(self, program):
+            return super().__call__(program)._replace(text="a program")
+
+    def keeper_with(versions, compiler):
+        monkeypatch.setattr(facts, "_versions", lambda: {"jax": "9"} | versions)
+        monkeypatch.setattr(facts, "compiled_facts", compiler)
+        return Keeper(tmp_path / "facts.json")
+
+    keeper_with({"libtpu": "9", "code": "old"}, Compiler(state=3))(program())
+    monkeypatch.setattr(facts, "program_digest", lambda _: text)
+    for _ in range(2):
+        found = keeper_with(versions, Compiler(state=6))(program())
+        assert found.state_bytes == (6 if is_anew else 3)
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):

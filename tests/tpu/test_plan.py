@@ -1,0 +1,67 @@
+"""What a plan rests on, asked of the TPU's own compiler: one layer each, and few programs."""
+
+import functools
+
+import pytest
+
+from configs import base
+from t2t_jax.data.batches.assembling import BatchShape
+from t2t_jax.plan.facts import Program, compiled_facts, shared
+from t2t_jax.plan.fitting import fitted
+from t2t_jax.plan.hardware import CHIPS, topology, tpu_devices
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.training.operations import step_operations
+
+pytest.importorskip("libtpu", reason="the extra `tpu` is not installed")
+pytestmark = pytest.mark.tpu
+
+ONE_LAYER = {
+    "model.num_encoder_layers": 1,
+    "model.num_decoder_layers": 1,
+    "model.dtype": "bfloat16",
+}
+SHAPE = BatchShape(96, 256, 256)
+TPUS = [chip for chip in CHIPS.values() if chip.is_tpu]
+
+
+def program(name, shape=SHAPE, **changes):
+    config = base.get_config()
+    config.update_from_flattened_dict(ONE_LAYER | changes)
+    on = topology(name)
+    return Program(shared(read_sections(config), on), on, shape)
+
+
+@functools.cache
+def step():
+    return compiled_facts(program("v5e-1"))
+
+
+@pytest.mark.parametrize("chips", [1, 4, 8, 16, 32, 64, 128, 256])
+@pytest.mark.parametrize("chip", TPUS, ids=lambda chip: chip.name)
+def test_the_compiler_knows_every_slice_by_its_name_here(chip, chips):
+    on = topology(f"{chip.name}-{chips * chip.cores}")
+    devices = tpu_devices(on)
+    assert {device.device_kind for device in devices} == {chip.kind}
+    assert len(devices) == chips
+
+
+def test_predicted_operations_are_the_compiled_ones_within_2_percent():
+    exact = float(step_operations(program("v5e-1").sections.model).of(*SHAPE))
+    assert step().operations == pytest.approx(exact, rel=0.02)
+
+
+def test_memory_holds_the_state_and_activations():
+    facts = step()
+    assert facts.fits and facts.state_bytes == pytest.approx(3 * facts.param_bytes, rel=0.001)
+    assert facts.state_bytes < facts.peak_bytes < topology("v5e-1").chip.memory
+    assert not facts.moved
+
+
+def test_what_the_compiler_refuses_is_cut_into_microbatches_until_it_fits():
+    large = program("v5e-1", SHAPE._replace(rows=8 * SHAPE.rows))
+    refused = compiled_facts(large)
+    assert not refused.fits
+    assert refused.limit_bytes == pytest.approx(15.75 * 2**30, rel=0.02)  # in its own words
+    assert refused.peak_bytes > refused.limit_bytes
+    found = fitted(large, lambda each: refused if each == large else compiled_facts(each))
+    assert found.facts.fits and found.microbatches > 1
