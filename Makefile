@@ -93,7 +93,8 @@ tpu-check: $(TPU_VENV)/installed
 # Where there is a GPU; elsewhere each test says that there is none.
 gpu-check: $(VENV)/installed-test
 	TEST_PLATFORMS= $(BIN)/pytest -m gpu tests/gpu
-# Kept: what the compiler has said is not asked again, as long as the code of the steps is the same.
+
+# Kept: what the compiler has said is not asked again, as long as a program is the same.
 PLAN := experiments/results/plan
 PLAN_ON := v5e-8
 
