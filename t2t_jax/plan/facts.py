@@ -51,6 +51,12 @@ _OF_DECODING = (
 )
 _CODE = ("model", "training", "decoding", "compilation.py", "devices.py", "row_keys.py")
 _OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+_SIZE = r"([\d.]+)([KMGT])i?B?"
+# The words, and whether the state comes on top of what they count.
+_USED_AND_LIMIT = (
+    (rf"Used {_SIZE} of {_SIZE} hbm", False),
+    (rf"HLO temporaries \({_SIZE}\) exceeds available HBM \({_SIZE}\)", True),
+)
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -200,7 +206,7 @@ def compiled_facts(program: Program) -> Facts:
     except jax.errors.JaxRuntimeError as error:
         if _OUT_OF_MEMORY not in str(error):
             raise
-        needed, limit = used_and_limit(str(error))
+        needed, limit = used_and_limit(str(error), of_state)
         needed = max(needed, (limit or chip.memory) + 1)
         return Facts(of_params, of_state, needed, False, limit, text=_digest(lowered))
     seconds = time.monotonic() - started
@@ -247,13 +253,17 @@ def num_parts(sections: Sections) -> int:
     return sections.devices.data * sections.devices.fsdp
 
 
-def used_and_limit(message: str) -> tuple[int, int]:
-    """Bytes that a program would take and that there are, by the words of the compiler; else 0."""
-    found = re.search(r"Used ([\d.]+)([KMGT])i?B? of ([\d.]+)([KMGT])i?B? hbm", message)
-    if found is None:
-        return 0, 0
-    used, unit, limit, limit_unit = found.groups()
-    return int(float(used) * _UNITS[unit]), int(float(limit) * _UNITS[limit_unit])
+def used_and_limit(message: str, state_bytes: int) -> tuple[int, int]:
+    """Bytes that a program would take and that there are, by the words of the compiler; else 0.
+
+    It counts either all, or what comes beside the state.
+    """
+    for pattern, beside in _USED_AND_LIMIT:
+        if found := re.search(pattern, message):
+            used, unit, limit, limit_unit = found.groups()
+            total = int(float(used) * _UNITS[unit]) + (state_bytes if beside else 0)
+            return total, int(float(limit) * _UNITS[limit_unit])
+    return 0, 0
 
 
 def _lowered(program: Program) -> tuple[Any, int, int]:

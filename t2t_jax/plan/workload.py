@@ -14,8 +14,8 @@ from t2t_jax.plan.roofline import estimated_bytes
 from t2t_jax.runs.batches import train_batches
 from t2t_jax.runs.sections import Sections
 
-# Of WMT14 English-German in 37,000 pieces the mean sentence has 29 tokens; tokens / batch are
-# given, so that this number moves attention alone.
+# About the mean of WMT14 English-German in 37,000 pieces. Tokens a batch are given, so that this
+# number moves attention alone.
 _USUAL_LENGTH = 32
 _ROW_MULTIPLE = 8  # as that of bucketed batches
 # Where no corpus says: as many as newstest2013 and newstest2014 have together.

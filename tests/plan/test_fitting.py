@@ -64,13 +64,26 @@ def test_a_state_that_is_too_large_is_known_after_one_program():
     assert "--config.devices.fsdp=N" in found.advice
 
 
-def test_the_words_of_the_compiler_are_understood():
-    words = (
-        "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space "
-        "hbm. Used 17.94G of 15.75G hbm. Exceeded hbm capacity by 2.19G."
-    )
-    assert used_and_limit(words) == (int(17.94 * GIB), int(15.75 * GIB))
-    assert used_and_limit("RESOURCE_EXHAUSTED: something else") == (0, 0)
+@pytest.mark.parametrize(
+    ("words", "used", "limit"),
+    [
+        (
+            "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory "
+            "space hbm. Used 17.94G of 15.75G hbm. Exceeded hbm capacity by 2.19G.",
+            int(17.94 * GIB),
+            int(15.75 * GIB),
+        ),
+        (
+            "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
+            "temporaries (48.72G) exceeds available HBM (15.75G).",
+            int(48.72 * GIB) + GIB,  # and the state
+            int(15.75 * GIB),
+        ),
+        ("RESOURCE_EXHAUSTED: something else", 0, 0),
+    ],
+)
+def test_the_words_of_the_compiler_are_understood(words, used, limit):
+    assert used_and_limit(words, GIB) == (used, limit)
 
 
 @pytest.mark.parametrize(
