@@ -219,7 +219,7 @@ def _timed(
     if sections.model.dtype == "float32":
         notes = [*notes, "model.dtype='float32': bfloat16 takes a fraction of that"]
     # Once for training, and as often at most for the perplexity of dev.
-    programs = 2 * len(work.shapes) + _OTHER_PROGRAMS
+    programs = 2 * work.num_shapes + _OTHER_PROGRAMS
     parts = {
         "training": step.times(sections.training.steps / 3600),
         "compiling": _COMPILING.times(programs / 3600),

@@ -27,6 +27,7 @@ class Workload(NamedTuple):
 
     shapes: tuple[BatchShape, ...]
     shares: tuple[float, ...]  # of an epoch's batches, one for each shape; their sum is 1
+    num_shapes: int  # that a run will have, each of which is compiled
     is_packed: bool
     num_scored: int  # sentences that are translated at the end
     words: str  # where all this is from
@@ -70,6 +71,7 @@ def _of_corpus(prepared: Prepared, sections: Sections) -> Workload:
     return Workload(
         shapes=batches.shapes,
         shares=tuple(count / sum(counts) for count in counts),
+        num_shapes=len(counts),
         is_packed=sections.data.batching == "packed",
         num_scored=sum(prepared.splits[split].num_pairs for split in scored),
         words=f"shapes of the prepared corpus {prepared.directory.name}",
@@ -91,6 +93,7 @@ def _of_budget(sections: Sections) -> Workload:
         shapes=tuple(shapes),
         # The long ones are rare: what they take is in the memory, not in the hours.
         shares=(1.0, *[0.0] * (len(shapes) - 1)),
+        num_shapes=1 if data.batching == "packed" else data.num_buckets,
         is_packed=data.batching == "packed",
         num_scored=_USUAL_SENTENCES if data.task == "translation" else 0,
         words=f"no prepared corpus: {words}",

@@ -50,7 +50,7 @@ def test_hours_are_weighted_over_the_shapes(tmp_path, monkeypatch):
     short, long = BatchShape(64, 8, 8), BatchShape(16, 32, 32)
 
     def of(shares):
-        work = Workload((short, long), shares, False, 100, "as the test says")
+        work = Workload((short, long), shares, 2, False, 100, "as the test says")
         monkeypatch.setattr(workloads, "workload", lambda sections: work)
         return make(tmp_path, name="v5e-1").step_seconds
 
@@ -66,6 +66,8 @@ def test_hours_are_training_compiling_and_scoring(tmp_path):
     assert made.hours_parts["training"].low == pytest.approx(made.step_seconds.low * steps / 3600)
     assert set(made.hours_parts) == {"training", "compiling", "scoring"}
     assert made.hours_parts["scoring"].low > 0
+    programs = 2 * sections().data.num_buckets + 6  # of train, as many of dev, and others
+    assert made.hours_parts["compiling"].low == pytest.approx(programs * 20 / 3600)
     assert made.hours.high == pytest.approx(sum(part.high for part in made.hours_parts.values()))
     assert made.chip_hours.low == pytest.approx(8 * made.hours.low)
 
