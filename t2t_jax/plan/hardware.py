@@ -79,6 +79,14 @@ _OTHER_NAMES = {"v5litepod": "v5e"}
 # A ring of v5e and v6e is closed where it is as long as a pod; of v4 and v5p in whole cubes.
 _POD_SIDE, _CUBE_SIDE = 16, 4
 
+# No cloud is asked which machine this is, no device is taken, and no name is missed.
+_WITHOUT_A_TPU = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "true",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-8",  # of a machine that is not there
+}
+
 
 class Topology(NamedTuple):
     """So many chips that one run has together."""
@@ -178,14 +186,12 @@ def tpu_devices(of: Topology) -> list:
     """
     from jax.experimental import topologies as of_jax
 
-    # No device is asked for, no cloud which machine this is, and little is said.
-    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "true")
-    os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+    for name, value in _WITHOUT_A_TPU.items():
+        os.environ.setdefault(name, value)
     arrangement = "x".join(map(str, of.shape))
-    host = {1: (1, 1, 1), 8: (2, 4, 1)}.get(of.num_chips, (2, 2, 1))
-    if of.chip.axes == 3 and of.num_chips > 1:
-        host = (2, 2, 1)
+    host = (1, 1, 1) if of.num_chips == 1 else (2, 2, 1)
+    if of.shape == (2, 4):
+        host = (2, 4, 1)  # all eight on one
     options: dict[str, Any] = {"chips_per_host_bounds": host}
     if of.chip.cores == 2:  # both cores of a chip as one device, as they are on the machine
         options["chip_config_name"] = "megacore"
