@@ -122,14 +122,18 @@ def _of_facts(
         shape = _padded(shape, multiple)
         like = min(steps, key=lambda each: abs(sum(each[1:]) - sum(shape[1:])))
         facts = steps[like]
-        scale = _cells(shape) / _cells(_padded(like, multiple))
+        like = _padded(like, multiple)
+        scale = _cells(shape) / _cells(like)
         # A loop over microbatches counts once; what is beside it is the optimizer.
         beside = min(2 * facts.state_bytes + facts.param_bytes, facts.accessed_bytes)
         accessed = beside + (facts.accessed_bytes - beside) * microbatches
+        # All grows with the tokens but attention, of which long sentences have more.
+        beyond = _estimate(sections, shape) - scale * _estimate(sections, like)
+        accessed = max(scale * accessed + beyond / chips, scale * accessed / 4)
         again = 4 / 3 if largest.rematerialise else 1  # a third of the operations are forward
         return Work(
             float(operations.of(*shape)) * again / chips,
-            accessed * scale,
+            accessed,
             sent_bytes(facts.moved, chips),
         )
 
@@ -288,6 +292,10 @@ def _scoring(sections: Sections, topology: Topology, work: Workload, search: Fac
 def _mean_operations(operations: Operations, work: Workload, multiple: int) -> float:
     of_shapes = [float(operations.of(*_padded(shape, multiple))) for shape in work.shapes]
     return _mean(of_shapes, work.shares)
+
+
+def _estimate(sections: Sections, shape: BatchShape) -> float:
+    return estimated_bytes(sections.model, shape, 0, 1)
 
 
 def _layout(sections: Sections) -> str:

@@ -46,6 +46,15 @@ def test_its_operations_are_the_exact_ones_of_padded_batches(tmp_path):
     assert made.operations == pytest.approx(float(exact), rel=0.02)
 
 
+def test_from_long_sentences_to_short_ones_attention_is_taken_off(tmp_path):
+    def bytes_of(heads):
+        run = sections(**{"model.num_heads": heads, "data.max_length": 256})
+        made = make(tmp_path, name="v5e-1", run=run, all_programs=False)
+        return made.step_parts["memory"]
+
+    assert bytes_of(32) < bytes_of(4)  # of the same bytes at the longest
+
+
 def test_hours_are_weighted_over_the_shapes(tmp_path, monkeypatch):
     short, long = BatchShape(64, 8, 8), BatchShape(16, 32, 32)
 
