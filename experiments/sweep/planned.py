@@ -26,7 +26,7 @@ def text(table: Table, base: AnyConfig, num_seeds: int, values: Any, log=lambda 
     """
     if num_seeds < 1:
         raise ValueError(f"seeds={num_seeds}; at least 1 is needed")
-    settings, prices, words = tools(read_sections(base), values, log)
+    settings, prices, words = tools(values, log)
     rows = table.rows(base).select(values.rows).rows
     blocks = [table.title]
     for rented in hardware.topologies(values.plan):

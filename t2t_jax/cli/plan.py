@@ -48,7 +48,9 @@ def define_plan_flags() -> None:
         "the first alone",
     )
     flags.DEFINE_string(
-        "facts", None, "where what the compiler said is kept; else plan.json in data.cache"
+        "facts",
+        None,
+        "where what the compiler said is kept; else plan.json in ~/.cache/t2t_jax or T2T_JAX_CACHE",
     )
     flags.DEFINE_string("prices", None, "a file of prices, in the form of t2t_jax/plan/prices.json")
     flags.DEFINE_bool("old_prices", False, "take prices that are older than 180 days")
@@ -76,9 +78,7 @@ def main() -> None:
     if unknown := [path for path in outputs if path.suffix not in (".json", ".png", ".svg")]:
         raise ValueError(f"--output={unknown[0]} must end in .json, .png or .svg")
     sections = read_sections(given_config("config", hosts.log))
-    settings, prices, words = tools(
-        sections, values, lambda line: print(line, file=sys.stderr, flush=True)
-    )
+    settings, prices, words = tools(values, lambda line: print(line, file=sys.stderr, flush=True))
     if values.layouts == "auto":
         found = [choices.best_layout(sections, each, settings) for each in named]
         plans = [each for each_found in found for each in each_found]

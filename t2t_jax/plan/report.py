@@ -149,7 +149,7 @@ def write_figure(grown: Sequence[Growth], prices: Prices, path: Path) -> None:
     left.plot(chips, middles, marker="o", label="predicted")
     ideal = [middles[0] * chips[0] / number for number in chips]
     left.plot(chips, ideal, linestyle=":", color="grey", label="nothing lost")
-    left.set(xscale="log", yscale="log", xlabel="chips", ylabel="milliseconds a step")
+    left.set(xscale="log", xlabel="chips", ylabel="milliseconds a step", ylim=(0, None))
     left.legend()
     for kind, label in (("on_demand", "on demand"), ("spot", "spot")):
         dollars = [getattr(each.plan.dollars(prices), kind) for each in grown]

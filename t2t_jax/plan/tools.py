@@ -8,11 +8,11 @@ from t2t_jax.plan.calibration import calibration
 from t2t_jax.plan.facts import Keeper
 from t2t_jax.plan.plan import Settings
 from t2t_jax.plan.prices import PRICES, Prices, read_prices
-from t2t_jax.runs.sections import Sections
+from t2t_jax.runs.keys import own_cache
 
 
 def tools(
-    sections: Sections, values: Any, log: Callable[[str], None]
+    values: Any, log: Callable[[str], None]
 ) -> tuple[Settings, Prices, Callable[[], list[str]]]:
     """Settings, prices, and what is to be said of them at the end.
 
@@ -23,7 +23,7 @@ def tools(
     """
     prices_file = Path(values.prices).expanduser() if values.prices else PRICES
     prices = read_prices(prices_file, may_be_old=values.old_prices)
-    kept = values.facts or f"{sections.data.cache}/plan.json"
+    kept = values.facts or f"{own_cache()}/plan.json"
     keeper = Keeper(Path(kept).expanduser(), log=log)
     settings = Settings(keeper, all_programs=values.programs == "all")
     words = ["hours and dollars are predictions; dollars at the middle of the range of hours"]
