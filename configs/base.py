@@ -47,6 +47,7 @@ def get_config() -> ConfigDict:
     data.source_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
     data.target_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
     data.num_buckets = 36  # bucketed: batch shapes, hence compilations; 8 leave 23 % padding
+    data.length_multiple = 1  # tokens, of the lengths of all shapes; 8 fills tiles, packed 128
     data.mask_rate = 0.15  # masked_language_modelling: share of the tokens to be guessed
 
     config.model = model = ConfigDict()
@@ -87,6 +88,10 @@ def get_config() -> ConfigDict:
     model.dropout_rate = 0.1  # P_drop: sub-layer outputs, embeddings + positions (section 5.4)
     model.attention_dropout_rate = 0.0  # on attention weights; not in the paper
     model.feed_forward_dropout_rate = 0.0  # on hidden feed-forward units; not in the paper
+    model.dropout_bits = 32  # random bits for an element; 16 or 8 round the rate to so many
+    model.attention_kernel = "einsum"  # "fused": in training, in bfloat16, cuDNN's on GPUs
+    model.fused_projections = False  # query, key and value as one product; the same parameters
+    model.scan_layers = False  # compile a loop over layers, not each; the same parameters
     model.rematerialise = False  # compute layers again for their gradients, to save memory
     model.dtype = "float32"  # | "bfloat16"; parameters, softmax and loss stay float32
 
@@ -95,6 +100,7 @@ def get_config() -> ConfigDict:
     training.label_smoothing = 0.1  # eps_ls (section 5.4)
     training.label_smoothing_mass = "others"  # eps / (V - 1); "all": eps / V; "others_but_padding"
     training.loss_chunk_tokens = 0  # target tokens whose logits a device holds at once; 0: all
+    training.logits_dtype = "float32"  # | "bfloat16": as stored, with model.dtype bfloat16
     training.microbatches = 1  # parts a batch is computed in, one after another; 0: as few as fit
     training.schedule = "paper"  # "paper": equation 3; "peak": the same by its peak; "linear"
     training.warmup_steps = 4_000  # updates (section 5.3)
@@ -109,6 +115,7 @@ def get_config() -> ConfigDict:
     training.log_every_steps = 100  # updates between metrics kept; printed every 10 s at most
     training.evaluate_every_steps = 1_000  # updates between dev perplexities
     training.checkpoint_every_steps = 1_000  # updates; the paper: every 10 minutes (section 6.1)
+    training.checkpoint_every_minutes = 0.0  # in the place of steps; 0: every so many steps
     training.keep_checkpoints = 5  # the newest so many stay on disk
     training.patience = 0  # dev evaluations without a better one before stopping; 0: never stop
     training.nonfinite = "stop"  # at a loss or gradient that is no number; | "skip" | "rewind"

@@ -5,7 +5,8 @@ Knows no model: it takes pure functions of parameters and a batch. Where each ar
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 from t2t_jax import row_keys
-from t2t_jax.devices import DATA, FSDP, ROW_AXES, ROWS, Devices
+from t2t_jax.cores import own_cores
+from t2t_jax.devices import DATA, FSDP, ROW_AXES, ROWS, TENSOR, Devices
 
 _WHOLE = PartitionSpec()
 
@@ -65,6 +67,63 @@ def compile_train_step(devices: Devices, train_step: Callable, state: PyTree) ->
     return jax.jit(train_step, donate_argnums=0, out_shardings=out_shardings)
 
 
+def compile_ahead(
+    devices: Devices,
+    train_step: Callable,
+    state: PyTree,
+    batches: Sequence[PyTree],
+    advice: str = "",
+) -> Callable:
+    """`compile_train_step`, whose first call compiles for all the shapes of `batches` at once.
+
+    In threads, in the order of `batches`: put the largest first, and what does not fit is told
+    before anything is trained. Any other shape is compiled when it comes.
+
+    Raises:
+      ValueError: by the first call, a batch does not fit in the memory of a device; with `advice`.
+    """
+    compiled_later = compile_train_step(devices, train_step, state)
+    shapes, limit = devices.shapes(state), devices.memory_limit()
+    programs: dict[Any, Callable] = {}
+
+    def program_of(batch: PyTree) -> Callable:
+        try:
+            program = compiled_later.lower(shapes, devices.batch_shapes(batch)).compile()
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            raise ValueError(_does_not_fit(batch, "a device") + advice) from error
+        needed = bytes_of(program)
+        if limit is not None and needed > limit:
+            sizes = f"a device: {needed / 2**30:.2f} GiB in {limit / 2**30:.2f}"
+            raise ValueError(_does_not_fit(batch, sizes) + advice)
+        return program
+
+    def step(state: PyTree, batch: PyTree) -> Any:
+        if not programs:
+            with ThreadPoolExecutor(max(1, min(len(batches), len(own_cores())))) as threads:
+                found = [threads.submit(program_of, each) for each in batches]
+                try:
+                    done = [one.result() for one in found]
+                finally:
+                    threads.shutdown(cancel_futures=True)  # after an error nobody wants the rest
+            programs.update(zip(map(_shape_of, batches), done, strict=True))
+        program: Any = programs.get(_shape_of(batch), compiled_later)
+        return program(state, batch)
+
+    return step
+
+
+def _shape_of(batch: PyTree) -> Any:
+    return tuple(leaf.shape for leaf in jax.tree.leaves(batch))
+
+
+def _does_not_fit(batch: PyTree, where: str) -> str:
+    leaves = jax.tree.leaves(batch)
+    rows, lengths = len(leaves[0]), [leaf.shape[1] for leaf in leaves[:2]]
+    return f"a batch of {rows} rows of {' + '.join(map(str, lengths))} tokens does not fit {where}"
+
+
 def compile_sums(devices: Devices, sums: Callable) -> Callable:
     """`(params, batch) -> sums` of all rows, from one of a device's own rows."""
 
@@ -102,11 +161,16 @@ def memory_needed(devices: Devices, train_step: Callable, state: PyTree, batch: 
     """
     lowered = lower_train_step(devices, train_step, state, batch)
     try:
-        analysis = lowered.compile().memory_analysis()
+        return bytes_of(lowered.compile())
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         return sys.maxsize
+
+
+def bytes_of(program: Any) -> int:
+    """Of a device, while this compiled program runs."""
+    analysis = program.memory_analysis()
     return (
         analysis.argument_size_in_bytes
         + analysis.output_size_in_bytes
@@ -135,8 +199,9 @@ def _on_each(devices: Devices, function: Callable, out: PyTree[PartitionSpec]) -
             mesh=devices.mesh,
             in_specs=(_WHOLE, ROWS, *[_WHOLE] * len(others)),
             out_specs=out,
-            # How a matrix product is cut over tensor is left to the compiler.
-            axis_names=set(ROW_AXES),
+            # How a matrix product is cut over tensor is left to the compiler, but only there:
+            # kernels that are not JAX's, such as cuDNN's attention, want all axes spoken for.
+            axis_names=set(ROW_AXES if devices.mesh.shape[TENSOR] > 1 else devices.mesh.axis_names),
             check_vma=False,
         )(params, batch, *others)
 

@@ -89,3 +89,56 @@ def test_a_state_stays_where_it_lies():
     new, _ = compile_train_step(devices, step, state)(state, devices.put_batch(np.ones((4, 3))))
     for name in ("inner", "outer"):
         assert new[name]["kernel"].sharding == devices.shapes(new)[name]["kernel"].sharding
+
+
+def _ahead(devices, batches, **options):
+    state = devices.put({"inner": {"kernel": np.ones((8, 10), np.float32)}})
+    return state, compilation.compile_ahead(devices, _step_on, state, batches, **options)
+
+
+def test_all_shapes_are_compiled_by_the_first_call_the_largest_first(monkeypatch):
+    devices = make_devices(data=2)
+    batches = [np.ones((4, width), np.float32) for width in (9, 5, 3)]
+    lowered = []
+    shapes_of = compilation.Devices.batch_shapes
+    monkeypatch.setattr(
+        compilation.Devices,
+        "batch_shapes",
+        lambda self, batch: lowered.append(batch.shape[1]) or shapes_of(self, batch),
+    )
+    monkeypatch.setattr(compilation, "own_cores", lambda: [0])  # one after another
+    state, step = _ahead(devices, batches)
+    assert lowered == []
+    for width in (3, 9, 5, 3):
+        state, total = step(state, devices.put_batch(np.ones((4, width), np.float32)))
+        assert lowered == [9, 5, 3] and total == 4 * width
+    # One that nobody has announced is compiled when it comes.
+    state, total = step(state, devices.put_batch(np.ones((4, 7), np.float32)))
+    assert total == 28
+    expected = np.ones((8, 10)) + 4 * (3 + 9 + 5 + 3 + 7)
+    np.testing.assert_array_equal(state["inner"]["kernel"], expected)
+
+
+def test_a_batch_that_does_not_fit_is_told_before_any_step(monkeypatch):
+    devices = make_devices(data=2)
+    batches = [np.ones((4, 9), np.float32), np.ones((4, 3), np.float32)]
+    monkeypatch.setattr(compilation.Devices, "memory_limit", lambda _: 500)
+    state, step = _ahead(devices, batches, advice="; less of it")
+    with pytest.raises(ValueError, match=r"4 rows of 9 tokens does not fit a device: .*less of it"):
+        step(state, devices.put_batch(batches[1]))
+    np.testing.assert_array_equal(state["inner"]["kernel"], np.ones((8, 10)))
+
+
+def test_what_else_fails_while_all_are_compiled_is_not_hidden():
+    devices = make_devices(data=2)
+
+    def broken(state, batch):
+        if batch.shape[1] == 3:
+            raise TypeError("a bug")
+        return _step_on(state, batch)
+
+    batches = [np.ones((4, 9), np.float32), np.ones((4, 3), np.float32)]
+    state = devices.put({"w": np.ones(3, np.float32)})
+    step = compilation.compile_ahead(devices, broken, state, batches)
+    with pytest.raises(TypeError, match="a bug"):
+        step(state, devices.put_batch(batches[0]))

@@ -30,6 +30,7 @@ _OF_NO_MATTER_WITH = {
     "training.peak_learning_rate": ("training.schedule", "paper"),
     "training.evaluate_every_steps": ("training.patience", 0),
     "training.checkpoint_every_steps": ("decoding.average_checkpoints", 1),
+    "training.checkpoint_every_minutes": ("decoding.average_checkpoints", 1),
 }
 
 # Keys on which they do depend if another key has this value.

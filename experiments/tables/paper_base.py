@@ -28,6 +28,8 @@ _UNSAID = frozenset(
     {
         *("model.attention_init", "model.embedding_init", "model.norm_epsilon"),
         *("model.max_positions", "model.vocabulary_rows", "model.dtype", "model.rematerialise"),
+        *("model.dropout_bits", "model.attention_kernel", "model.fused_projections"),
+        "model.scan_layers",
     }
 )
 

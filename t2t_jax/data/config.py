@@ -45,6 +45,7 @@ class DataConfig:
     source_tokens_per_batch: int  # padding included
     target_tokens_per_batch: int  # padding included
     num_buckets: int  # bucketed: at most so many batch shapes, hence compilations
+    length_multiple: int  # the lengths of rows are multiples of so many tokens
     mask_rate: float  # masked_language_modelling: share of the tokens to be guessed
 
     def __post_init__(self) -> None:
@@ -103,7 +104,13 @@ class DataConfig:
     def _check_numbers(self) -> None:
         check_at_least("data", self, 0, ("corpus_seed",))
         budgets = ("source_tokens_per_batch", "target_tokens_per_batch")
-        counts = ("train_pairs", "num_buckets", "vocabulary_sentences", "packed_length")
+        counts = (
+            "train_pairs",
+            "num_buckets",
+            "vocabulary_sentences",
+            "packed_length",
+            "length_multiple",
+        )
         check_at_least("data", self, 1, (*counts, *budgets))
         check_rates("data", self, ("mask_rate",))
         is_masked = self.task == "masked_language_modelling"

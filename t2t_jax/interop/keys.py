@@ -16,6 +16,10 @@ OF_TRAINING: dict[str, Any] = dict(
     attention_dropout_rate=0.0,
     feed_forward_dropout_rate=0.0,
     dtype="float32",
+    dropout_bits=32,
+    attention_kernel="einsum",
+    fused_projections=False,
+    scan_layers=False,
     rematerialise=False,
 )
 # Read when parameters are drawn, or by other kinds of models: the same.

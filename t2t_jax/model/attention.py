@@ -5,7 +5,7 @@ Axes: B batch, T query positions, S key positions, H heads, D d_model, K d_k, V 
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +13,14 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
-from t2t_jax.model.config import AttentionInit, TransformerConfig
-from t2t_jax.model.linear import Linear
+from t2t_jax.model.config import AttentionInit, DropoutBits, TransformerConfig
+from t2t_jax.model.dropout import make_dropout
+from t2t_jax.model.linear import Linear, of_one_product
 from t2t_jax.model.positions import rotate
 
 # Lowest finite score, not -inf: the row of a query that may look nowhere stays finite.
 _MASKED_SCORE = jnp.finfo(jnp.float32).min
+_WIDEST_FUSED = 256  # the widest heads that cuDNN has; before Hopper 128
 
 
 def scaled_dot_product_attention(
@@ -42,6 +44,52 @@ def scaled_dot_product_attention(
     weights = jax.nn.softmax(jnp.where(mask[:, None], scores, _MASKED_SCORE))
     dropped = dropout(weights.astype(value.dtype))
     return jnp.einsum("BHTS,BHSV->BHTV", dropped, value), weights
+
+
+def fused_attention(
+    query: Float[Array, "B H T K"],
+    key: Float[Array, "B H S K"],
+    value: Float[Array, "B H S K"],
+    mask: Bool[Array, "#B #T S"],
+    implementation: Literal["cudnn", "xla"],
+) -> Float[Array, "B H T K"]:
+    """Equation 1 by `jax.nn.dot_product_attention`, which holds no weights.
+
+    A kernel that knows what a mask means need not read it, and takes any length: one that is the
+    same for all queries shows the first keys of a row, one that is the same for all rows is causal,
+    as those of masks.py are. Any other is added to the scores.
+    """
+    num_rows, _, num_queries, _ = query.shape
+    seen: dict[str, Any] = {"mask": mask[:, None]}
+    if mask.shape[1] == 1:
+        # A row of nothing but padding looks at its first key: of no keys there is no mean.
+        lengths = jnp.maximum(mask.sum(-1, dtype=jnp.int32)[:, 0], 1)
+        seen = {"key_value_seq_lengths": jnp.broadcast_to(lengths, (num_rows,))}
+    elif mask.shape[0] == 1 and mask.shape[2] == num_queries:
+        seen = {"is_causal": True}
+    heads_last = (x.transpose(0, 2, 1, 3) for x in (query, key, value))
+    heads = jax.nn.dot_product_attention(*heads_last, **seen, implementation=implementation)
+    return heads.transpose(0, 2, 1, 3)
+
+
+def fused_implementation() -> Literal["cudnn", "xla"]:
+    """What `fused_attention` is computed with where this process computes."""
+    return "cudnn" if jax.default_backend() == "gpu" else "xla"
+
+
+def why_not_fused(config: TransformerConfig) -> str:
+    """What keeps a model from `fused_attention`, as cuDNN has it; "" where nothing does."""
+    if config.dtype != "bfloat16":
+        return f"model.dtype={config.dtype!r} is not 'bfloat16'"
+    if config.d_k != config.d_v:
+        return f"model.d_k={config.d_k} is not model.d_v={config.d_v}"
+    if config.d_k > _WIDEST_FUSED or config.d_k % 8:
+        return f"model.d_k={config.d_k} is above {_WIDEST_FUSED} or no multiple of 8"
+    if config.positions in ("relative", "alibi"):
+        return f"model.positions={config.positions!r} adds to the scores"
+    if config.attention_dropout_rate > 0:
+        return f"model.attention_dropout_rate={config.attention_dropout_rate} is above 0"
+    return ""
 
 
 class KeysAndValues(NamedTuple):
@@ -78,6 +126,9 @@ class MultiHeadAttention(nn.Module):
     use_bias: bool
     kernel_init: AttentionInit
     dropout_rate: float  # of the attention weights
+    dropout_bits: DropoutBits
+    is_fused: bool  # by one kernel, in training
+    has_one_product: bool  # for what is made of the same input
     dtype: DTypeLike
 
     def setup(self) -> None:
@@ -99,14 +150,32 @@ class MultiHeadAttention(nn.Module):
         self.key = projection((self.num_heads, self.d_k), into_heads)
         self.value = projection((self.num_heads, self.d_v), into_heads)
         self.output = projection((self.d_model,), glorot, num_axes=2)
-        self.dropout = nn.Dropout(self.dropout_rate)
+        self.dropout = make_dropout(self.dropout_rate, self.dropout_bits)
 
     def keys_and_values(
         self, memory: Float[Array, "B S D"], angles: Float[Array, "#B S half_K"] | None = None
     ) -> KeysAndValues:
         """Those of the positions of `memory`, the keys turned by their `angles`."""
-        key, value = _heads_first(self.key(memory)), _heads_first(self.value(memory))
+        key, value = self._in_heads(memory, self.key, self.value)
         return KeysAndValues(_turned(key, angles), value)
+
+    def queries(
+        self, x: Float[Array, "B T D"], angles: Float[Array, "#B T half_K"] | None = None
+    ) -> Float[Array, "B H T K"]:
+        """What the positions of `x` look for, turned by their `angles`."""
+        [query] = self._in_heads(x, self.query)
+        return _turned(query, angles)
+
+    def of_itself(
+        self, x: Float[Array, "B T D"], angles: Float[Array, "#B T half_K"] | None = None
+    ) -> tuple[Float[Array, "B H T K"], KeysAndValues]:
+        """Both of these, for self-attention."""
+        if not self.has_one_product:
+            # Last bits depend on the order, in which the gradients of x are added up.
+            visible = self.keys_and_values(x, angles)
+            return self.queries(x, angles), visible
+        query, key, value = self._in_heads(x, self.query, self.key, self.value)
+        return _turned(query, angles), KeysAndValues(_turned(key, angles), value)
 
     def start_cache(self, num_rows: int, max_length: int) -> KeysAndValues:
         """Room for the keys and values of `max_length` positions."""
@@ -117,23 +186,25 @@ class MultiHeadAttention(nn.Module):
 
     def attend(
         self,
-        x: Float[Array, "B T D"],
+        query: Float[Array, "B H T K"],
         memory: KeysAndValues,
         mask: Bool[Array, "#B #T S"],
         *,
         bias: Float[Array, "#B H T S"] | None = None,
-        angles: Float[Array, "#B T half_K"] | None = None,
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        """What every position of `x` gathers from the positions of `memory` that `mask` allows.
+        """What every query gathers from the positions of `memory` that `mask` allows.
 
-        A `bias` is added to the scores; queries are turned by their `angles`.
+        A `bias` is added to the scores.
         """
-        query = _turned(_heads_first(self.query(x)), angles)
-        dropout = partial(self.dropout, deterministic=deterministic)
-        heads, weights = scaled_dot_product_attention(query, *memory, mask, bias, dropout)
-        self.sow("intermediates", "weights", weights)
-        self.sow("intermediates", "mask", mask)
+        # Where somebody listens there must be weights, and decoding looks with one query at a time.
+        if self.is_fused and not deterministic and not self._is_heard:
+            heads = fused_attention(query, *memory, mask, fused_implementation())
+        else:
+            dropout = partial(self.dropout, deterministic=deterministic)
+            heads, weights = scaled_dot_product_attention(query, *memory, mask, bias, dropout)
+            self.sow("intermediates", "weights", weights)
+            self.sow("intermediates", "mask", mask)
         return self.output(heads.transpose(0, 2, 1, 3))
 
     def __call__(
@@ -145,7 +216,24 @@ class MultiHeadAttention(nn.Module):
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
         """Self-attention where `memory` is `x`, encoder-decoder attention where it is not."""
-        return self.attend(x, self.keys_and_values(memory), mask, deterministic=deterministic)
+        memories = self.keys_and_values(memory)
+        return self.attend(self.queries(x), memories, mask, deterministic=deterministic)
+
+    @property
+    def _is_heard(self) -> bool:
+        return self.is_mutable_collection("intermediates")
+
+    def _in_heads(
+        self, x: Float[Array, "B S D"], *projections: Linear
+    ) -> list[Float[Array, "B H S _"]]:
+        """What each of `projections` makes of `x`."""
+        # Parameters are not there yet while they are drawn; a listener hears each by itself.
+        is_one = self.has_one_product and len(projections) > 1
+        if is_one and not self.is_initializing() and not self._is_heard:
+            projected = of_one_product(x, projections)
+        else:
+            projected = [projection(x) for projection in projections]
+        return [_heads_first(each) for each in projected]
 
 
 def make_attention(config: TransformerConfig) -> MultiHeadAttention:
@@ -158,6 +246,9 @@ def make_attention(config: TransformerConfig) -> MultiHeadAttention:
         use_bias=config.attention_biases,
         kernel_init=config.attention_init,
         dropout_rate=config.attention_dropout_rate,
+        dropout_bits=config.dropout_bits,
+        is_fused=config.attention_kernel == "fused" and not why_not_fused(config),
+        has_one_product=config.fused_projections,
         dtype=config.dtype,
     )
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from t2t_jax.model.attention import make_attention
 from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.dropout import make_dropout
 from t2t_jax.model.embedding import Embedding, Output, token_embedding
 from t2t_jax.model.interface import Inputs
 from t2t_jax.model.linear import dense
@@ -64,7 +65,7 @@ class Classifier(nn.Module):
         self.encoder = Stack(config, self.embedding, config.num_encoder_layers)
         self.pooling = Pooling(config)
         self.pooler = dense(config.d_model, config.dtype)
-        self.dropout = nn.Dropout(config.dropout_rate)
+        self.dropout = make_dropout(config.dropout_rate, config.dropout_bits)
         self.classes = Embedding(config.num_classes, config.d_model, scale=False)
         self.output = Output(self.classes, use_bias=True)
 

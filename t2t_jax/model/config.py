@@ -30,6 +30,8 @@ PoolerActivation = Literal["tanh", "relu", "none"]
 RecurrentCell = Literal["tanh", "gru", "lstm"]
 TiedEmbeddings = Literal["all", "decoder", "none"]
 Dtype = Literal["float32", "bfloat16"]
+DropoutBits = Literal[32, 16, 8]
+AttentionKernel = Literal["einsum", "fused"]
 
 
 @config_section
@@ -76,6 +78,10 @@ class TransformerConfig:
     dropout_rate: float  # P_drop: sub-layer outputs, and sums of embeddings and positions
     attention_dropout_rate: float  # on attention weights; the paper has none
     feed_forward_dropout_rate: float  # inside the feed-forward layer; the paper has none
+    dropout_bits: DropoutBits  # random bits that decide of an element
+    attention_kernel: AttentionKernel  # "fused": one kernel for all of equation 1, in training
+    fused_projections: bool  # those of the same input as one product
+    scan_layers: bool  # a loop over layers is compiled, not each of them
     rematerialise: bool  # layers are computed again for their gradients, which saves memory
     dtype: Dtype  # of the computation; parameters, softmax and logits are float32
 

@@ -3,6 +3,9 @@
 Axes: B batch, T positions, D d_model.
 """
 
+from functools import partial
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -75,29 +78,38 @@ class Output(nn.Module):
         return x / jnp.asarray(self.embedding.d_model**0.5, x.dtype) if self.scale else x
 
 
-@jax.custom_vjp
 def table_logits(
-    x: Float[Array, "B T D"], table: Float[Array, "vocab D"]
+    x: Float[Array, "B T D"], table: Float[Array, "vocab D"], dtype: DTypeLike = jnp.float32
 ) -> Float[Array, "B T vocab"]:
-    """x table^T, multiplied in the type of `x` and summed in float32, as the table's gradient."""
+    """x table^T, multiplied in the type of `x` and summed in float32, as the table's gradient.
+
+    `dtype` is that in which they, and the gradient that comes back, are stored.
+    """
+    return _table_logits(x, table, dtype)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _table_logits(
+    x: Float[Array, "B T D"], table: Float[Array, "vocab D"], dtype: DTypeLike
+) -> Any:
     # Products of two matrices, and so the gradients: with more axes a CPU takes a tenth longer.
     rows, table = x.reshape(-1, x.shape[-1]), table.astype(x.dtype)
-    logits = jnp.einsum("ND,VD->NV", rows, table, preferred_element_type=jnp.float32)
+    logits = jnp.einsum("ND,VD->NV", rows, table, preferred_element_type=dtype)
     return logits.reshape(*x.shape[:-1], -1)
 
 
-def _logits_forward(x, table):
-    return table_logits(x, table), (x, table)
+def _logits_forward(x, table, dtype):
+    return _table_logits(x, table, dtype), (x, table)
 
 
-def _logits_backward(kept, grad):
+def _logits_backward(_, kept, grad):
     x, table = kept
     rows, grad = x.reshape(-1, x.shape[-1]), grad.astype(x.dtype).reshape(-1, grad.shape[-1])
     x_grad = jnp.einsum("NV,VD->ND", grad, table.astype(x.dtype)).reshape(x.shape)
     return x_grad, jnp.einsum("NV,ND->VD", grad, rows, preferred_element_type=table.dtype)
 
 
-table_logits.defvjp(_logits_forward, _logits_backward)
+_table_logits.defvjp(_logits_forward, _logits_backward)
 
 
 def token_embedding(config: TransformerConfig) -> Embedding:

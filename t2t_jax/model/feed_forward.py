@@ -8,7 +8,8 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from t2t_jax.model.config import Activation, TransformerConfig
+from t2t_jax.model.config import Activation, DropoutBits, TransformerConfig
+from t2t_jax.model.dropout import make_dropout
 from t2t_jax.model.linear import dense
 
 
@@ -20,6 +21,7 @@ class FeedForward(nn.Module):
     activation: Activation
     use_bias: bool
     dropout_rate: float  # of the inner activations
+    dropout_bits: DropoutBits
     dtype: DTypeLike
 
     @nn.compact
@@ -27,7 +29,9 @@ class FeedForward(nn.Module):
         inner = dense(self.d_ff, self.dtype, use_bias=self.use_bias, name="inner")
         outer = dense(self.d_model, self.dtype, use_bias=self.use_bias, name="outer")
         hidden = activated(inner(x), self.activation)
-        hidden = nn.Dropout(self.dropout_rate)(hidden, deterministic=deterministic)
+        hidden = make_dropout(self.dropout_rate, self.dropout_bits)(
+            hidden, deterministic=deterministic
+        )
         return outer(hidden)
 
 
@@ -39,6 +43,7 @@ def make_feed_forward(config: TransformerConfig) -> FeedForward:
         activation=config.activation,
         use_bias=config.feed_forward_biases,
         dropout_rate=config.feed_forward_dropout_rate,
+        dropout_bits=config.dropout_bits,
         dtype=config.dtype,
     )
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from t2t_jax.model.attention import KeysAndValues, MultiHeadAttention, make_attention
 from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.dropout import make_dropout
 from t2t_jax.model.feed_forward import make_feed_forward
 from t2t_jax.model.positions import EncodedPositions
 
@@ -38,7 +39,7 @@ class AddAndNorm(nn.Module):
 
     def setup(self) -> None:
         self.norm = layer_norm(self.config)
-        self.dropout = nn.Dropout(self.config.dropout_rate)
+        self.dropout = make_dropout(self.config.dropout_rate, self.config.dropout_bits)
 
     def __call__(
         self, x: Float[Array, "B T D"], sub_layer: Callable[[Array], Array], *, deterministic: bool
@@ -96,16 +97,15 @@ class Layer(nn.Module):
         looked_at: list[KeysAndValues] = []
 
         def self_attention(attention: MultiHeadAttention, x: Array) -> Array:
-            visible = attention.keys_and_values(x, positions.angles)
+            query, visible = attention.of_itself(x, positions.angles)
             if past is not None:
                 visible = past.cache[len(looked_at)].with_next(visible, past.position)
             looked_at.append(visible)
             return attention.attend(
-                x,
+                query,
                 visible,
                 mask,
                 bias=positions.bias,
-                angles=positions.angles,
                 deterministic=deterministic,
             )
 
@@ -113,7 +113,8 @@ class Layer(nn.Module):
             # The W beams of a sentence look at the same memory: to attention they are W positions.
             num_sentences = memory.keys_and_values.key.shape[0]
             beams = x.reshape(num_sentences, -1, x.shape[-1])  # B (W T) D
-            update = self.cross_attention.attend(beams, *memory, deterministic=deterministic)
+            query = self.cross_attention.queries(beams)
+            update = self.cross_attention.attend(query, *memory, deterministic=deterministic)
             return update.reshape(x.shape)
 
         attentions = zip(self.self_attentions, self.self_attention_residuals, strict=True)

@@ -3,7 +3,9 @@
 Axes: N rows, I inputs, O outputs.
 """
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +38,26 @@ class Linear(nn.Module):
             bias = self.param("bias", nn.initializers.zeros_init(), self.features).reshape(-1)
         rows = x.astype(self.dtype).reshape(-1, flat[0])
         return affine(rows, kernel.reshape(flat), bias).reshape(*others, *self.features)
+
+
+def of_one_product(
+    x: Float[Array, "... I"], linears: Sequence[Linear]
+) -> list[Float[Array, "... H _"]]:
+    """What maps from one axis to two, H alike in all, make of the same x: W side by side as one W.
+
+    They have their parameters already.
+    """
+    params = [linear.variables["params"] for linear in linears]
+    # Along the last axis: what is cut over devices along H stays so.
+    kernel = jnp.concatenate([each["kernel"] for each in params], axis=-1)  # I H K
+    bias = None
+    if linears[0].use_bias:
+        bias = jnp.concatenate([each["bias"] for each in params], axis=-1).reshape(-1)
+    rows = x.astype(linears[0].dtype).reshape(-1, x.shape[-1])
+    product = affine(rows, kernel.reshape(len(kernel), -1), bias)
+    product = product.reshape(*x.shape[:-1], *kernel.shape[1:])
+    widths = [each["kernel"].shape[-1] for each in params]
+    return jnp.split(product, list(itertools.accumulate(widths))[:-1], axis=-1)
 
 
 def dense(

@@ -31,6 +31,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from t2t_jax.model.attention import scaled_dot_product_attention
 from t2t_jax.model.config import RecurrentCell, TransformerConfig
+from t2t_jax.model.dropout import make_dropout
 from t2t_jax.model.embedding import token_embedding, token_output
 from t2t_jax.model.interface import Inputs
 from t2t_jax.model.linear import dense
@@ -60,7 +61,7 @@ class RecurrentTranslator(nn.Module):
             self.source_embedding = token_embedding(config)
         if config.tied_embeddings == "none":
             self.output_embedding = output_embedding = token_embedding(config)
-        self.dropout = nn.Dropout(config.dropout_rate)
+        self.dropout = make_dropout(config.dropout_rate, config.dropout_bits)
         self.encoder_layers = [EncoderLayer(config) for _ in range(config.num_encoder_layers)]
         self.decoder_layers = [DecoderLayer(config) for _ in range(config.num_decoder_layers)]
         if config.recurrent_attention:

@@ -4,12 +4,16 @@ Axes: B batch, W beam width, N = B W rows that are decoded, T positions, S posit
 D d_model.
 """
 
+from collections.abc import Callable
+
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
 from t2t_jax.model.attention import KeysAndValues
 from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.dropout import make_dropout
 from t2t_jax.model.embedding import Embedding
 from t2t_jax.model.layers import Layer, Memory, Past, layer_norm
 from t2t_jax.model.masks import Packing, causal_mask, padding_mask, segment_mask
@@ -34,7 +38,7 @@ class Stack(nn.Module):
         config = self.config
         self.positions = make_positions(config, is_causal=self.is_causal)
         self.embedding_norm = layer_norm(config)
-        self.dropout = nn.Dropout(config.dropout_rate)
+        self.dropout = make_dropout(config.dropout_rate, config.dropout_bits)
         self.layers = [Layer(config) for _ in range(self.num_layers)]
         self.norm = layer_norm(config)
 
@@ -71,6 +75,8 @@ class Stack(nn.Module):
         def through(layer: Layer, x: Array, memory: Memory | None) -> Array:
             return layer(x, mask, encoded, memory, deterministic=deterministic)[0]
 
+        if self._is_scanned:
+            return self._normalised(self._scanned(through, x, memories, deterministic))
         if self.config.rematerialise:
             through = nn.remat(through)
         for layer, memory in zip(self.layers, self._each(memories), strict=True):
@@ -108,6 +114,36 @@ class Stack(nn.Module):
             x, looked_at = layer(x, mask, encoded, memory, Past(kept, position), deterministic=True)
             new_cache.append(looked_at)
         return self._normalised(x), new_cache
+
+    @property
+    def _is_scanned(self) -> bool:
+        """Whether one program does for all layers: not while they are made, nor for a listener."""
+        is_heard = self.is_mutable_collection("intermediates")
+        is_there = self.num_layers > 0 and not self.is_initializing()
+        return self.config.scan_layers and is_there and not is_heard
+
+    def _scanned(
+        self,
+        through: Callable[[Layer, Array, Memory | None], Array],
+        x: Float[Array, "B T D"],
+        memories: list[Memory] | None,
+        deterministic: bool,
+    ) -> Float[Array, "B T D"]:
+        """`x` through the layers as a loop over their parameters, laid side by side for it."""
+        key = None if deterministic else self.make_rng("dropout")
+
+        def one(x: Array, of_layer: tuple) -> tuple[Array, None]:
+            params, number, memory = of_layer
+            rngs = {} if key is None else {"dropout": jax.random.fold_in(key, number)}
+            layer = Layer(self.config, parent=None).bind({"params": params}, rngs=rngs)
+            return through(layer, x, memory), None
+
+        params = [layer.variables["params"] for layer in self.layers]
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)
+        side_by_side = jax.tree.map(lambda *leaves: jnp.stack(leaves), *self._each(memories))
+        if self.config.rematerialise:
+            one = jax.checkpoint(one)
+        return jax.lax.scan(one, x, (stacked, jnp.arange(self.num_layers), side_by_side))[0]
 
     def _mask(
         self, positions: Int[Array, "#B T"], key_positions: Int[Array, "#B S"]

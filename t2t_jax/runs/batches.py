@@ -12,7 +12,9 @@ from t2t_jax.data.batches.batches import (
     BucketedBatches,
     PackedBatches,
 )
+from t2t_jax.data.batches.epochs import multiple
 from t2t_jax.data.batches.masking import Masking
+from t2t_jax.data.config import DataConfig
 from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
 from t2t_jax.devices import Devices
 from t2t_jax.runs.sections import Sections
@@ -71,12 +73,19 @@ def check_lengths(prepared: Prepared, sections: Sections, devices: Devices) -> N
     for name, split in prepared.splits.items():
         if name != "train":
             evaluation_batches(prepared, name, sections, devices)
-        longest = max(split.source_lengths.max(), split.target_lengths.max())
+        sides = zip(
+            (split.source_lengths.max(), split.target_lengths.max()),
+            _length_multiples(sections.data),
+            strict=True,
+        )
+        longest = max(multiple(length, of) for length, of in sides)
         most = sections.model.longest_sequence
         if most is not None and longest > most:
+            of = sections.data.length_multiple
+            rounded = f", in multiples of data.length_multiple={of}" if of > 1 else ""
             raise ValueError(
                 f"model.max_positions={most} is less than the {longest} tokens of a sentence of "
-                f"{name}; learned positions need as many"
+                f"{name}{rounded}; learned positions need as many"
             )
 
 
@@ -113,8 +122,16 @@ def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
 
 def largest_batch(batches: Batches) -> Batch:
     """A batch of nothing, in the shape that has most cells."""
-    shape = max(batches.shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]))
-    return empty_batch(shape, is_packed=isinstance(batches, PackedBatches))
+    return empty_batches(batches)[0]
+
+
+def empty_batches(batches: Batches) -> list[Batch]:
+    """A batch of nothing in each shape there is, the one of most cells first."""
+    by_cells = sorted(
+        batches.shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]), reverse=True
+    )
+    is_packed = isinstance(batches, PackedBatches)
+    return [empty_batch(shape, is_packed=is_packed) for shape in by_cells]
 
 
 def empty_batch(shape: BatchShape, *, is_packed: bool) -> Batch:
@@ -130,9 +147,8 @@ def _bucketed(
     data = sections.data
     budgets = data.source_tokens_per_batch, data.target_tokens_per_batch
     longest = split.source_lengths.max(), split.target_lengths.max()
-    fits = all(
-        length * _ROW_MULTIPLE <= budget for length, budget in zip(longest, budgets, strict=True)
-    )
+    of_lengths = zip(longest, options["length_multiples"], budgets, strict=True)
+    fits = all(multiple(length, of) * _ROW_MULTIPLE <= budget for length, of, budget in of_lengths)
     row_multiple = _ROW_MULTIPLE if fits else 1
     return BucketedBatches(
         split, num_buckets=data.num_buckets, row_multiple=row_multiple, **options
@@ -147,9 +163,16 @@ def _options(prepared: Prepared, sections: Sections, devices: Devices, seed: int
     return {
         "source_tokens_per_batch": sections.data.source_tokens_per_batch,
         "target_tokens_per_batch": sections.data.target_tokens_per_batch,
+        "length_multiples": _length_multiples(sections.data),
         "padded_to": devices.num_data,
         "part": devices.part,
         "num_parts": devices.num_parts,
         "seed": seed,
         "masking": masking,
     }
+
+
+def _length_multiples(data: DataConfig) -> tuple[int, int]:
+    """Of which the lengths of source and target are; a class is one number, and stays so."""
+    of = data.length_multiple
+    return of, 1 if data.task == "classification" else of

@@ -63,6 +63,7 @@ READ_WHERE: dict[str, tuple[Condition, ...]] = {
             *("model.num_self_attentions", "model.positions", "model.norm", "model.norm_epsilon"),
             *("model.activation", "model.attention_init", "model.attention_biases"),
             *("model.feed_forward_biases", "model.embedding_norm", "model.rematerialise"),
+            *("model.fused_projections", "model.scan_layers"),
             *("model.attention_dropout_rate", "model.feed_forward_dropout_rate"),
         ),
         (_NOT_RECURRENT,),
@@ -78,6 +79,7 @@ READ_WHERE: dict[str, tuple[Condition, ...]] = {
         ("model.relative_buckets", "model.relative_max_distance"),
         (_NOT_RECURRENT, _where("model.positions", "relative")),
     ),
+    "model.attention_kernel": (_NOT_RECURRENT, _where("model.dtype", "bfloat16")),
     "model.max_positions": (_NOT_RECURRENT, _where("model.positions", "learned")),
     **dict.fromkeys(
         ("model.tied_embeddings", "model.scale_logits", "model.output_bias"),
@@ -87,11 +89,13 @@ READ_WHERE: dict[str, tuple[Condition, ...]] = {
     **dict.fromkeys(("model.pooler_activation", "model.num_classes"), (_CLASSIFIES,)),
     **dict.fromkeys(("model.recurrent_cell", "model.recurrent_attention"), (_RECURRENT,)),
     "training.label_smoothing_mass": (_unless("training.label_smoothing", 0.0),),
+    "training.logits_dtype": (_where("model.dtype", "bfloat16"),),
     "training.learning_rate_scale": (_where("training.schedule", "paper"),),
     "training.peak_learning_rate": (_unless("training.schedule", "paper"),),
     **dict.fromkeys(("training.adam_beta1", "training.adam_beta2"), (_HAS_BETAS,)),
     "training.adam_epsilon": (_where("training.optimizer", "adam", "adamw", "muon"),),
     "training.weight_decay": (_unless("training.optimizer", "adam"),),
+    "training.checkpoint_every_steps": (_where("training.checkpoint_every_minutes", 0.0),),
     "training.max_nonfinite": (_unless("training.nonfinite", "stop"),),
     **dict.fromkeys(("decoding.beam_size", "decoding.n_best"), (_TRANSLATES,)),
     "decoding.length_penalty": (_TRANSLATES, _IS_BEAM),
@@ -114,14 +118,15 @@ ALWAYS_READ = frozenset(
     {
         *("seed", "data.task", "data.source", "data.vocabulary_kind", "data.vocabulary_size"),
         *("data.character_coverage", "data.vocabulary_sentences", "data.max_length", "data.cache"),
-        *("data.batching", "data.target_tokens_per_batch"),
+        *("data.batching", "data.target_tokens_per_batch", "data.length_multiple"),
         "data.num_buckets",  # packed too: dev and test are bucketed
         *("model.family", "model.vocabulary_rows", "model.d_model"),
         *("model.embedding_init", "model.scale_embeddings", "model.dropout_rate", "model.dtype"),
+        "model.dropout_bits",
         *("training.steps", "training.label_smoothing", "training.loss_chunk_tokens"),
         *("training.microbatches", "training.schedule", "training.warmup_steps"),
         *("training.optimizer", "training.gradient_clip_norm", "training.log_every_steps"),
-        *("training.evaluate_every_steps", "training.checkpoint_every_steps"),
+        *("training.evaluate_every_steps", "training.checkpoint_every_minutes"),
         *("training.keep_checkpoints", "training.patience", "training.nonfinite"),
         "decoding.average_checkpoints",
         *("devices.data", "devices.fsdp", "devices.tensor", "devices.compile"),
@@ -130,22 +135,24 @@ ALWAYS_READ = frozenset(
 )
 
 _KEYS = sorted(READ_WHERE.keys() | ALWAYS_READ)
+_OF_CHECKPOINTS = ("keep_checkpoints", "checkpoint_every_steps", "checkpoint_every_minutes")
 # Those of these that no verb which uses a trained model asks; beside others the check of a config
 # asks what training has kept.
 _OF_TRAINING = {
     "seed",
     *(key for key in _KEYS if key.startswith("training.")),
     *("evaluation.bleu_on_dev", "evaluation.bleu_on_long"),
-} - {"training.keep_checkpoints", "training.checkpoint_every_steps"}
+} - {f"training.{key}" for key in _OF_CHECKPOINTS}
 _OF_CORPUS = {
     *("data.name", "data.directory", "data.mixture", "data.train", "data.dev", "data.test"),
     *("data.corpus_seed", "data.train_pairs", "data.vocabulary_kind", "data.character_coverage"),
     *("data.vocabulary_sentences", "data.cache", "data.batching", "data.packed_length"),
     *("data.source_tokens_per_batch", "data.target_tokens_per_batch", "data.num_buckets"),
+    "data.length_multiple",
     "data.mask_rate",
 }
 _OF_SCORES = {key for key in _KEYS if key.startswith("evaluation.")}
-_LOSS = {"label_smoothing", "label_smoothing_mass", "loss_chunk_tokens"}
+_LOSS = {"label_smoothing", "label_smoothing_mass", "loss_chunk_tokens", "logits_dtype"}
 
 # By verb of a trained model the keys that it does not read for certain: others it may.
 NOT_READ_BY: dict[str, frozenset[str]] = {

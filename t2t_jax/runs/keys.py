@@ -9,7 +9,8 @@ WHERE = frozenset(
         "data.cache",
         *("devices.data", "devices.fsdp", "devices.tensor", "devices.compile"),
         "devices.matmul_precision",
-        "model.rematerialise",
+        *("model.rematerialise", "model.attention_kernel", "model.fused_projections"),
+        "model.scan_layers",
         *("training.log_every_steps", "training.loss_chunk_tokens", "training.microbatches"),
     }
 )
@@ -18,6 +19,7 @@ WHERE = frozenset(
 _MAY_CHANGE = WHERE | {
     "data.directory",
     *("training.evaluate_every_steps", "training.checkpoint_every_steps"),
+    "training.checkpoint_every_minutes",
     *("training.keep_checkpoints", "training.patience"),
     *("training.nonfinite", "training.max_nonfinite"),
 }

@@ -91,9 +91,15 @@ def check_fit(sections: Sections) -> None:
             f"{data.vocabulary_size}, and a vocabulary of data.vocabulary_kind="
             f"{data.vocabulary_kind!r} has all its pieces: it must be at least as many"
         )
+    if sections.model.attention_kernel == "fused" and sections.devices.tensor > 1:
+        raise ValueError(
+            "model.attention_kernel='fused' does not go with devices.tensor="
+            f"{sections.devices.tensor}: no kernel is cut over heads; it needs 'einsum'"
+        )
     training = sections.training
     num_checkpoints = -(-training.steps // training.checkpoint_every_steps)
-    if num_checkpoints < sections.decoding.average_checkpoints:
+    by_steps = training.checkpoint_every_minutes == 0
+    if by_steps and num_checkpoints < sections.decoding.average_checkpoints:
         raise ValueError(
             f"decoding.average_checkpoints={sections.decoding.average_checkpoints}, but "
             f"training.steps={training.steps} with training.checkpoint_every_steps="

@@ -8,13 +8,25 @@ import optax
 from jaxtyping import PyTree
 
 from t2t_jax import hosts
-from t2t_jax.compilation import compile_sums, memory_needed, summed_over
+from t2t_jax.compilation import (
+    compile_ahead,
+    compile_sums,
+    compile_train_step,
+    memory_needed,
+    summed_over,
+)
 from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import Devices
 from t2t_jax.model.interface import Model
-from t2t_jax.runs.batches import describe_cut, evaluation_batches, largest_batch, train_batches
+from t2t_jax.runs.batches import (
+    describe_cut,
+    empty_batches,
+    evaluation_batches,
+    largest_batch,
+    train_batches,
+)
 from t2t_jax.runs.sections import Sections
 from t2t_jax.training.loss import LossFn, Metrics, make_loss_fn, sum_of
 from t2t_jax.training.step import (
@@ -24,6 +36,12 @@ from t2t_jax.training.step import (
     make_eval_step,
     make_gradients,
     make_train_step,
+)
+
+_ADVICE = (
+    "; set training.microbatches=0, which makes as many parts as it takes, or "
+    "training.loss_chunk_tokens, or model.rematerialise=True, or lower "
+    "data.source_tokens_per_batch and target_tokens_per_batch"
 )
 
 
@@ -79,6 +97,19 @@ def train_step_of(
     )
 
 
+def compiled_step(
+    devices: Devices, train_step: TrainStep, state: TrainState, batches: Batches
+) -> TrainStep:
+    """The step as it is called: on accelerators compiled for all shapes at once, before the first.
+
+    A CPU compiles each shape when it comes, since its few cores gain nothing (docs/LOG.md). So do
+    several hosts, which may have to compile each program together.
+    """
+    if not devices.are_accelerators or hosts.are_several() or len(batches.shapes) == 1:
+        return compile_train_step(devices, train_step, state)
+    return compile_ahead(devices, train_step, state, empty_batches(batches), _ADVICE)
+
+
 def gradients_of(
     sections: Sections, devices: Devices, model: Model, microbatches: int = 1
 ) -> Gradients:
@@ -115,4 +146,5 @@ def _loss_fn(sections: Sections, model: Model) -> LossFn:
         training.label_smoothing,
         training.loss_chunk_tokens,
         training.label_smoothing_mass,
+        training.logits_dtype,
     )

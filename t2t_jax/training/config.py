@@ -11,6 +11,7 @@ from t2t_jax.config_checks import (
 )
 
 LabelSmoothingMass = Literal["others", "all", "others_but_padding"]
+LogitsDtype = Literal["float32", "bfloat16"]
 Optimizer = Literal["adam", "adamw", "adafactor", "lion", "muon"]
 Schedule = Literal["paper", "peak", "linear"]
 Nonfinite = Literal["stop", "skip", "rewind"]
@@ -30,6 +31,7 @@ class TrainingConfig:
     label_smoothing: float  # eps_ls
     label_smoothing_mass: LabelSmoothingMass  # where eps goes, see loss.py
     loss_chunk_tokens: int  # target tokens whose logits a device holds at once; 0: all of its rows
+    logits_dtype: LogitsDtype  # in which the loss stores logits and their gradient; sums: float32
     microbatches: int  # a batch is computed in so many parts; 0: as few as fit in memory
     schedule: Schedule  # see schedule.py
     warmup_steps: int
@@ -44,6 +46,7 @@ class TrainingConfig:
     log_every_steps: int
     evaluate_every_steps: int  # dev perplexity
     checkpoint_every_steps: int
+    checkpoint_every_minutes: float  # in the place of the steps; 0: by steps
     keep_checkpoints: int  # the last n; averaging n checkpoints needs n of them
     patience: int  # evaluations without a better dev perplexity before stopping; 0 is never
     nonfinite: Nonfinite  # what a step is met with whose loss or gradients are no finite numbers
@@ -55,7 +58,9 @@ class TrainingConfig:
         intervals = ("log_every_steps", "evaluate_every_steps", "checkpoint_every_steps")
         check_at_least("training", self, 1, counts + intervals)
         check_at_least("training", self, 0, ("patience", "loss_chunk_tokens", "microbatches"))
-        check_at_least("training", self, 0, ("weight_decay", "gradient_clip_norm"))
+        check_at_least(
+            "training", self, 0, ("weight_decay", "gradient_clip_norm", "checkpoint_every_minutes")
+        )
         check_rates("training", self, ("label_smoothing", "adam_beta1", "adam_beta2"))
         rates = ("learning_rate_scale", "peak_learning_rate", "adam_epsilon")
         check_above_zero("training", self, rates)

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, PyTree
 
 from t2t_jax.model.embedding import table_logits
@@ -17,33 +18,35 @@ from t2t_jax.model.embedding import table_logits
 OfLogits = Callable[[Float[Array, "B T vocab"], Int[Array, "B T"]], Any]
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0, 4))
+@partial(jax.custom_vjp, nondiff_argnums=(0, 4, 5))
 def sums_over_chunks(
     of_logits: OfLogits,
     x: Float[Array, "B T D"],
     table: Float[Array, "vocab D"],
     target_ids: Int[Array, "B T"],
     tokens_per_chunk: int,
+    dtype: DTypeLike = jnp.float32,
 ) -> Any:
     """`of_logits` of the logits x table^T, of which only a chunk is ever held.
 
     The gradient with respect to `x` and `table` is made along with the sums, chunk by chunk, so
-    that no logits are kept for it nor computed again. Only `loss` has a gradient.
+    that no logits are kept for it nor computed again. Only `loss` has a gradient. `dtype` is that
+    of `table_logits`.
     """
 
     def of_chunk(x, target_ids):
-        return of_logits(table_logits(x, table), target_ids), None
+        return of_logits(table_logits(x, table, dtype), target_ids), None
 
     return _add_up(of_chunk, _chunks(x, target_ids, tokens_per_chunk))[0]
 
 
-def _forward(of_logits, x, table, target_ids, tokens_per_chunk):
+def _forward(of_logits, x, table, target_ids, tokens_per_chunk, dtype):
     def loss(logits, target_ids):
         sums = of_logits(logits, target_ids)
         return sums.loss, sums
 
     def of_chunk(x, target_ids):
-        logits, pulled_back = jax.vjp(table_logits, x, table)
+        logits, pulled_back = jax.vjp(partial(table_logits, dtype=dtype), x, table)
         logits_grad, sums = jax.grad(loss, has_aux=True)(logits, target_ids)
         x_grad, table_grad = pulled_back(logits_grad)
         return (sums, table_grad), x_grad
@@ -54,7 +57,7 @@ def _forward(of_logits, x, table, target_ids, tokens_per_chunk):
     return sums, (x_grad, table_grad)
 
 
-def _backward(of_logits, tokens_per_chunk, grads, cotangent):
+def _backward(of_logits, tokens_per_chunk, dtype, grads, cotangent):
     x_grad, table_grad = grads
     scale = cotangent.loss
     return x_grad * scale.astype(x_grad.dtype), table_grad * scale, None

@@ -18,7 +18,7 @@ from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID
 from t2t_jax.model.embedding import table_logits
 from t2t_jax.model.interface import Inputs, Model
 from t2t_jax.model.masks import is_first, packing_of
-from t2t_jax.training.config import LabelSmoothingMass
+from t2t_jax.training.config import LabelSmoothingMass, LogitsDtype
 from t2t_jax.training.logits_in_chunks import sums_over_chunks
 
 Sum = Float[Array, ""] | np.floating  # on devices, and once fetched
@@ -83,8 +83,10 @@ def cross_entropy(
     - mass="others_but_padding": each but the right one and padding's gets eps / (V - 2), as in
       JoeyNMT and the Annotated Transformer.
 
-    The negative log-likelihood, of which perplexity is made, knows nothing of smoothing.
+    The negative log-likelihood, of which perplexity is made, knows nothing of smoothing. Whatever
+    type the logits are stored in, all is summed in float32.
     """
+    logits = logits.astype(jnp.float32)
     num_rows = logits.shape[-1]
     rows = jnp.arange(num_rows)[None, None]
     log_normaliser = jax.nn.logsumexp(logits, axis=-1)
@@ -121,6 +123,7 @@ def make_loss_fn(
     label_smoothing: float,
     tokens_per_chunk: int = 0,
     mass: LabelSmoothingMass = "others",
+    logits_dtype: LogitsDtype = "float32",
 ) -> LossFn:
     """Builds `loss_fn(params, batch, dropout_key)`: the summed loss, and all sums.
 
@@ -129,7 +132,8 @@ def make_loss_fn(
 
     Without a key nothing is dropped. With `tokens_per_chunk` the logits of about so many target
     tokens are held at once, else those of the whole batch; the result is the same. `mass` is that
-    of `cross_entropy`.
+    of `cross_entropy`. Logits are stored as `logits_dtype` says, but never in fewer bits than the
+    activations that they are made of.
     """
     of_logits = partial(cross_entropy, label_smoothing=label_smoothing, mass=mass)
 
@@ -146,10 +150,13 @@ def make_loss_fn(
         rngs = {} if dropout_key is None else {"dropout": dropout_key}
         bound = model.bind({"params": params}, rngs=rngs)
         factors = bound.features(inputs, deterministic=dropout_key is None)
+        dtype = jnp.promote_types(factors[0].dtype, logits_dtype)
         if tokens_per_chunk == 0:
-            metrics = of_logits(table_logits(*factors), target_ids)
+            metrics = of_logits(table_logits(*factors, dtype), target_ids)
         else:
-            metrics: Any = sums_over_chunks(of_logits, *factors, target_ids, tokens_per_chunk)
+            metrics: Any = sums_over_chunks(
+                of_logits, *factors, target_ids, tokens_per_chunk, dtype
+            )
         return metrics.loss, metrics
 
     return loss_fn

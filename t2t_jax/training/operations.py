@@ -54,7 +54,9 @@ def step_operations(config: TransformerConfig) -> Operations:
     Raises:
       ValueError: a size of some product is no multiple of the batch's sizes, or too large.
     """
-    model = make_model(dataclasses.replace(config, max_positions=max(_PRIMES), rematerialise=False))
+    plain: Any = dict(rematerialise=False, scan_layers=False, fused_projections=False)
+    plain |= dict(attention_kernel="einsum", dropout_bits=32)
+    model = make_model(dataclasses.replace(config, max_positions=max(_PRIMES), **plain))
     gradients = jax.grad(make_loss_fn(model, label_smoothing=0.1), has_aux=True)
     key = jax.eval_shape(lambda: jax.random.key(0))
     traced = jax.make_jaxpr(gradients)(parameter_shapes(model), _batch(config), key)

@@ -60,6 +60,7 @@ def test_an_int_for_a_float_is_cast():
         ({"train_pairs": 0}, "train_pairs=0 must be at least 1"),
         ({"corpus_seed": -1}, "corpus_seed=-1 must be at least 0"),
         ({"num_buckets": 0}, "num_buckets=0 must be at least 1"),
+        ({"length_multiple": 0}, "length_multiple=0 must be at least 1"),
         ({"source_tokens_per_batch": 0}, "source_tokens_per_batch=0 must be at least 1"),
         ({"target_tokens_per_batch": -5}, "target_tokens_per_batch=-5 must be at least 1"),
         ({"character_coverage": 0.5}, "character_coverage=0.5 must lie between 0.98 and 1.0"),

@@ -34,6 +34,8 @@ READ_WITH = {
     "relative_max_distance": {"positions": "relative"},
     "recurrent_cell": {"family": "recurrent"},
     "recurrent_attention": {"family": "recurrent"},
+    "dropout_bits": {"dropout_rate": 0.1},
+    "attention_kernel": {"dtype": "bfloat16", "d_k": 8, "d_v": 8},
     "num_classes": {"family": "encoder_only", "pooling": "cls"},
     "pooler_activation": {"family": "encoder_only", "pooling": "cls"},
 }

@@ -75,7 +75,7 @@ def values_for(condition):
 @pytest.mark.parametrize(("family", "pooling", "task"), FAMILIES)
 def test_what_is_said_of_a_model_is_so(family, pooling, task):
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1}
-    config = small(family=family, pooling=pooling, **sizes)
+    config = small(family=family, pooling=pooling, dropout_rate=0.1, **sizes)
     values = BASE | {f"model.{name}": value for name, value in dataclasses.asdict(config).items()}
     values["data.task"] = task
     for key in FIELDS:

@@ -55,7 +55,7 @@ class BucketedBatches(Batches):
         super().__init__(split, **others)
         if num_buckets < 1:
             raise ValueError(f"num_buckets={num_buckets} must be at least 1")
-        lengths = self._lengths()
+        lengths = self._rounded_lengths()
         longest = int(lengths[0].max()), int(lengths[1].max())
         self._check_budgets("the longest {} sentence", longest)
         self._buckets, self._bucket_of_pair = _cheapest_buckets(

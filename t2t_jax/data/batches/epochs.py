@@ -7,7 +7,7 @@ host assembles only its part of the rows.
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -40,6 +40,7 @@ class Batches(ABC):
       weights: how often an epoch holds each pair of each corpus of the split.
       part: number of this host, which assembles its rows of each batch alone.
       num_parts: number of hosts.
+      length_multiples: of source and target; the length of every shape is a multiple.
       padded_to: empty rows fill every batch up to a multiple of so many (devices times
         microbatches); which pairs it holds does not depend on it.
 
@@ -60,6 +61,7 @@ class Batches(ABC):
         weights: Sequence[int] = (1,),
         part: int = 0,
         num_parts: int = 1,
+        length_multiples: tuple[int, int] = (1, 1),
         padded_to: int = 1,
     ) -> None:
         if split.num_pairs == 0:
@@ -69,6 +71,7 @@ class Batches(ABC):
             ("seed", seed, 0),
             ("num_parts", num_parts, 1),
             ("padded_to", padded_to, 1),
+            ("length_multiples", min(length_multiples), 1),
         ):
             if value < least:
                 raise ValueError(f"{name}={value} must be at least {least}")
@@ -90,6 +93,7 @@ class Batches(ABC):
         self._weights = tuple(weights)
         self._part, self._num_parts = part, num_parts
         self._padded_to = padded_to
+        self._length_multiples = length_multiples
         self._plans: dict[int, EpochPlan] = {}
         self._lock = threading.Lock()
 
@@ -173,6 +177,12 @@ class Batches(ABC):
             self._split.target_lengths.astype(np.int32),
         )
 
+    def _rounded_lengths(self) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+        """Those that a row needs for each source and target to be a multiple."""
+        source, target = self._lengths()
+        of_source, of_target = self._length_multiples
+        return multiple(source, of_source), multiple(target, of_target)
+
     def _check_budgets(self, of: str, lengths: tuple[int, int]) -> None:
         """Raises ValueError if `row_multiple` rows of these lengths do not fit in a batch."""
         sides = zip(("source", "target"), self._budgets, lengths, strict=True)
@@ -208,7 +218,7 @@ class Batches(ABC):
 
     def _padded(self, shape: BatchShape) -> BatchShape:
         """The shape with its empty rows."""
-        return shape._replace(rows=_multiple(shape.rows, self._padded_to))
+        return shape._replace(rows=multiple(shape.rows, self._padded_to))
 
     def _own(self, shape: BatchShape) -> tuple[slice, BatchShape]:
         """Which rows of a batch of this shape are this host's, and what shape they have."""
@@ -228,8 +238,9 @@ def even_rows(num_rows: int, max_rows: int, row_multiple: int) -> tuple[int, int
     if num_batches == 0:
         return max_rows, 0
     rows = -(-num_rows // num_batches)
-    return _multiple(rows, row_multiple), num_batches
+    return multiple(rows, row_multiple), num_batches
 
 
-def _multiple(number: int, of: int) -> int:
+def multiple(number: Any, of: int) -> Any:
+    """The least multiple that is no less than a number, or than each of an array."""
     return -(-number // of) * of

@@ -3,7 +3,7 @@
 from typing import Any
 
 from t2t_jax.data.batches.assembling import Batch, BatchShape, assemble
-from t2t_jax.data.batches.epochs import Batches, EpochPlan, even_rows, rows_that_fit
+from t2t_jax.data.batches.epochs import Batches, EpochPlan, even_rows, multiple, rows_that_fit
 from t2t_jax.data.batches.order import grouped
 from t2t_jax.data.batches.packed_rows import largest_first, pack
 from t2t_jax.data.prepare.prepared import PreparedSplit
@@ -36,8 +36,9 @@ class PackedBatches(Batches):
             )
         num_source_tokens, num_target_tokens = self._side_tokens()
         balanced = -(-packed_length * num_source_tokens // num_target_tokens)
-        source_length = max(balanced, int(source.max()))
-        lengths = source_length, packed_length
+        of_source, of_target = self._length_multiples
+        source_length = multiple(max(balanced, int(source.max())), of_source)
+        lengths = source_length, multiple(packed_length, of_target)
         self._check_budgets("a packed {}", lengths)
         most = rows_that_fit(self._budgets, lengths, self._row_multiple)
 

@@ -22,7 +22,8 @@ FORMAT = 2
 # here, data is prepared anew that need not be.
 PLACE = ("name", "directory", "mixture", "train", "dev", "test")  # the bytes there are hashed
 AFTERWARDS = (
-    *("cache", "batching", "packed_length", "num_buckets", "mask_rate"),
+    *("cache", "batching", "packed_length", "num_buckets", "length_multiple"),
+    "mask_rate",
     *("source_tokens_per_batch", "target_tokens_per_batch"),
 )
 _GRAMMAR = ("corpus_seed", "train_pairs")

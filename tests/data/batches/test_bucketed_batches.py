@@ -290,3 +290,36 @@ def test_what_is_handed_on_leaves_with_the_next_longer_sentences():
     longest = [rows_of(batch) for batch in epoch_of(batches, 0) if batch.source_ids.shape[1] == 24]
     sizes = [len(source) for rows in longest for source, _ in rows]
     assert 3 not in sizes and 10 in sizes
+
+
+@pytest.mark.parametrize("multiples", [(8, 8), (5, 3), (4, 1)])
+def test_lengths_are_multiples_and_every_pair_still_comes_once(multiples):
+    batches = batches_of(RANDOM_LENGTHS, length_multiples=multiples, num_buckets=12)
+    for _, source, target in batches.shapes:
+        assert (source % multiples[0], target % multiples[1]) == (0, 0)
+    made = epoch_of(batches, 0)
+    rows = itertools.chain.from_iterable(map(rows_of, made))
+    assert sorted(rows) == all_pairs(split_of(RANDOM_LENGTHS))
+    with pytest.raises(ValueError, match="source_tokens_per_batch=47 .* 2 x the longest .* 24 tok"):
+        batches_of([(17, 3)] * 4, length_multiples=(8, 8), source_tokens_per_batch=47)
+
+
+def test_a_corpus_like_wmts_has_a_dozen_shapes_and_little_more_padding():
+    rng = np.random.default_rng(0)
+    log_source = rng.normal(3.05, 0.65, 20_000)
+    log_target = log_source + rng.normal(-0.02, 0.2, 20_000)
+    sides = (1 + np.rint(np.exp(np.stack([log_source, log_target])))).clip(2, 256).astype(int)
+    split = split_of([tuple(pair) for pair in sides.T.tolist()])
+    shares = {}
+    for of in (1, 8, 128):
+        batches = batches_of(
+            split,
+            length_multiples=(of, of),
+            num_buckets=12,
+            row_multiple=8,
+            source_tokens_per_batch=25_000,
+            target_tokens_per_batch=25_000,
+        )
+        shares[of] = batches.non_padding_share
+        assert len(batches.shapes) <= (4 if of == 128 else 12)
+    assert shares[1] - 0.06 < shares[8] < shares[1] and shares[8] > 0.7, shares

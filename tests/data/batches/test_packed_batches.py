@@ -243,3 +243,10 @@ def test_a_pair_longer_than_a_row_is_told():
     cells = Cells(np.array([5]), np.array([3]), np.array([1]))
     with pytest.raises(ValueError, match="rows of 4 tokens cannot hold a source of 5"):
         pack(cells, 4, 9)
+
+
+def test_rows_are_as_long_as_a_multiple():
+    batches = batches_of(RANDOM_LENGTHS, length_multiples=(8, 16))
+    [(_, source, target)] = batches.shapes
+    assert source % 8 == 0 and target == 48  # of 40 tokens
+    assert pairs_in(epoch_of(batches, 0)) == all_pairs(split_of(RANDOM_LENGTHS))

@@ -1,0 +1,38 @@
+"""What becomes of the switches for speed of a config, in words and for records."""
+
+from typing import Any, NamedTuple
+
+from t2t_jax.model.attention import fused_implementation, why_not_fused
+from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.dropout import true_rate
+
+_RATES = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
+
+
+class Switches(NamedTuple):
+    """Of a model in training."""
+
+    lines: list[str]  # for the log: what is not simply what the config says
+    facts: dict[str, Any]  # for the record of a run
+
+
+def switches(config: TransformerConfig) -> Switches:
+    """Which attention computes where this process does, and at which rates is dropped."""
+    lines, kernel = [], "einsum"
+    if config.attention_kernel == "fused" and config.family != "recurrent":
+        if why := why_not_fused(config):
+            lines.append(f"model.attention_kernel='fused' cannot be: {why}; einsum is used")
+        else:
+            kernel = fused_implementation()
+            told = "cuDNN's" if kernel == "cudnn" else "XLA's own, as there is no GPU"
+            lines.append(f"model.attention_kernel='fused': in training it is {told}")
+    facts: dict[str, Any] = {"attention_kernel": kernel}
+    for name in _RATES:
+        rate, bits = getattr(config, name), config.dropout_bits
+        if (true := true_rate(rate, bits)) != rate:
+            lines.append(
+                f"model.{name}={rate} is {true:.6g} with model.dropout_bits={bits}: the nearest "
+                f"multiple of 1/{2**bits}"
+            )
+            facts[f"true_{name}"] = true
+    return Switches(lines, facts)

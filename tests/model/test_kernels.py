@@ -1,0 +1,193 @@
+"""Other ways to compute attention give what equation 1 gives: fused, and with one product."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t2t_jax.data.batches.batches import Batch
+from t2t_jax.model import attention
+from t2t_jax.model.attention import (
+    fused_attention,
+    make_attention,
+    scaled_dot_product_attention,
+    why_not_fused,
+)
+from t2t_jax.model.capture import capture_modules
+from t2t_jax.model.families import make_model, parameter_shapes
+from t2t_jax.model.interface import Inputs
+from t2t_jax.model.masks import PAD_ID, causal_mask, padding_mask, segment_mask
+from t2t_jax.training.loss import make_loss_fn
+from tests.model.configs import POSITION_CHANGES, random_variables, small, some_ids
+from tests.training.runs import batch
+
+B, T, H, K = 3, 6, 2, 8
+IDS = jnp.asarray([[4, 5, 6, 7, 8, 9], [4, 5, 6, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
+SEGMENTS = jnp.asarray([[1, 1, 2, 2, 2, 0], [1, 1, 1, 1, 2, 2], [1, 2, 3, 0, 0, 0]])
+PLACES = jnp.arange(T)[None]
+MASKS = {
+    "padding": padding_mask(IDS),
+    "causal": causal_mask(PLACES, PLACES),
+    "packed": segment_mask(SEGMENTS, SEGMENTS) & causal_mask(PLACES, PLACES),
+    "all": jnp.ones((1, 1, T), bool),
+}
+# Encoder and decoder of the small model have 1 and 2 layers.
+ATTENTIONS = {
+    "encoder_decoder": ["encoder", *["self", "across"] * 2],
+    "decoder_only": ["self"] * 2,
+    "encoder_only": ["self"],
+}
+FUSED = dict(attention_kernel="fused", dtype="bfloat16", d_k=8, d_v=8)
+
+
+def arrays():
+    rng = np.random.default_rng(0)
+    return [jnp.asarray(rng.normal(size=(B, H, T, K)), jnp.float32) for _ in range(3)]
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_fused_attention_is_equation_1_and_so_are_its_gradients(name):
+    mask = MASKS[name]
+    # What a row without tokens, or a query of padding, gathers is nobody's business.
+    sees = jnp.broadcast_to(mask.any(-1), (B, T)) & (name != "padding" or (IDS > 0).any(1)[:, None])
+
+    def total(attend):
+        def of(*qkv):
+            return jnp.sin(jnp.where(sees[:, None, :, None], attend(*qkv), 0)).sum()
+
+        return jax.value_and_grad(of, (0, 1, 2))(*arrays())
+
+    expected = total(lambda *qkv: scaled_dot_product_attention(*qkv, mask)[0])
+    actual = total(lambda *qkv: fused_attention(*qkv, mask, "xla"))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), actual, expected)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(actual))
+
+
+@pytest.mark.parametrize("family", ["encoder_decoder", "decoder_only", "encoder_only"])
+def test_a_model_whose_attention_is_fused_learns_the_same(family, monkeypatch):
+    calls, results = [], []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return fused_attention(*arguments)
+
+    monkeypatch.setattr(attention, "fused_attention", counted)
+    source, target = (ids.copy() for ids in batch(0)[:2])
+    source[1, 3:] = target[1, 2:] = source[2] = target[2] = PAD_ID  # a row of nothing too
+    for kernel in ("einsum", "fused"):
+        model = make_model(small(family=family, **FUSED | {"attention_kernel": kernel}))
+        params = random_variables(model)["params"]
+        grad = jax.jit(jax.value_and_grad(make_loss_fn(model, 0.1), has_aux=True))
+        results.append(grad(params, Batch(source, target), jax.random.key(0)))
+        assert len(calls) == (0 if kernel == "einsum" else len(ATTENTIONS[family]))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0.02, atol=0.02), *results)
+    # Not where one token follows another, nor where dev is evaluated.
+    make_loss_fn(model, 0.1)(params, Batch(source, target), None)
+    assert len(calls) == len(ATTENTIONS[family])
+
+
+@pytest.mark.parametrize(
+    "changes, why",
+    [
+        ({}, ""),
+        ({"dtype": "float32"}, "dtype"),
+        ({"d_v": 16}, "d_v"),
+        ({"d_k": 264, "d_v": 264}, "256"),
+        ({"d_k": 12, "d_v": 12}, "multiple of 8"),
+        ({"positions": "alibi"}, "alibi"),
+        ({"positions": "relative"}, "relative"),
+        ({"attention_dropout_rate": 0.1}, "dropout"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_fused_is_done_by_einsum(changes, why):
+    config = small(**FUSED | changes)
+    reason = why_not_fused(config)
+    assert why in reason and bool(reason) == bool(why)
+    assert make_attention(config).is_fused == (not why)
+
+
+@pytest.mark.parametrize("changes", POSITION_CHANGES, ids=lambda changes: changes["positions"])
+def test_one_product_gives_what_three_give_and_the_same_gradients(changes):
+    config = small(**changes)
+    variables = random_variables(make_model(config))
+    results = []
+    for has_one in (False, True):
+        model = make_model(dataclasses.replace(config, fused_projections=has_one))
+        assert jax.tree.map(jnp.shape, variables["params"]) == jax.tree.map(
+            jnp.shape, parameter_shapes(model)
+        )
+        grad = jax.jit(jax.value_and_grad(make_loss_fn(model, 0.1), has_aux=True))
+        results.append(grad(variables["params"], batch(0), None))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), *results)
+
+
+@pytest.mark.parametrize("has_biases", [True, False])
+def test_self_attention_is_one_product_and_attention_across_two(has_biases):
+    config = small(num_encoder_layers=1, num_decoder_layers=1, attention_biases=has_biases)
+    counts = []
+    for has_one in (False, True):
+        model = make_model(dataclasses.replace(config, fused_projections=has_one))
+        ids = some_ids(2, 4)
+        program = jax.make_jaxpr(lambda p, m=model, i=ids: m.apply(p, i, i, deterministic=True))(
+            random_variables(model)
+        )
+        counts.append(str(program).count("dot_general["))
+    assert counts[0] - counts[1] == 2 + 2 + 1  # of two self-attentions, and keys with values
+
+
+def test_who_listens_hears_each_projection_and_the_weights():
+    model = make_model(small(fused_projections=True, **FUSED))
+    ids = some_ids(2, 4)
+    variables = random_variables(model)
+    rngs = {"dropout": jax.random.key(0)}
+    _, heard = capture_modules(model, variables["params"], ids, ids, deterministic=False, rngs=rngs)
+    path = "encoder.layers_0.self_attentions_0"
+    assert heard[f"{path}.query.__call__"][0].shape == (2, 4, 4, 8)
+    assert heard[f"{path}.weights"][0].shape == (2, 4, 4, 4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"rematerialise": True}, {"norm": "pre", "num_self_attentions": 2}, *POSITION_CHANGES],
+    ids=str,
+)
+def test_a_loop_over_layers_gives_what_each_of_them_gives_and_the_same_gradients(changes):
+    config = small(num_encoder_layers=3, **changes)
+    variables = random_variables(make_model(config))
+    results = []
+    for is_scanned in (False, True):
+        model = make_model(dataclasses.replace(config, scan_layers=is_scanned))
+        assert jax.tree.map(jnp.shape, variables["params"]) == jax.tree.map(
+            jnp.shape, parameter_shapes(model)
+        )
+        grad = jax.jit(jax.value_and_grad(make_loss_fn(model, 0.1), has_aux=True))
+        results.append(grad(variables["params"], batch(0), None))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), *results)
+
+
+def test_each_layer_of_a_loop_has_dropout_of_its_own():
+    """Layers that add ones and drop half of them: their sum has more values than all or none."""
+    config = small(
+        family="decoder_only",
+        num_decoder_layers=3,
+        dropout_rate=0.5,
+        scan_layers=True,
+        norm="pre",
+        positions="none",
+    )
+    model = make_model(config)
+
+    def filled(path, leaf):
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        adds = name.endswith(("feed_forward/outer/bias", "decoder/norm/scale"))
+        return jnp.full(leaf.shape, float(adds))
+
+    params = jax.tree_util.tree_map_with_path(filled, parameter_shapes(model))
+    assert sum(leaf.any() for leaf in jax.tree.leaves(params)) == 4
+    bound = model.bind({"params": params}, rngs={"dropout": jax.random.key(0)})
+    inputs = Inputs(some_ids(2, 0), some_ids(2, 4))
+    sums = np.asarray(bound.features(inputs, deterministic=False)[0]).round(4)
+    assert max(len(np.unique(row)) for row in sums.reshape(-1, 12)) > 2
