@@ -129,9 +129,20 @@ class Devices(NamedTuple):
         statistics = self.mesh.local_devices[0].memory_stats() or {}
         return statistics.get("bytes_limit")
 
+    def peak_memory(self) -> int | None:
+        """The most bytes that a device of this host has held so far; None where it does not say."""
+        each = [device.memory_stats() or {} for device in self.mesh.local_devices]
+        peaks = [statistics["peak_bytes_in_use"] for statistics in each if statistics]
+        return max(peaks, default=None)
+
+    @property
+    def kind(self) -> str:
+        """What JAX calls one of them."""
+        return self.mesh.devices.flat[0].device_kind
+
     def describe(self) -> str:
         """The hardware in words, for logs and records."""
-        return f"{self.mesh.size} x {self.mesh.devices.flat[0].device_kind}"
+        return f"{self.mesh.size} x {self.kind}"
 
     def describe_layout(self, params: PyTree, state: PyTree) -> list[str]:
         """Three lines: the mesh, how parameters are cut, how many bytes each device holds."""

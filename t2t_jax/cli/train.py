@@ -6,6 +6,8 @@ r"""t2t-jax train: trains a model, or goes on with one that was stopped.
     t2t-jax train --config=configs/tiny.py --workdir=W --init=hf:DIR \
       --config.training.label_smoothing_mass=others_but_padding
 
+--profile_steps=10:12 writes a trace of these steps to W/profile, for TensorBoard's profiler.
+
 The same command again continues from the last checkpoint, and does nothing when the run is done.
 W then holds the config, the vocabulary, a classifier's classes.txt, checkpoints, metrics.jsonl and
 TensorBoard files.
@@ -40,6 +42,7 @@ def define_flags(arguments: list[str]) -> None:
     flags.DEFINE_string(
         "init", None, "hf:DIR: begin with the weights of a directory in Hugging Face format"
     )
+    flags.DEFINE_string("profile_steps", None, "a:b: write a trace of these steps to W/profile")
     flags.mark_flag_as_required("workdir")
 
 
@@ -49,7 +52,9 @@ def main() -> None:
     from t2t_jax.buckets import directory_of
     from t2t_jax.runs.sections import read_sections
     from t2t_jax.runs.train import train
+    from t2t_jax.training.trace import steps_of
 
     values = flags.FLAGS
     sections = read_sections(given_config("config", hosts.log))
-    train(sections, directory_of(values.workdir), values.init)
+    profiled = None if values.profile_steps is None else steps_of(values.profile_steps)
+    train(sections, directory_of(values.workdir), values.init, profiled)

@@ -1,11 +1,15 @@
 """What an update of a run takes: tokens or operations, before it is trained."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from t2t_jax.data.batches.batches import Batches
+from t2t_jax.devices import Devices
 from t2t_jax.model.config import TransformerConfig
+from t2t_jax.peaks import peak_operations
+from t2t_jax.runs.sections import Sections
 from t2t_jax.training.operations import step_operations
 
 
@@ -32,3 +36,28 @@ def target_tokens(batches: Batches) -> float:
     """Of an update, without padding, the mean over an epoch."""
     _, target, times = batches.lengths
     return float(target @ times) / batches.batches_per_epoch
+
+
+def measures_of(
+    batches: Batches, sections: Sections, devices: Devices
+) -> Callable[[float], dict[str, float]]:
+    """Builds `measures(target tokens a second)`: what the metrics of a training have beside it.
+
+    mfu: operations without padding over what the devices could do in bfloat16 at their peak, of
+    devices whose peak is known; peak_memory_gib: of one device, where it says so.
+    """
+    peak = peak_operations(devices.kind)
+    mfu_of_rate = 0.0
+    if peak is not None:
+        try:
+            operations = step_cost(batches, sections.model).operations
+            mfu_of_rate = operations / target_tokens(batches) / (peak * devices.mesh.size)
+        except ValueError:
+            pass  # said when the record is written
+
+    def measures(rate: float) -> dict[str, float]:
+        found = {"mfu": rate * mfu_of_rate} if mfu_of_rate else {}
+        memory = devices.peak_memory()
+        return found if memory is None else found | {"peak_memory_gib": memory / 2**30}
+
+    return measures

@@ -9,7 +9,7 @@ from pathlib import Path
 import jax.numpy as jnp
 
 from t2t_jax import buckets, hosts
-from t2t_jax.compilation import compile_init, compile_train_step
+from t2t_jax.compilation import compile_init
 from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
@@ -21,20 +21,28 @@ from t2t_jax.runs import workdir as run_directory
 from t2t_jax.runs.batches import check_lengths, describe
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.sections import Sections
-from t2t_jax.runs.step_cost import step_cost
-from t2t_jax.runs.steps import batches_and_step, make_evaluate
+from t2t_jax.runs.step_cost import measures_of, step_cost
+from t2t_jax.runs.steps import batches_and_step, compiled_step, make_evaluate
+from t2t_jax.runs.switches import switches
 from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.schedule import learning_rate
 from t2t_jax.training.step import TrainState, make_train_state
+from t2t_jax.training.trace import Steps
 
 
-def train(sections: Sections, workdir: Path, init: str | None = None) -> float:
+def train(
+    sections: Sections,
+    workdir: Path,
+    init: str | None = None,
+    profile_steps: Steps | None = None,
+) -> float:
     """Trains as `sections` say, in `workdir`, from where the run there stands.
 
     With `init`, hf:DIR, it begins with the weights of another library's model: the model section
-    is theirs but for dropout and dtype, the vocabulary is their tokenizer.
+    is theirs but for dropout and dtype, the vocabulary is their tokenizer. Of `profile_steps` a
+    trace is written to `workdir`/profile.
 
     Returns:
       Seconds in the training loop, this time.
@@ -55,7 +63,7 @@ def train(sections: Sections, workdir: Path, init: str | None = None) -> float:
     with run_directory.only_training(workdir):
         run_directory.check_vocabulary(workdir, prepared.vocabulary)
         run_directory.check_config(workdir, sections)
-        return _train_alone(workdir, sections, prepared, begin)
+        return _train_alone(workdir, sections, prepared, begin, profile_steps)
 
 
 def _train_alone(
@@ -63,6 +71,7 @@ def _train_alone(
     sections: Sections,
     prepared: Prepared,
     begin: pretrained.Beginning | None,
+    profile_steps: Steps | None,
 ) -> float:
     """Trains in a directory where nobody else does; seconds in the loop."""
     devices = make_devices(**dataclasses.asdict(sections.devices))
@@ -85,7 +94,8 @@ def _train_alone(
     )
     num_params = num_parameters(sections.model)
     hosts.log(f"{num_params / 1e6:.2f} million parameters")
-    for line in (*devices.describe_layout(state.params, state), describe(batches)):
+    kinds = switches(sections.model)
+    for line in (*devices.describe_layout(state.params, state), describe(batches), *kinds.lines):
         hosts.log(line)
     if devices.are_accelerators and sections.model.dtype == "float32":
         hosts.log(
@@ -118,7 +128,7 @@ def _train_alone(
         summary = loop.train(
             state,
             sections.training,
-            train_step=compile_train_step(devices, train_step, state),
+            train_step=compiled_step(devices, train_step, state, batches),
             feed=lambda start, stop: feed(batches, start, stop, devices.put_batch),
             evaluate=make_evaluate(sections, devices, model, prepared, "dev"),
             learning_rate=lambda step: float(
@@ -128,6 +138,8 @@ def _train_alone(
             workdir=workdir,
             begin=first_state,
             dump=partial(nonfinite.dump, workdir, sections, devices, microbatches),
+            measures=measures_of(batches, sections, devices),
+            profile_steps=profile_steps,
         )
         seconds = time.monotonic() - started
     facts = {
@@ -139,6 +151,7 @@ def _train_alone(
         "direction": sections.data.direction,
         "hardware": devices.describe(),
         "non_padding_share": batches.non_padding_share,
+        **kinds.facts,
     }
     if hosts.is_first():
         write_json(record_file, summary._asdict() | facts)

@@ -1,5 +1,6 @@
 """The training loop: steps, and between them what must be logged, measured and saved."""
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -11,15 +12,20 @@ from jaxtyping import PyTree
 
 from t2t_jax import buckets, hosts
 from t2t_jax.data.batches.batches import Batch
+from t2t_jax.training import trace
 from t2t_jax.training.about import About
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import TrainingConfig
+from t2t_jax.training.goodput import Goodput
 from t2t_jax.training.loss import Metrics, perplexity, sum_of
 from t2t_jax.training.metrics_file import MetricsFile
 from t2t_jax.training.nonfinite import BadStep, Diverged, past
 from t2t_jax.training.progress import Progress
 from t2t_jax.training.step import TrainState, TrainStep
 from t2t_jax.training.stop_requests import StopRequests, left_text
+
+# Of several hosts, which ask each other: that takes as long as a small step.
+_STEPS_BETWEEN_CLOCKS = 10
 
 Feed = Callable[[int, int], Iterator[Batch]]  # batches from a step, up to one
 Evaluate = Callable[[PyTree], Metrics]  # of the dev split
@@ -54,6 +60,8 @@ def train(
     workdir: Path,
     begin: Callable[[], TrainState],
     dump: Dump,
+    measures: Callable[[float], dict[str, float]] = lambda rate: {},
+    profile_steps: trace.Steps | None = None,
 ) -> Summary:
     """Trains from `state` to the last step, or until dev perplexity has stopped to improve.
 
@@ -61,6 +69,8 @@ def train(
       learning_rate: of an update, counted from 1.
       begin: gives the state before the first step.
       dump: is given the state before a bad step and its batch.
+      measures: more numbers for the metrics, given target tokens a second.
+      profile_steps: those that a trace is written of.
 
     Raises:
       Stopped: on SIGTERM, SIGINT or SIGUSR1, after a checkpoint was written.
@@ -71,7 +81,9 @@ def train(
     stops = False
     window = _Window()
     checkpoints.tidy()
+    goodput, turn, shapes_seen = Goodput(), _Turn(config), set()
     with (
+        contextlib.closing(trace.Trace(profile_steps, workdir / "profile")) as traced,
         StopRequests(
             lambda: _stop_text(window, state), lambda: left_text(checkpoints.directory)
         ) as stop_requested,
@@ -82,8 +94,16 @@ def train(
         clock = _Clock(file.entries, checkpoints.restored)
         batches = _batches(state, feed, config)
         while step < config.steps and not _out_of_patience(file.entries, config.patience):
-            state, metrics = train_step(state, next(batches))
+            with goodput.spent_on("input"):
+                batch = next(batches)
+            traced.before(step + 1)
+            shape = tuple(leaf.shape for leaf in jax.tree.leaves(batch))
+            is_compiled = shape in shapes_seen
+            with contextlib.nullcontext() if is_compiled else goodput.spent_on("compile"):
+                state, metrics = train_step(state, batch)
+            shapes_seen.add(shape)
             step += 1
+            traced.after(step, metrics)
             window.add(metrics)
             if step == first + 1:
                 jax.block_until_ready(metrics)
@@ -92,7 +112,8 @@ def train(
                 progress.log(f"first step after {entry['seconds_to_first_step']:.1f} s in the loop")
             is_last = step == config.steps
             stops = hosts.stop_together(stop_requested.is_set()) and not is_last
-            saves = step % config.checkpoint_every_steps == 0 or is_last or stops
+            is_due = turn.has_come(step)
+            saves = is_due or is_last or stops
             evaluates = step % config.evaluate_every_steps == 0 or is_last
             if step % config.log_every_steps == 0 or evaluates or saves:
                 if int(state.bad_steps) > config.max_bad_steps:
@@ -112,19 +133,23 @@ def train(
                 entry = window.close(step, learning_rate(step - skipped), clock)
                 if config.nonfinite == "skip":
                     entry["skipped"] = skipped
+                entry |= measures(entry["target_tokens_per_second"]) | goodput.shares()
                 file.write(entry)
                 progress.update(step, _train_text(entry))
             if evaluates:
-                entry = _dev_entry(step, evaluate(state.params), clock)
+                with goodput.spent_on("evaluation"):
+                    entry = _dev_entry(step, evaluate(state.params), clock)
                 file.write(entry)
                 progress.log(f"step {step}: dev perplexity {entry['perplexity']:.3f}")
                 window.restart()
             if saves:
-                _save(checkpoints, state, file, clock, config.checkpoint_every_steps, workdir)
+                with goodput.spent_on("checkpoint"):
+                    _save(checkpoints, state, file, clock, workdir, out_of_turn=not is_due)
+                turn.restart()
                 window.restart()
             if stops:
                 break
-        _save(checkpoints, state, file, clock, config.checkpoint_every_steps, workdir)
+        _save(checkpoints, state, file, clock, workdir, out_of_turn=True)  # unless it has one
         checkpoints.wait()  # while a request to stop still finds its handler
         if stops or hosts.any_of(stop_requested.is_set()):
             raise Stopped(f"stopped after step {step}; the same command goes on from there")
@@ -158,8 +183,9 @@ def _save(
     state: TrainState,
     file: MetricsFile,
     clock: "_Clock",
-    every: int,
     workdir: Path,
+    *,
+    out_of_turn: bool,
 ) -> None:
     """Saves a checkpoint, and first what was measured, which is never behind it on the disk."""
     file.flush()
@@ -169,7 +195,7 @@ def _save(
         state,
         target_tokens=clock.target_tokens,
         seconds=clock.seconds,
-        out_of_turn=int(state.step) % every != 0,
+        out_of_turn=out_of_turn,
     )
     checkpoints.tidy()
 
@@ -183,6 +209,27 @@ def _tell_what_is_lost(entries: list[dict], restored: About | None) -> None:
             f"metrics.jsonl ends at step {last}, before the checkpoint of step {restored.step}: "
             f"what was measured between is lost{counts}"
         )
+
+
+class _Turn:
+    """When a checkpoint is due: by steps, or by minutes, about which several hosts agree."""
+
+    def __init__(self, config: TrainingConfig) -> None:
+        self._every_steps = config.checkpoint_every_steps
+        self._seconds = 60 * config.checkpoint_every_minutes
+        self.restart()
+
+    def restart(self) -> None:
+        """Is told that one was saved."""
+        self._saved = time.monotonic()
+
+    def has_come(self, step: int) -> bool:
+        """Whether one is due after this step; all hosts ask at once."""
+        if self._seconds == 0:
+            return step % self._every_steps == 0
+        if hosts.are_several() and step % _STEPS_BETWEEN_CLOCKS != 0:
+            return False
+        return hosts.any_of(time.monotonic() - self._saved >= self._seconds)
 
 
 class _Clock:

@@ -46,7 +46,7 @@ class Run:
     def compiled(self, loss_fn, **options):
         return jax.jit(make_train_step(loss_fn, self.optimizer, **options))
 
-    def train(self, workdir, *, feed=None, evaluate=None, dump=None, **changes):
+    def train(self, workdir, *, feed=None, evaluate=None, dump=None, options=None, **changes):
         config = short(**changes)
         with Checkpoints(
             workdir / "checkpoints", identity=IDENTITY, keep=config.keep_checkpoints + 1
@@ -63,5 +63,6 @@ class Run:
                 workdir=workdir,
                 begin=lambda: jax.tree.map(jnp.asarray, self.initial),
                 dump=dump or (lambda state, batch: "it is not kept"),
+                **(options or {}),
             )
             return summary, checkpoints.restore_last(self.initial)

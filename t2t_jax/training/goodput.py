@@ -1,0 +1,35 @@
+"""Where the time of a run goes: training, and what keeps it from training."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Literal
+
+Kind = Literal["compile", "input", "checkpoint", "evaluation"]
+_KINDS: tuple[Kind, ...] = ("compile", "input", "checkpoint", "evaluation")
+
+
+class Goodput:
+    """Shares of the seconds since it was made.
+
+    The host's seconds: devices may still have steps to do while it waits for a batch.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = dict.fromkeys(_KINDS, 0.0)
+        self._started = time.monotonic()
+
+    @contextlib.contextmanager
+    def spent_on(self, kind: Kind) -> Iterator[None]:
+        """Counts what is done within as no training."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds[kind] += time.monotonic() - started
+
+    def shares(self) -> dict[str, float]:
+        """`goodput`, the share of training, and that of each of the others."""
+        total = time.monotonic() - self._started
+        shares = {f"share_{kind}": spent / total for kind, spent in self._seconds.items()}
+        return {"goodput": 1 - sum(shares.values()), **shares}
