@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from experiments.benchmarks.results import Measured
-from experiments.benchmarks.step_cost import Cost, peak_memory_mib
+from experiments.benchmarks.step import AS_IS, Cost, Shape, peak_memory_mib
 from experiments.launchers.event import last_line
 
 _COMMAND = [sys.executable, "-m", "t2t_jax.cli.main"]
@@ -56,7 +56,7 @@ class Axis(NamedTuple):
 
     name: str  # in words
     values: Sequence[int]
-    flags: Callable[[int], Sequence[str]] | None  # of `step_cost`; None: it is of translating
+    flags: Callable[[int], Sequence[str]] | None  # of `step`; None: it is of translating
 
 
 AXES = {
@@ -116,17 +116,17 @@ def measure(point: str, rounds: int) -> list[Measured]:
 
 
 def _batch(length: int) -> list[str]:
-    return [f"--rows={_TOKENS // length}", f"--length={length}"]
+    return [f"--shape={Shape(_TOKENS // length, length, length)}"]
 
 
 def _step(flags: Sequence[str]) -> list[Measured]:
-    command = [sys.executable, "-m", "experiments.benchmarks.step_cost"]
+    command = [sys.executable, "-m", "experiments.benchmarks.step"]
     done = subprocess.run(
         [*command, "--config=configs/tiny.py", *flags], capture_output=True, text=True
     )
     if done.returncode:
-        raise ValueError(f"step_cost {' '.join(flags)} failed: {done.stderr.strip()[-500:]}")
-    cost = Cost(**json.loads(done.stdout.splitlines()[-1]))
+        raise ValueError(f"step {' '.join(flags)} failed: {done.stderr.strip()[-500:]}")
+    cost = Cost(**json.loads(done.stdout.splitlines()[-1])["costs"][AS_IS])
     return [
         Measured("step", "ms", [1e3 * each for each in cost.step_seconds]),
         Measured("rate", "tokens/s", cost.tokens_per_second),

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from absl import app, flags
 
-from experiments.benchmarks.step_cost import peak_memory_mib
+from experiments.benchmarks.step import peak_memory_mib
 from experiments.launchers.event import last_line
 from experiments.launchers.process import FASTER_ALLOCATION
 from t2t_jax.cli.command import parse_flags

@@ -1,11 +1,8 @@
 """How cost grows, measured at the smallest points there are."""
 
-import subprocess
-import sys
-
 import pytest
 
-from experiments.benchmarks import growth
+from experiments.benchmarks import growth, step
 from experiments.benchmarks.__main__ import PARTS, Options, results
 from experiments.benchmarks.growth_lines import lines_of
 from t2t_jax.runs.train import train
@@ -22,8 +19,8 @@ def test_axes_and_points_can_be_chosen():
 def test_every_length_has_as_many_tokens():
     for length in growth.AXES["length"].values:
         flags = growth.AXES["length"].flags(length)
-        rows, given = (int(flag.partition("=")[2]) for flag in flags)
-        assert given == length and rows * length == 2_048
+        [rows, source, target] = step.shape_of(flags[0].partition("=")[2])
+        assert source == target == length and rows * length == 2_048
 
 
 _SMALL = [
@@ -44,26 +41,11 @@ def test_the_part_at_its_two_smallest_points(monkeypatch):
         *(("step", "ms", 2), ("rate", "tokens/s", 2)),
         *(("first state", "s", 1), ("compilation", "s", 1), ("peak memory", "MiB", 1)),
     ]
-    step, rate, *_, memory = (one.value for one in first)
+    milliseconds, rate, *_, memory = (one.value for one in first)
     assert min(one.value for one in first) > 0 and 150 < memory < 2_000
-    assert rate * step / 1e3 == pytest.approx(2_048, rel=0.5)  # medians, each of its own
+    assert rate * milliseconds / 1e3 == pytest.approx(2_048, rel=0.5)  # medians, each of its own
     lines = lines_of(first + second)
     assert [line.values for line in lines] == [[64, 128]] * 4
-
-
-def test_rows_that_devices_cannot_share_are_refused():
-    command = [sys.executable, "-m", "experiments.benchmarks.step_cost"]
-    flags = ["--config=configs/tiny.py", "--num_cpu_devices=2", "--rows=3"]
-    done = subprocess.run([*command, *flags], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "step_cost: --rows=3 cannot be shared by 2 devices" in done.stderr
-
-
-def test_memory_is_that_of_a_process_alone():
-    held = b"1" * 2**29
-    code = "from experiments.benchmarks.step_cost import peak_memory_mib as p; print(p('self'))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert 10 < float(done.stdout) < len(held) / 2**20 / 2
 
 
 def test_translate_reads_a_pipe_and_writes_one(tmp_path):
@@ -80,7 +62,7 @@ def test_what_fails_says_why(tmp_path, monkeypatch):
     monkeypatch.setitem(growth._TRANSLATES, "training.steps", 0)
     with pytest.raises(ValueError, match="to translate with cannot be made: .*training.steps"):
         growth.measure("sentences=100", 1)
-    axis = growth.AXES["depth"]._replace(flags=lambda _: ["--rows=0"])
+    axis = growth.AXES["depth"]._replace(flags=lambda _: ["--shape=0x1x1"])
     monkeypatch.setitem(growth.AXES, "depth", axis)
-    with pytest.raises(ValueError, match="step_cost --rows=0 --rounds=1 failed: .*rows"):
+    with pytest.raises(ValueError, match="step --shape=0x1x1 --rounds=1 failed: .*rows"):
         growth.measure("depth=6", 1)

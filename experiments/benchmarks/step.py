@@ -1,0 +1,316 @@
+r"""What one training step costs here, as the config is and with each switch for speed.
+
+    python -m experiments.benchmarks.step --config=configs/tiny.py --shape=32x64x64
+    python -m experiments.benchmarks.step --config=configs/base.py --shape=768x32x32 \
+      --config.model.dtype=bfloat16 --switches=each --output=base.json
+    python -m experiments.benchmarks.step --config=configs/tiny.py --num_cpu_devices=8 \
+      --config.model.num_encoder_layers=48 --config.model.num_decoder_layers=48
+
+Trains on one full batch of random tokens, rows x source x target length, and prints a JSON record:
+milliseconds in rounds in which the variants take turns, TFLOP/s of the matrix products (padding
+there is none), MFU where the device's peak is known, memory, seconds of compilation. Nothing that
+was compiled before is used.
+"""
+
+import dataclasses
+import functools
+import json
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from absl import app, flags
+from ml_collections import ConfigDict, config_flags
+
+from t2t_jax.cli.command import parse_flags
+
+if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+    from t2t_jax.data.batches.batches import Batch
+    from t2t_jax.runs.sections import Sections
+
+_SECONDS_A_ROUND = 0.5
+AS_IS, ALL = "as is", "all"
+Which = Literal["none", "each"]
+
+# What a person can switch on for speed, and what it changes.
+SWITCHES: Mapping[str, Mapping[str, Any]] = {
+    "fused attention": {"model.attention_kernel": "fused"},
+    "bfloat16 logits": {"training.logits_dtype": "bfloat16"},
+    "one product": {"model.fused_projections": True},
+    "8-bit dropout": {"model.dropout_bits": 8},
+    "layers in a loop": {"model.scan_layers": True},
+}
+
+
+class Shape(NamedTuple):
+    """Of a batch."""
+
+    rows: int
+    source_length: int
+    target_length: int
+
+    def __str__(self) -> str:
+        return "x".join(map(str, self))
+
+
+class Cost(NamedTuple):
+    """Of one step."""
+
+    state_seconds: float  # until the first state is there, most of which compiles
+    compile_seconds: float  # of the step
+    step_seconds: list[float]  # of each round
+    tokens_per_second: list[float]  # target tokens
+    operations: float  # of the products, as the formulas have them; 0 where they are not counted
+    teraflops: float  # operations a second at the median, of all devices together
+    mfu: float | None  # of what the devices have at their peak in bfloat16
+    program_memory_mib: float  # of a device, while the step runs; what the compiler says
+    peak_memory_mib: float  # of the whole process on the host, so far
+
+    @property
+    def milliseconds(self) -> float:
+        """The median."""
+        return 1e3 * statistics.median(self.step_seconds)
+
+
+def shape_of(text: str) -> Shape:
+    """The shape that a person writes as 768x32x32.
+
+    Raises:
+      ValueError: it is none.
+    """
+    if not re.fullmatch(r"[1-9]\d*x\d+x[1-9]\d*", text):
+        raise ValueError(f"--shape={text} is no rows x source x target length such as 768x32x32")
+    return Shape(*map(int, text.split("x")))
+
+
+def variants(config: ConfigDict, which: Which) -> dict[str, "Sections"]:
+    """The config as it is, and where `which` is each: with each switch alone, and with all.
+
+    Switches that have no effect on it are left out.
+
+    Raises:
+      ValueError, TypeError: the config is wrong.
+    """
+    from t2t_jax.json_files import flat_dict
+    from t2t_jax.runs.effect import unmet
+    from t2t_jax.runs.sections import read_sections
+
+    def changed(changes: Mapping[str, Any]) -> "Sections":
+        new = config.copy_and_resolve_references()
+        new.update_from_flattened_dict(dict(changes))
+        return read_sections(new)
+
+    found = {AS_IS: changed({})}
+    if which == "none":
+        return found
+    flat = flat_dict(config.to_dict())
+    switches = {
+        name: changes
+        for name, changes in SWITCHES.items()
+        if not any(unmet(key, flat) or flat[key] == value for key, value in changes.items())
+    }
+    found |= {name: changed(changes) for name, changes in switches.items()}
+    together = {key: value for changes in switches.values() for key, value in changes.items()}
+    return found | {ALL: changed(together)}
+
+
+def measure(sections: "Sections", shape: Shape, rounds: int) -> Cost:
+    """Of a batch of this shape over the devices of the config.
+
+    Raises:
+      ValueError: these cannot share the rows, or the model is trained on no such batch.
+    """
+    return measure_in_turns({AS_IS: sections}, shape, rounds)[AS_IS]
+
+
+def measure_in_turns(of: Mapping[str, "Sections"], shape: Shape, rounds: int) -> dict[str, Cost]:
+    """The same of several, round by round one after another; all their states are there at once."""
+    states: dict[str, Any] = {}
+    made = {name: _made(sections, shape, states) for name, sections in of.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in of}
+    for _ in range(rounds):
+        for name, (_, round_of) in made.items():
+            seconds[name].append(round_of())
+    return {
+        name: _with_seconds(cost, sections, shape, seconds[name])
+        for (name, sections), (cost, _) in zip(of.items(), made.values(), strict=True)
+    }
+
+
+def _made(
+    sections: "Sections", shape: Shape, states: dict[str, Any]
+) -> tuple[Cost, Callable[[], float]]:
+    """What it took to compile a step, and what makes a round of it and gives the seconds of one.
+
+    A first state of the same arrays as one of `states` is a copy of it: to draw it takes longer.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    from experiments.benchmarks.roof import seconds_of
+    from t2t_jax.compilation import bytes_of, compile_init, lower_train_step
+    from t2t_jax.devices import make_devices
+    from t2t_jax.model.families import make_model
+    from t2t_jax.runs.steps import train_step_of
+    from t2t_jax.training.optimizer import make_optimizer
+    from t2t_jax.training.step import make_train_state
+
+    devices = make_devices(**dataclasses.asdict(sections.devices))
+    microbatches = sections.training.microbatches or 1
+    if shape.rows % (devices.num_data * microbatches):
+        by = f"{devices.num_data} devices"
+        by += f" x {microbatches} microbatches" if microbatches > 1 else ""
+        raise ValueError(f"--shape={shape}: {shape.rows} rows cannot be shared by {by}")
+    model = make_model(sections.model)
+    optimizer = make_optimizer(sections.training, sections.model.d_model)
+    make_state = functools.partial(make_train_state, model, optimizer)
+    started = time.perf_counter()
+    arrays = f"{sections.devices} {jax.eval_shape(make_state, 0)}"
+    if arrays not in states:
+        states[arrays] = jax.block_until_ready(compile_init(devices, make_state, 0))
+    state = jax.block_until_ready(jax.tree.map(jnp.copy, states[arrays]))
+    state_seconds = time.perf_counter() - started
+    step = train_step_of(sections, devices, model, optimizer, microbatches)
+    batch = devices.put_batch(_batch(sections, shape))
+    started = time.perf_counter()
+    compiled = lower_train_step(devices, step, state, batch).compile()
+    compile_seconds = time.perf_counter() - started
+
+    def run():
+        nonlocal state
+        state, metrics = compiled(state, batch)
+        return metrics
+
+    seconds_of(run, 1)
+    times = max(1, round(_SECONDS_A_ROUND / seconds_of(run, 1)))
+    memory = bytes_of(compiled) / 2**20
+    cost = Cost(state_seconds, compile_seconds, [], [], 0.0, 0.0, None, memory, 0.0)
+    return cost, lambda: seconds_of(run, times)
+
+
+def _batch(sections: "Sections", shape: Shape) -> "Batch":
+    """Of random ids, as many as there is room for, as the task has them."""
+    from t2t_jax.data.batches.batches import Batch
+
+    model, (rows, source, target) = sections.model, shape
+    needed = {
+        "language_modelling": (0, target),
+        "masked_language_modelling": (source, source),
+        "classification": (source, 1),
+    }.get(sections.data.task, (source, target))
+    if (source, target) != needed or max(source, target) == 0:
+        lengths = "x".join(map(str, needed))
+        raise ValueError(
+            f"--shape={shape}: data.task={sections.data.task!r} needs {rows}x{lengths}"
+        )
+    if sections.data.task == "translation" and source == 0:
+        raise ValueError(f"--shape={shape}: a translation needs a source of at least 1 token")
+    draw = np.random.default_rng(0).integers
+    most = 1 + model.num_classes if sections.data.task == "classification" else None
+    read = draw(4, model.vocabulary_rows, (rows, source))
+    predicted = draw(1 if most else 4, most or model.vocabulary_rows, (rows, target))
+    return Batch(read.astype(np.int32), predicted.astype(np.int32))
+
+
+def _with_seconds(cost: Cost, sections: "Sections", shape: Shape, seconds: list[float]) -> Cost:
+    from t2t_jax.devices import make_devices
+    from t2t_jax.peaks import peak_operations
+    from t2t_jax.training.operations import step_operations
+
+    try:
+        operations = float(step_operations(sections.model).of(*shape))
+    except ValueError:
+        operations = 0.0
+    devices = make_devices(**dataclasses.asdict(sections.devices))
+    rate, peak = operations / statistics.median(seconds), peak_operations(devices.kind)
+    return cost._replace(
+        step_seconds=seconds,
+        tokens_per_second=[shape.rows * shape.target_length / each for each in seconds],
+        operations=operations,
+        teraflops=rate / 1e12,
+        mfu=None if peak is None or not operations else rate / (peak * devices.mesh.size),
+        peak_memory_mib=peak_memory_mib("self"),
+    )
+
+
+def peak_memory_mib(process_id: int | str) -> float:
+    """The most that a process has held so far; 0 of one that has ended.
+
+    What a parent is told of a child by `wait4` is at least what itself held when it started it.
+    """
+    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
+
+
+def table(costs: Mapping[str, Cost]) -> str:
+    """For people: a line for each variant."""
+    first = costs[AS_IS].milliseconds
+    rows = [("", "ms", "lowest to highest", "as is / it", "TFLOP/s", "MFU", "MiB", "compiled in s")]
+    for name, cost in costs.items():
+        ends = f"{1e3 * min(cost.step_seconds):.1f} to {1e3 * max(cost.step_seconds):.1f}"
+        mfu = "" if cost.mfu is None else f"{cost.mfu:.1%}"
+        rows.append(
+            (
+                *(name, f"{cost.milliseconds:.1f}", ends, f"{first / cost.milliseconds:.2f}"),
+                *(f"{cost.teraflops:.3g}", mfu, f"{cost.program_memory_mib:,.0f}"),
+                f"{cost.compile_seconds:.1f}",
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def record(costs: Mapping[str, Cost], shape: Shape) -> dict[str, Any]:
+    """What JSON keeps: where and of which code, of what, and what it cost."""
+    import jax
+
+    from experiments.benchmarks.records import make_record
+
+    about = make_record()
+    return {
+        "when": about.when,
+        "commit": about.commit,
+        "machine": about.machine | {"devices": f"{jax.device_count()} x {jax.devices()[0]}"},
+        "flags": sys.argv[1:],
+        "shape": shape,
+        "costs": {name: cost._asdict() for name, cost in costs.items()},
+    }
+
+
+def main(_: list[str]) -> None:
+    """Measures."""
+    import jax
+
+    given = flags.FLAGS
+    if given.num_cpu_devices:
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_num_cpu_devices", given.num_cpu_devices)
+    try:
+        shape = shape_of(given.shape)
+        costs = measure_in_turns(variants(given.config, given.switches), shape, given.rounds)
+    except ValueError as error:
+        sys.exit(f"step: {error}")
+    print(table(costs), file=sys.stderr)
+    text = json.dumps(record(costs, shape))
+    print(text)
+    if given.output:
+        Path(given.output).write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
+    flags.DEFINE_string("shape", "32x64x64", "of the batch: rows x source x target length")
+    flags.DEFINE_enum("switches", "none", ["none", "each"], "each: every one alone, and all")
+    flags.DEFINE_integer("rounds", 5, "in which the steps are timed", lower_bound=1)
+    flags.DEFINE_integer("num_cpu_devices", 0, "made of the CPU; 0: the devices there are")
+    flags.DEFINE_string("output", "", "file that the record goes to, beside standard output")
+    flags.mark_flag_as_required("config")
+    app.run(main, flags_parser=functools.partial(parse_flags, "step"))
