@@ -5,10 +5,12 @@ import pytest
 
 from t2t_jax.data.batches.batches import BucketedBatches, PackedBatches
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID
-from t2t_jax.runs.step_cost import step_cost, target_tokens
+from t2t_jax.devices import Devices, make_devices
+from t2t_jax.runs.step_cost import measures_of, step_cost, target_tokens
 from t2t_jax.training.operations import step_operations
 from tests.data.splits import RANDOM_LENGTHS, split_of
 from tests.model.configs import small
+from tests.runs.configs import smallest
 
 OPTIONS = {
     "source_tokens_per_batch": 600,
@@ -42,3 +44,25 @@ def test_it_is_the_mean_over_an_epoch(kind, options, weights, padded_to):
     assert found == pytest.approx(tuple(expected))
     assert target_tokens(batches) == pytest.approx(tokens / batches.batches_per_epoch)
     assert found.operations < found.padded_operations
+
+
+def measured(cache, monkeypatch, peaks, memory=None):
+    """What the metrics get of 500 target tokens a second on two devices, and of which batches."""
+    monkeypatch.setattr("t2t_jax.peaks._PEAKS", peaks)
+    monkeypatch.setattr(Devices, "peak_memory", lambda _: memory)
+    sections = smallest(cache)
+    batches = BucketedBatches(split_of(RANDOM_LENGTHS), num_buckets=3, **OPTIONS)
+    return measures_of(batches, sections, make_devices(data=2))(500.0), batches, sections
+
+
+def test_mfu_is_of_the_operations_without_padding_and_of_all_devices(tmp_path, monkeypatch):
+    found, batches, sections = measured(tmp_path, monkeypatch, {"cpu": 1e9}, 3 * 2**29)
+    operations = step_operations(sections.model)
+    alone = sum(operations.of(1, source, target) for source, target in RANDOM_LENGTHS)
+    tokens = sum(target for _, target in RANDOM_LENGTHS)
+    assert found["mfu"] == pytest.approx(500 / tokens * alone / 2e9)
+    assert found["peak_memory_gib"] == 1.5
+
+
+def test_what_a_device_does_not_tell_is_left_out(tmp_path, monkeypatch):
+    assert measured(tmp_path, monkeypatch, {"TPU v4": 275e12})[0] == {}

@@ -2,10 +2,19 @@
 
 import pytest
 
+from t2t_jax.data.batches.batches import BucketedBatches
+from t2t_jax.devices import Devices, make_devices
+from t2t_jax.json_files import read_json
 from t2t_jax.model import attention
+from t2t_jax.runs import steps
 from t2t_jax.runs import switches as of_runs
 from t2t_jax.runs.sections import check_fit
 from t2t_jax.runs.switches import switches
+from t2t_jax.runs.train import train
+from t2t_jax.training.metrics_file import read_metrics
+from t2t_jax.training.step import TrainState
+from t2t_jax.training.trace import Steps
+from tests.data.splits import split_of
 from tests.model.configs import small
 from tests.runs.configs import smallest
 
@@ -48,3 +57,47 @@ def test_a_fused_kernel_is_cut_by_no_tensor_axis(tmp_path):
     check_fit(sections)
     with pytest.raises(ValueError, match="attention_kernel='fused' does not go with devices.ten"):
         smallest(tmp_path, **{"model.attention_kernel": "fused", "devices.tensor": 2})
+
+
+def losses(workdir):
+    entries = read_metrics(workdir / "metrics.jsonl")
+    return [entry["loss"] for entry in entries if entry["split"] in ("train", "dev")]
+
+
+def test_a_run_compiled_ahead_is_the_same_also_when_it_goes_on(tmp_path, monkeypatch):
+    changes = {"training.schedule": "peak", "training.steps": 4, "data.length_multiple": 4}
+    more = changes | {"training.steps": 8}
+    train(smallest(tmp_path / "cache", **more), tmp_path / "as_they_come")
+    ahead, batches = steps.compile_ahead, []
+
+    def recorded(devices, step, state, shapes, advice):
+        batches.append([batch.target_ids.shape for batch in shapes])
+        return ahead(devices, step, state, shapes, advice)
+
+    monkeypatch.setattr(steps, "compile_ahead", recorded)
+    monkeypatch.setattr(Devices, "are_accelerators", property(lambda _: True))
+    profiled = Steps(2, 3)
+    train(smallest(tmp_path / "cache", **changes), tmp_path / "w", profile_steps=profiled)
+    train(smallest(tmp_path / "cache", **more), tmp_path / "w")
+    assert losses(tmp_path / "w") == losses(tmp_path / "as_they_come")
+    assert len(batches) == 2 and len(batches[0]) == 2
+    assert all(length % 4 == 0 for _, length in batches[0])
+    assert read_json(tmp_path / "w" / "training.json")["attention_kernel"] == "einsum"
+    assert list((tmp_path / "w" / "profile").rglob("*.xplane.pb"))
+
+
+def test_several_hosts_compile_each_shape_when_it_comes(monkeypatch):
+    monkeypatch.setattr(steps, "compile_ahead", None)
+    monkeypatch.setattr(Devices, "are_accelerators", property(lambda _: True))
+    monkeypatch.setattr(steps.hosts, "are_several", lambda: True)
+    monkeypatch.setattr(steps, "compile_train_step", lambda devices, step, state: step)
+    budgets = dict(source_tokens_per_batch=99, target_tokens_per_batch=99)
+    split = split_of([(2, 2), (9, 9)] * 100)
+    batches = BucketedBatches(split, num_buckets=2, row_multiple=2, seed=0, **budgets)
+    assert len(batches.shapes) == 2
+
+    def step(state, batch):
+        return state, batch
+
+    state = TrainState(*TrainState._fields)  # nothing looks at it
+    assert steps.compiled_step(make_devices(), step, state, batches) is step
