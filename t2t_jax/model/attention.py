@@ -59,17 +59,31 @@ def fused_attention(
     same for all queries shows the first keys of a row, one that is the same for all rows is causal,
     as those of masks.py are. Any other is added to the scores.
     """
-    num_rows, _, num_queries, _ = query.shape
+    num_rows = len(query)
     seen: dict[str, Any] = {"mask": mask[:, None]}
-    if mask.shape[1] == 1:
+    if _is_of_keys(mask):
         # A row of nothing but padding looks at its first key: of no keys there is no mean.
         lengths = jnp.maximum(mask.sum(-1, dtype=jnp.int32)[:, 0], 1)
         seen = {"key_value_seq_lengths": jnp.broadcast_to(lengths, (num_rows,))}
-    elif mask.shape[0] == 1 and mask.shape[2] == num_queries:
+    elif _is_causal(mask):
         seen = {"is_causal": True}
     heads_last = (x.transpose(0, 2, 1, 3) for x in (query, key, value))
     heads = jax.nn.dot_product_attention(*heads_last, **seen, implementation=implementation)
     return heads.transpose(0, 2, 1, 3)
+
+
+def _is_of_keys(mask: Bool[Array, "#B #T S"]) -> bool:
+    return mask.shape[1] == 1
+
+
+def _is_causal(mask: Bool[Array, "#B #T S"]) -> bool:
+    return mask.shape[0] == 1 and mask.shape[1] == mask.shape[2]
+
+
+def is_too_odd_to_fuse(mask: Bool[Array, "#B #T S"]) -> bool:
+    """Whether a mask must be added to the scores, and they are of an odd number of positions."""
+    is_added = not _is_of_keys(mask) and not _is_causal(mask)
+    return is_added and any(length % 2 for length in mask.shape[1:])
 
 
 def fused_implementation() -> Literal["cudnn", "xla"]:
@@ -198,7 +212,8 @@ class MultiHeadAttention(nn.Module):
         A `bias` is added to the scores.
         """
         # Where somebody listens there must be weights, and decoding looks with one query at a time.
-        if self.is_fused and not deterministic and not self._is_heard:
+        is_training = not deterministic and not self._is_heard
+        if self.is_fused and is_training and not is_too_odd_to_fuse(mask):
             heads = fused_attention(query, *memory, mask, fused_implementation())
         else:
             dropout = partial(self.dropout, deterministic=deterministic)

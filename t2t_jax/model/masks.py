@@ -1,5 +1,7 @@
 """Who may look where. A mask is boolean, True means *may look*.
 
+A fused kernel goes by their shapes: B 1 S is padding at the end, 1 T T is causal.
+
 Axes: B batch, T query positions, S key positions.
 """
 

@@ -11,6 +11,7 @@ from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model import attention
 from t2t_jax.model.attention import (
     fused_attention,
+    is_too_odd_to_fuse,
     make_attention,
     scaled_dot_product_attention,
     why_not_fused,
@@ -86,6 +87,13 @@ def test_a_model_whose_attention_is_fused_learns_the_same(family, monkeypatch):
     # Not where one token follows another, nor where dev is evaluated.
     make_loss_fn(model, 0.1)(params, Batch(source, target), None)
     assert len(calls) == len(ATTENTIONS[family])
+
+
+def test_packed_rows_of_odd_length_are_not_fused():
+    """cuDNN adds no mask to scores of an odd number of positions."""
+    assert not any(map(is_too_odd_to_fuse, MASKS.values()))
+    odd = {name: mask[:, : T - 1, : T - 1] for name, mask in MASKS.items()}
+    assert [name for name, mask in odd.items() if is_too_odd_to_fuse(mask)] == ["packed"]
 
 
 @pytest.mark.parametrize(
