@@ -16,6 +16,8 @@ import os
 import re
 from typing import Any, NamedTuple
 
+from t2t_jax.peaks import peak_operations
+
 _GIB, _TERA, _GIGA = 2**30, 1e12, 1e9
 
 
@@ -24,13 +26,19 @@ class Chip(NamedTuple):
 
     name: str
     kind: str  # as JAX calls the device
-    operations: float  # multiplications and additions of bfloat16
     memory: int  # bytes
     bandwidth: float  # bytes, of that memory
     link: float  # bytes, one link in one direction; of GPUs all links together
     axes: int  # of the network that the chips form; 0: of GPUs, each with each
     cores: int = 1  # that a name counts
     float32: float = 0.0  # operations of float32; 0: bfloat16 several times
+
+    @property
+    def operations(self) -> float:
+        """Multiplications and additions of bfloat16."""
+        found = peak_operations(self.kind)
+        assert found is not None, self.kind
+        return found
 
     @property
     def is_tpu(self) -> bool:
@@ -41,22 +49,22 @@ class Chip(NamedTuple):
 CHIPS = {
     chip.name: chip
     for chip in (
-        Chip("v4", "TPU v4", 275 * _TERA, 32 * _GIB, 1200 * _GIGA, 45 * _GIGA, 3, cores=2),
-        Chip("v5e", "TPU v5 lite", 197 * _TERA, 16 * _GIB, 819 * _GIGA, 50 * _GIGA, 2),
-        Chip("v5p", "TPU v5", 459 * _TERA, 95 * _GIB, 2765 * _GIGA, 100 * _GIGA, 3, cores=2),
-        Chip("v6e", "TPU v6 lite", 918 * _TERA, 32 * _GIB, 1638 * _GIGA, 100 * _GIGA, 2),
+        Chip("v4", "TPU v4", 32 * _GIB, 1200 * _GIGA, 45 * _GIGA, 3, cores=2),
+        Chip("v5e", "TPU v5 lite", 16 * _GIB, 819 * _GIGA, 50 * _GIGA, 2),
+        Chip("v5p", "TPU v5", 95 * _GIB, 2765 * _GIGA, 100 * _GIGA, 3, cores=2),
+        Chip("v6e", "TPU v6 lite", 32 * _GIB, 1638 * _GIGA, 100 * _GIGA, 2),
         Chip(
-            *("a100", "NVIDIA A100-SXM4-80GB", 312 * _TERA, 80 * _GIB),
+            *("a100", "NVIDIA A100-SXM4-80GB", 80 * _GIB),
             *(2039 * _GIGA, 300 * _GIGA, 0),
             float32=19.5 * _TERA,
         ),
         Chip(
-            *("h100", "NVIDIA H100 80GB HBM3", 989 * _TERA, 80 * _GIB),
+            *("h100", "NVIDIA H100 80GB HBM3", 80 * _GIB),
             *(3350 * _GIGA, 450 * _GIGA, 0),
             float32=67 * _TERA,
         ),
         Chip(
-            *("h200", "NVIDIA H200", 989 * _TERA, 141 * _GIB),
+            *("h200", "NVIDIA H200", 141 * _GIB),
             *(4800 * _GIGA, 450 * _GIGA, 0),
             float32=67 * _TERA,
         ),

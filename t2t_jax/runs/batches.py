@@ -106,7 +106,7 @@ def describe(batches: Batches) -> str:
 
 def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
     """How the tokens of an update are cut over devices and microbatches."""
-    largest = largest_batch(batches)
+    largest = largest_batches(batches)[0]
     rows, source = largest.source_ids.shape
     sides = [f"{rows * length:,}" for length in (source, largest.target_ids.shape[1]) if length]
     num_rows = rows // (devices.num_data * microbatches)
@@ -120,9 +120,15 @@ def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
     )
 
 
-def largest_batch(batches: Batches) -> Batch:
-    """A batch of nothing, in the shape that has most cells."""
-    return empty_batches(batches)[0]
+def largest_batches(batches: Batches) -> list[Batch]:
+    """Batches of nothing, of which one takes most memory: that of most cells, and the longest.
+
+    Attention weights grow with the square of the length, so that of as many cells the longest has
+    most; in the order of `empty_batches`.
+    """
+    by_cells = empty_batches(batches)
+    longest = max(by_cells, key=lambda each: each.source_ids.shape[1] + each.target_ids.shape[1])
+    return [by_cells[0], *([longest] if longest is not by_cells[0] else [])]
 
 
 def empty_batches(batches: Batches) -> list[Batch]:

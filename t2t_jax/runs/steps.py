@@ -24,7 +24,7 @@ from t2t_jax.runs.batches import (
     describe_cut,
     empty_batches,
     evaluation_batches,
-    largest_batch,
+    largest_batches,
     train_batches,
 )
 from t2t_jax.runs.sections import Sections
@@ -66,12 +66,14 @@ def batches_and_step(
     while True:
         batches = train_batches(prepared, sections, devices, microbatches)
         step = train_step_of(sections, devices, model, optimizer, microbatches)
-        largest = largest_batch(batches)
-        needed = 0 if limit is None else memory_needed(devices, step, state, largest)
+        largest = largest_batches(batches)
+        needed = 0
+        if limit is not None:
+            needed = max(memory_needed(devices, step, state, each) for each in largest)
         if limit is None or not hosts.any_of(needed > limit):
             hosts.log(describe_cut(batches, devices, microbatches))
             return batches, step, microbatches
-        if len(largest.target_ids) <= microbatches * devices.num_data:
+        if max(len(each.target_ids) for each in largest) <= microbatches * devices.num_data:
             raise ValueError(
                 f"training.microbatches=0: row by row a step still needs "
                 f"{needed / 2**30:.2f} GiB, a device has {limit / 2**30:.2f}: lower the "

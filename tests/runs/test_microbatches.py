@@ -48,6 +48,26 @@ def test_as_few_microbatches_are_made_as_fit_in_memory(trained_with, monkeypatch
     assert "x 4 in microbatches x" in trained_with(**{"training.microbatches": 0})
 
 
+def test_the_longest_batch_counts_though_another_has_more_tokens(trained_with, monkeypatch):
+    asked = []
+
+    def memory_needed(devices, step, state, batch):
+        asked.append(batch.target_ids.shape)
+        # At first as much as the device has, but for the longest sentences.
+        return 100 + (batch.target_ids.shape[1] == longest and len(asked) <= 2)
+
+    monkeypatch.setattr(steps, "memory_needed", memory_needed)
+    monkeypatch.setattr(Devices, "memory_limit", lambda self: 100)
+    longest = 0
+    trained_with(**{"training.microbatches": 0, "data.num_buckets": 4})
+    longest = max(length for _, length in asked)
+    asked.clear()
+    line = trained_with(**{"training.microbatches": 0, "data.num_buckets": 4})
+    assert "x 2 in microbatches x" in line
+    most, long = asked[:2]
+    assert most[1] < long[1] == longest
+
+
 def test_a_model_that_does_not_fit_row_by_row_is_told(trained_with, monkeypatch):
     monkeypatch.setattr(Devices, "memory_limit", lambda self: 1_000)
     with pytest.raises(ValueError) as error:
