@@ -83,11 +83,15 @@ def parts(workdir: Path, directory: str, topology: str, toy: bool) -> Iterator[P
         given = ["--config=configs/tiny.py", *changed("config", **changes)]
         yield Part(f"agreement_{name}", bench("agreement", *given, *steps))
 
-    for size, shape in (("base", "768x32x32"), ("base", "96x256x256"), ("big", "768x32x32")):
-        shape = "2x3x4" if toy else shape
+    for size, large, small, switches in (
+        ("base", "768x32x32", "2x3x4", "each"),
+        ("base", "96x256x256", "1x7x6", "none" if toy else "each"),
+        ("big", "768x32x32", "2x3x4", "none" if toy else "each"),
+    ):
+        shape = small if toy else large
         given = [f"--config=configs/{size}.py", *changed("config", **{"model.dtype": "bfloat16"})]
-        rounds = ["--rounds=1"] if toy else []
-        command = bench("step", *given, f"--shape={shape}", "--switches=each", *rounds)
+        given += [f"--shape={shape}", f"--switches={switches}", *(["--rounds=1"] if toy else [])]
+        command = bench("step", *given)
         yield Part(f"step_{size}_{shape}", command)
 
     trained = workdir / "multi30k"
@@ -106,8 +110,10 @@ def parts(workdir: Path, directory: str, topology: str, toy: bool) -> Iterator[P
     decode = ["experiments.benchmarks", "--parts=decode", f"--workdir={run}", records]
     yield Part("decode", [*_PYTHON, *decode, *peers, *lines])
     if topology:
-        plan = ["t2t_jax.cli.main", "plan", f"--config={run}/config.json"]
-        plan += [f"--topology={topology}", f"--calibrate={run}"]
+        plan = ["t2t_jax.cli.main", "plan", f"--config={config}", f"--topology={topology}"]
+        plan += changed("config", **corpus)
+        # What it took, which a CPU has nothing to say of.
+        plan += [] if toy else [f"--calibrate={run}"]
         yield Part("plan", [*_PYTHON, *plan])
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import itertools
 import os
 import re
 import signal
@@ -31,8 +32,15 @@ def parse_flags(name: str, argv: list[str], *, known_only: bool = False) -> list
             rest = flags.FLAGS(argv, known_only=known_only)
         for flag in flags.FLAGS:
             hasattr(flags.FLAGS[flag].value, "")  # of a config that is not there this raises
-    except (AttributeError, KeyError, flags.UnrecognizedFlagError) as error:
-        sys.exit(f"{name}: {_unknown_flag(argv, error)}")
+    except (
+        *(AttributeError, KeyError, NameError, SyntaxError),
+        flags.UnrecognizedFlagError,
+    ) as error:
+        if not (sentence := _no_python(argv)):
+            if isinstance(error, NameError | SyntaxError):
+                raise  # within a config: who writes one wants to see where
+            sentence = _unknown_flag(argv, error)
+        sys.exit(f"{name}: {sentence}")
     except (ImportError, OSError) as error:
         sys.exit(f"{name}: {_no_config(argv, error)}")
     except flags.IllegalFlagValueError as error:
@@ -119,6 +127,21 @@ def _unknown_flag(argv: list[str], error: Exception) -> str:
         advice = f": did you mean --{' or --'.join(meant)}?" if meant else ", see --help"
         return f"there is no {'key' if '.' in name else 'flag'} --{name}{advice}"
     return str(error)
+
+
+def _no_python(argv: list[str]) -> str:
+    """Which config is a file of another kind; nothing if none is."""
+    for flag in ("config", "base"):
+        for argument, following in itertools.zip_longest(argv, argv[1:], fillvalue=""):
+            given, _, value = argument.lstrip("-").partition("=")
+            path = Path(value or following)
+            if argument.startswith("-") and given == flag and path.is_file():
+                if path.suffix != ".py":
+                    return (
+                        f"--{flag}={path} must be a Python file such as configs/tiny.py; keys that "
+                        f"differ from it are flags, such as --{flag}.seed=1"
+                    )
+    return ""
 
 
 def _no_config(argv: list[str], error: Exception) -> str:

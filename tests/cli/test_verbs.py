@@ -78,6 +78,11 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
             ["prepare", "--config=configs/tiny.py", "--d_model=64"],
             "there is no flag --d_model: did you mean --config.model.d_model?",
         ),
+        (["prepare", "--config=README.md"], "--config=README.md must be a Python file such as"),
+        (
+            ["prepare", "--config", "experiments/results/table3_tiny/table3/base/seed-0/run.json"],
+            "run.json must be a Python file such as configs/tiny.py; keys that differ",
+        ),
         (["prepare", "--config=tiny"], "there is no file tiny: did you mean configs/tiny.py?"),
         (["train", "--workdir=/nowhere"], "--config is needed, such as configs/tiny.py"),
         (["train", "--help=modle"], "--help=modle is none of data, model, training"),

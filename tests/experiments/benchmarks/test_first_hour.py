@@ -70,12 +70,15 @@ def test_a_part_that_is_not_there_is_told(monkeypatch, tmp_path):
 
 def test_the_rehearsal(monkeypatch, tmp_path):
     monkeypatch.setenv("T2T_JAX_CACHE", str(tmp_path / "cache"))
-    code = run(monkeypatch, tmp_path / "w", toy=True)
+    code = run(monkeypatch, tmp_path / "w", toy=True, topology="h100-1")
     found = {path.stem: read_json(path) for path in (tmp_path / "w").glob("*.json")}
     told = {name: record["found"] for name, record in found.items() if "failed" in name}
     logs = [(tmp_path / "w" / f"{name.split('.')[0]}.log").read_text()[-2_000:] for name in told]
     assert code == 0, (json.dumps(told), *logs)
-    assert set(found) == {part.name for part in first_hour.parts(tmp_path / "w", "", "", True)}
+    assert set(found) == {part.name for part in first_hour.parts(tmp_path, "", "h100-1", True)}
     assert found["ceilings"]["found"]["float32_tflops"] > 0
     assert found["agreement_bfloat16"]["found"]["is_repeated"]
-    assert found["decode"]["found"]
+    assert "h100-1" in "".join(found["plan"]["found"])
+    assert any("ours, first pass" in line for line in found["decode"]["found"])
+    steps = [record["found"] for name, record in found.items() if name.startswith("step_")]
+    assert sorted(len(each["costs"]) > 1 for each in steps) == [False, False, True]
