@@ -176,7 +176,8 @@ def test_help_lists_every_key_with_its_value_comment_and_choices():
         for field in dataclasses.fields(section):
             for choice in typing.get_args(field.type):
                 [entry] = [each for each in config_keys() if each.path == f"{name}.{field.name}"]
-                assert f'"{choice}"' in f"{entry.value} {entry.comment}".replace("'", '"')
+                words = f'"{choice}"' if isinstance(choice, str) else str(choice)
+                assert words in f"{entry.value} {entry.comment}".replace("'", '"')
 
 
 def test_help_shows_a_command_of_two_lines_in_two():

@@ -14,6 +14,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from t2t_jax.json_files import read_json
+from t2t_jax.training.goodput import Goodput
 from t2t_jax.training.metrics_file import read_metrics
 from tests.data.text_corpus import sentence_pairs, write_pairs
 from tests.faults.damage import same_bits
@@ -24,7 +25,7 @@ REPOSITORY = Path(__file__).parents[2]
 _PATIENCE = 300.0  # seconds, of a machine that does other work beside
 _ITEMS = ("params", "progress")
 # What is not the same twice.
-_TIMES = ("seconds", "seconds_to_first_step", "target_tokens_per_second")
+_TIMES = {"seconds", "seconds_to_first_step", "target_tokens_per_second", *Goodput().shares()}
 
 
 class Moment(NamedTuple):

@@ -73,7 +73,9 @@ def test_what_goes_out_with_any_value_is_not_read_to_translate():
         return str(jax.make_jaxpr(logits)(parameter_shapes(model)))
 
     ids = some_ids(2, 3), some_ids(2, 3)
-    others = {key: another_value(key) for key in ANY_VALUE.keys() - {"dtype", "rematerialise"}}
+    # The same numbers in another way, or rounded in another type.
+    by_another_way = {"dtype", "rematerialise", "fused_projections", "scan_layers"}
+    others = {key: another_value(key) for key in ANY_VALUE.keys() - by_another_way}
     assert translation(dataclasses.replace(MODEL, **others)) == translation(MODEL)
 
 

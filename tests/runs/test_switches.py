@@ -1,5 +1,6 @@
 """What is said of the switches of a run, and what its record keeps."""
 
+import jax
 import pytest
 
 from t2t_jax.data.batches.batches import BucketedBatches
@@ -64,7 +65,20 @@ def losses(workdir):
     return [entry["loss"] for entry in entries if entry["split"] in ("train", "dev")]
 
 
-def test_a_run_compiled_ahead_is_the_same_also_when_it_goes_on(tmp_path, monkeypatch):
+@pytest.fixture
+def as_if_accelerators(monkeypatch):
+    """Has the CPU's devices taken for accelerators, from when it is called."""
+
+    def begin():
+        monkeypatch.setattr(Devices, "are_accelerators", property(lambda _: True))
+
+    yield begin
+    jax.config.update("jax_default_matmul_precision", None)  # which `make_devices` sets of these
+
+
+def test_a_run_compiled_ahead_is_the_same_also_when_it_goes_on(
+    tmp_path, monkeypatch, as_if_accelerators
+):
     changes = {"training.schedule": "peak", "training.steps": 4, "data.length_multiple": 4}
     more = changes | {"training.steps": 8}
     train(smallest(tmp_path / "cache", **more), tmp_path / "as_they_come")
@@ -75,7 +89,7 @@ def test_a_run_compiled_ahead_is_the_same_also_when_it_goes_on(tmp_path, monkeyp
         return ahead(devices, step, state, shapes, advice)
 
     monkeypatch.setattr(steps, "compile_ahead", recorded)
-    monkeypatch.setattr(Devices, "are_accelerators", property(lambda _: True))
+    as_if_accelerators()
     profiled = Steps(2, 3)
     train(smallest(tmp_path / "cache", **changes), tmp_path / "w", profile_steps=profiled)
     train(smallest(tmp_path / "cache", **more), tmp_path / "w")
@@ -86,9 +100,9 @@ def test_a_run_compiled_ahead_is_the_same_also_when_it_goes_on(tmp_path, monkeyp
     assert list((tmp_path / "w" / "profile").rglob("*.xplane.pb"))
 
 
-def test_several_hosts_compile_each_shape_when_it_comes(monkeypatch):
+def test_several_hosts_compile_each_shape_when_it_comes(monkeypatch, as_if_accelerators):
+    as_if_accelerators()
     monkeypatch.setattr(steps, "compile_ahead", None)
-    monkeypatch.setattr(Devices, "are_accelerators", property(lambda _: True))
     monkeypatch.setattr(steps.hosts, "are_several", lambda: True)
     monkeypatch.setattr(steps, "compile_train_step", lambda devices, step, state: step)
     budgets = dict(source_tokens_per_batch=99, target_tokens_per_batch=99)
