@@ -6,11 +6,14 @@ sums depend on their order (jax-ml/jax#13672). There they are sorted by id first
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 
 @jax.custom_vjp
-def look_up(table: Float[Array, "rows D"], ids: Int[Array, "*shape"]) -> Float[Array, "*shape D"]:
+def look_up(
+    table: Float[Array | np.ndarray, "rows D"], ids: Int[Array | np.ndarray, "*shape"]
+) -> Float[Array, "*shape D"]:
     """The rows of `table` that `ids` name."""
     return jnp.take(table, ids, axis=0)
 

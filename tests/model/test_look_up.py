@@ -22,6 +22,11 @@ def test_a_sum_by_id_has_every_value_once(ids):
     np.testing.assert_array_equal(actual, expected)
 
 
+def test_arrays_of_numpy_are_read_too():
+    table = np.arange(6, dtype=np.float32).reshape(3, 2)
+    np.testing.assert_array_equal(look_up(table, np.array([[2, 0]])), table[[[2, 0]]])
+
+
 def test_on_a_cpu_gradients_are_to_the_bit_those_of_take():
     draws = np.random.default_rng(0)
     table = draws.normal(size=(7, 4)).astype(np.float32)
