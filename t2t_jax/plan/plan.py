@@ -145,12 +145,6 @@ def _of_facts(
         notes.append("the search was not compiled")
     elif search is not None and not search.fits:
         notes.append("the widest search does not fit: lower decoding.tokens_per_batch")
-    facts = largest.facts
-    memory = {
-        "parameters": facts.param_bytes,
-        "optimizer": facts.state_bytes - facts.param_bytes,
-        "activations": max(facts.peak_bytes - facts.state_bytes, 0),
-    }
     return _timed(
         sections,
         topology,
@@ -159,7 +153,7 @@ def _of_facts(
         layout=_layout(sections),
         microbatches=microbatches,
         rematerialise=largest.rematerialise,
-        memory=memory,
+        memory=_memory(largest.facts),
         limit_bytes=largest.limit_bytes,
         operations=_mean_operations(operations, work, multiple),
         step=step,
@@ -251,7 +245,6 @@ def _timed(
 
 
 def _misfit(sections: Sections, topology: Topology, tried: Fitted) -> Plan:
-    facts = tried.facts
     nothing = Range(math.nan, math.nan)
     return Plan(
         topology,
@@ -260,11 +253,7 @@ def _misfit(sections: Sections, topology: Topology, tried: Fitted) -> Plan:
         advice=tried.advice,
         microbatches=tried.microbatches,
         rematerialise=tried.rematerialise,
-        memory={
-            "parameters": facts.param_bytes,
-            "optimizer": facts.state_bytes - facts.param_bytes,
-            "activations": max(facts.peak_bytes - facts.state_bytes, 0),
-        },
+        memory=_memory(tried.facts),
         limit_bytes=tried.limit_bytes,
         operations=math.nan,
         step_seconds=nothing,
@@ -274,6 +263,15 @@ def _misfit(sections: Sections, topology: Topology, tried: Fitted) -> Plan:
         num_params=num_parameters(sections.model),
         notes=(),
     )
+
+
+def _memory(facts: Facts) -> dict[str, int]:
+    """What a chip's memory holds."""
+    return {
+        "parameters": facts.param_bytes,
+        "optimizer": facts.state_bytes - facts.param_bytes,
+        "activations": max(facts.peak_bytes - facts.state_bytes, 0),
+    }
 
 
 def _scoring(sections: Sections, topology: Topology, work: Workload, search: Facts | None) -> Range:
