@@ -60,17 +60,21 @@ def get_config() -> ConfigDict:
     model.num_heads = 8  # h (section 3.2.2)
     model.d_k = 64  # of one head's queries and keys (section 3.2.2)
     model.d_v = 64  # of one head's values (section 3.2.2)
+    model.score_divisor = "sqrt_d_k"  # equation 1; | "sqrt_d_model" | "none"
     model.num_self_attentions = 1  # self-attention sub-layers in each layer (section 3.1)
+    model.feed_forward = True  # False: layers of attention alone
+    model.residual = True  # x + Sublayer(x) (section 3.1); False: Sublayer(x)
     # "sinusoidal" | "sinusoidal_concatenated" | "sinusoidal_tensor2tensor" | "learned" | "rotary"
-    # | "relative" | "alibi" | "none"
+    # | "relative" | "alibi" | "counted" | "scaled" | "none"
     model.positions = "sinusoidal"  # section 3.5
     model.first_position = 0  # where the sinusoids begin
     model.relative_buckets = 32  # of positions "relative" (T5)
     model.relative_max_distance = 128  # tokens, of positions "relative"
-    model.max_positions = 1_024  # rows of the table of learned positions, tokens
-    model.norm = "post"  # "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre"
+    model.max_positions = 1_024  # rows of learned positions; what "scaled" ones are divided by
+    model.norm = "post"  # "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre" | "none"
+    model.norm_kind = "layer"  # | "rms": over the root of the mean square, without mean and bias
     model.norm_epsilon = 1e-6  # added to the variance; the paper does not say
-    model.activation = "relu"  # equation 2; | "gelu" | "gelu_tanh" | "swish"
+    model.activation = "relu"  # equation 2; | "gelu" | "gelu_tanh" | "swish" | "none"
     model.attention_init = "fused"  # "fused": Glorot of query, key, value as one; "separate"
     model.attention_biases = True  # in the four projections; Table 3's parameters need them
     model.feed_forward_biases = True  # b_1 and b_2 of equation 2

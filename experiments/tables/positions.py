@@ -4,9 +4,9 @@
       --base.evaluation.bleu_on_long=True --seeds=3 --workdir=W
 
 The paper's sinusoids and the two other layouts in which they are found in the field; learned
-positions, its row (E); the kinds that Kazemnejad et al. 2023 compare, and none at all. On the
-embedded corpus the probes tell who takes notice of word order, and `long` who can count beyond the
-lengths seen in training.
+positions, its row (E); the kinds that Kazemnejad et al. 2023 compare; the two that come to mind
+first, a number that counts, whole or as a share; and none at all. On the embedded corpus the probes
+tell who takes notice of word order, and `long` who can count beyond the lengths seen in training.
 """
 
 from experiments.tables.ablation import AnyConfig, LeftOut, Row, Table
@@ -16,6 +16,8 @@ _NOTES = {
     "sinusoidal_concatenated": "all sines, then all cosines: HF Marian, Sockeye",
     "sinusoidal_tensor2tensor": "the same with other frequencies",
     "learned": "the paper's row (E); no vector beyond max_positions",
+    "counted": "the number of the position added to the vector",
+    "scaled": "the same over max_positions: from 0 to 1",
     "none": "word order is seen by the decoder's mask alone",
     "rotary": "Su et al. 2021",
     "relative": "a bias for each bucket of distances, as in T5",

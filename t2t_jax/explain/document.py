@@ -32,7 +32,8 @@ class Attention(NamedTuple):
     number: int  # of the self-attentions in this layer, from 0
     weights: Float[np.ndarray, "H T S"]  # the softmax, as it was captured
     mask: Float[np.ndarray, "T S"]  # 1 where the query may look at the key, else 0
-    scores: Float[np.ndarray, "H T S"] | None = None  # Q K^T / sqrt(d_k), before bias and mask
+    scores: Float[np.ndarray, "H T S"] | None = None  # Q K^T / divisor, before bias and mask
+    divisor: float = 1.0  # the paper's is sqrt(d_k)
     query: Float[np.ndarray, "H T K"] | None = None
     key: Float[np.ndarray, "H S K"] | None = None
     bias: Float[np.ndarray, "#H T S"] | None = None  # of relative positions and ALiBi

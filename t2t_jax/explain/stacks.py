@@ -22,6 +22,7 @@ from t2t_jax.explain.document import (
     Token,
 )
 from t2t_jax.explain.heard import Heard, row_of
+from t2t_jax.model.attention import score_divisor
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.interface import Model
 from t2t_jax.model.positions import (
@@ -81,8 +82,9 @@ def stack_of(
         for number, layer in enumerate(layers):
             attentions += _attentions(loaded.config, heard, layer, number, name, encoded)
             sub_layers += _sub_layers(loaded.config, heard, layer, number, states[number])
-            inner = heard.array(f"{layer}.feed_forward.inner.__call__")
-            active.append((inner > 0).mean(-1, dtype=np.float32))
+            if loaded.config.feed_forward:
+                inner = heard.array(f"{layer}.feed_forward.inner.__call__")
+                active.append((inner > 0).mean(-1, dtype=np.float32))
     weights = np.asarray(loaded.params[table]["table"], np.float32)
     tokens = loaded.tokens(ids)
     neighbours = _neighbours(loaded, weights, ids)
@@ -175,13 +177,15 @@ def _attention(
         key = np.swapaxes(heard.array(f"{path}.key.__call__"), 0, 1)
     value = np.swapaxes(heard.array(f"{path}.value.__call__"), 0, 1)
     weights = heard.array(f"{path}.weights")
+    divisor = score_divisor(config)
     return Attention(
         looks=looks,
         layer=layer,
         number=place,
         weights=weights,
         mask=np.broadcast_to(heard.array(f"{path}.mask"), weights.shape[1:]),
-        scores=_scores(query, key),
+        scores=_scores(query, key, divisor),
+        divisor=divisor,
         query=query,
         key=key,
         bias=None if positions.bias is None else np.asarray(positions.bias),
@@ -190,22 +194,24 @@ def _attention(
 
 
 def _scores(
-    query: Float[np.ndarray, "H T K"], key: Float[np.ndarray, "H S K"]
+    query: Float[np.ndarray, "H T K"], key: Float[np.ndarray, "H S K"], divisor: float
 ) -> Float[np.ndarray, "H T S"]:
-    return query @ np.swapaxes(key, -1, -2) / np.float32(query.shape[-1] ** 0.5)
+    return query @ np.swapaxes(key, -1, -2) / np.float32(divisor)
 
 
 def _source_attention(heard: Heard, states: Float[np.ndarray, "T D"]) -> Attention:
     """That of the recurrent decoder, which has one head."""
     key = heard.array("attention.key.__call__")
     weights = heard.array("attention.weights")
+    divisor = states.shape[-1] ** 0.5
     return Attention(
         "cross",
         layer=0,
         number=0,
         weights=weights,
         mask=np.ones(weights.shape[1:], np.float32),  # one sentence has no padding
-        scores=_scores(states[None], key[None]),
+        scores=_scores(states[None], key[None], divisor),
+        divisor=divisor,
         query=states[None],
         key=key[None],
     )

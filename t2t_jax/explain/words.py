@@ -262,6 +262,8 @@ _LABELS: dict[str, tuple[str, str]] = {
     "rotary": ("rotary", "rotierend (rotary)"),
     "relative": ("relative", "relativ"),
     "alibi": ("ALiBi", "ALiBi"),
+    "counted": ("counted", "gezählt"),
+    "scaled": ("counted, from 0 to 1", "gezählt, von 0 bis 1"),
     "none": ("none", "keine"),
     "kind": ("Kind", "Art"),
     "no_positions": (
@@ -282,7 +284,7 @@ _LABELS: dict[str, tuple[str, str]] = {
     "query": ("Queries Q", "Queries Q"),
     "key": ("Keys K", "Keys K"),
     "raw": ("Scores Q Kᵀ", "Scores Q Kᵀ"),
-    "scaled": ("Scores over √d_{k}", "Scores durch √d_{k}"),
+    "divided": ("Scores over {}", "Scores durch {}"),
     "mask": ("Mask: what may be seen", "Maske: was zu sehen ist"),
     "may": ("may look", "darf schauen"),
     "may_not": ("may not", "darf nicht"),

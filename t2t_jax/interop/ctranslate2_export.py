@@ -1,7 +1,7 @@
 """A translation model of ours as a CTranslate2 directory."""
 
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -37,6 +37,12 @@ _ANY_VALUE = (
     *("max_positions", "first_position", "norm_epsilon", "attention_biases", "feed_forward_biases"),
     *("scale_embeddings", "embedding_norm", "scale_logits", "output_bias"),
 )
+_ACTIVATIONS: dict[Activation, str] = {
+    "relu": "RELU",
+    "gelu": "GELU",
+    "gelu_tanh": "GELUTanh",
+    "swish": "SWISH",
+}
 
 
 def export_ctranslate2(
@@ -69,7 +75,7 @@ def export_ctranslate2(
             (config.num_encoder_layers, config.num_decoder_layers),
             config.num_heads,
             pre_norm=config.norm == "pre",
-            activation=getattr(specs.Activation, _activation(config.activation)),
+            activation=getattr(specs.Activation, _ACTIVATIONS[config.activation]),
             layernorm_embedding=config.embedding_norm,
         )
         table = tables(config, params)
@@ -110,21 +116,12 @@ def check_expressible(config: TransformerConfig) -> None:
             *("learned", "none"),
         ),
         norm=("post", "pre"),
-        activation=("relu", "gelu", "gelu_tanh", "swish"),
+        activation=tuple(_ACTIVATIONS),
         tied_embeddings=("all", "decoder", "none"),
     )
     for key in ("num_encoder_layers", "num_decoder_layers"):
         if getattr(config, key) == 0:
             raise ValueError(f"model.{key}=0: CTranslate2 needs at least 1")
-
-
-def _activation(ours: Activation) -> str:
-    match ours:
-        case "relu" | "gelu" | "swish":
-            return ours.upper()
-        case "gelu_tanh":
-            return "GELUTanh"
-    assert_never(ours)
 
 
 def _set_stack(spec: Any, config: TransformerConfig, params: Params, max_positions: int) -> None:

@@ -35,7 +35,13 @@ NOT_READ: dict[str, Any] = dict(
     recurrent_attention=True,
 )
 # Unknown to them: a model comes in with these values, and goes out with no others.
-_UNKNOWN: dict[str, Any] = dict(num_self_attentions=1)
+_UNKNOWN: dict[str, Any] = dict(
+    num_self_attentions=1,
+    score_divisor="sqrt_d_k",
+    feed_forward=True,
+    residual=True,
+    norm_kind="layer",
+)
 # A model comes in with these values; each format says which it can have.
 _COMMON: dict[str, Any] = dict(
     first_position=0,

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -44,6 +44,12 @@ _ANY_VALUE = (
     ),
     "norm_epsilon",  # one value, of which more is to be said
 )
+_ACTIVATIONS: dict[Activation, str] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_tanh": "gelu_new",
+    "swish": "swish",
+}
 _Tensors = dict[str, np.ndarray]
 
 
@@ -105,7 +111,7 @@ def check_expressible(config: TransformerConfig) -> None:
         positions=("sinusoidal", "sinusoidal_concatenated"),
         first_position=(0,),
         norm=("post",),
-        activation=("relu", "gelu", "gelu_tanh", "swish"),
+        activation=tuple(_ACTIVATIONS),
         tied_embeddings=("all", "decoder", "none"),
         embedding_norm=(False,),
         scale_logits=(False,),
@@ -142,7 +148,7 @@ def _config_json(
         "encoder_layers": config.num_encoder_layers,
         "decoder_layers": config.num_decoder_layers,
         "d_model": config.d_model,
-        "activation_function": _activation(config.activation),
+        "activation_function": _ACTIVATIONS[config.activation],
         "scale_embedding": config.scale_embeddings,
         "share_encoder_decoder_embeddings": tied == "all",
         "tie_word_embeddings": tied != "none",
@@ -154,15 +160,6 @@ def _config_json(
         "eos_token_id": special["end"],
         "forced_eos_token_id": special["end"],
     }
-
-
-def _activation(ours: Activation) -> str:
-    match ours:
-        case "relu" | "gelu" | "swish":
-            return ours
-        case "gelu_tanh":
-            return "gelu_new"
-    assert_never(ours)
 
 
 def _generation_json(

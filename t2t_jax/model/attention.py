@@ -30,15 +30,16 @@ def scaled_dot_product_attention(
     mask: Bool[Array, "#B #T S"],
     bias: Float[Array, "#B H T S"] | None = None,
     dropout: Callable[[Array], Array] = lambda weights: weights,
+    divisor: float | None = None,
 ) -> tuple[Float[Array, "B H T V"], Float[Array, "B H T S"]]:
     """softmax(Q K^T / sqrt(d_k)) V, paper equation 1, and the softmax, the weights, in float32.
 
     `mask` is True where a query may look. A `bias` is added to the scaled scores, and `dropout` is
-    applied to the weights.
+    applied to the weights. A `divisor` takes the place of sqrt(d_k).
     """
-    d_k = query.shape[-1]
+    divide_by = query.shape[-1] ** 0.5 if divisor is None else divisor
     scores = jnp.einsum("BHTK,BHSK->BHTS", query, key, preferred_element_type=jnp.float32)
-    scores = scores / d_k**0.5
+    scores = scores / divide_by
     if bias is not None:
         scores = scores + bias
     weights = jax.nn.softmax(jnp.where(mask[:, None], scores, _MASKED_SCORE))
@@ -51,6 +52,7 @@ def fused_attention(
     key: Float[Array, "B H S K"],
     value: Float[Array, "B H S K"],
     mask: Bool[Array, "#B #T S"],
+    divisor: float,
     implementation: Literal["cudnn", "xla"],
 ) -> Float[Array, "B H T K"]:
     """Equation 1 by `jax.nn.dot_product_attention`, which holds no weights.
@@ -68,7 +70,9 @@ def fused_attention(
     elif _is_causal(mask):
         seen = {"is_causal": True}
     heads_last = (x.transpose(0, 2, 1, 3) for x in (query, key, value))
-    heads = jax.nn.dot_product_attention(*heads_last, **seen, implementation=implementation)
+    heads = jax.nn.dot_product_attention(
+        *heads_last, **seen, scale=1 / divisor, implementation=implementation
+    )
     return heads.transpose(0, 2, 1, 3)
 
 
@@ -137,6 +141,7 @@ class MultiHeadAttention(nn.Module):
     d_model: int
     d_k: int
     d_v: int
+    score_divisor: float
     use_bias: bool
     kernel_init: AttentionInit
     dropout_rate: float  # of the attention weights
@@ -214,10 +219,14 @@ class MultiHeadAttention(nn.Module):
         # Where somebody listens there must be weights, and decoding looks with one query at a time.
         is_training = not deterministic and not self._is_heard
         if self.is_fused and is_training and not is_too_odd_to_fuse(mask):
-            heads = fused_attention(query, *memory, mask, fused_implementation())
+            heads = fused_attention(
+                query, *memory, mask, self.score_divisor, fused_implementation()
+            )
         else:
             dropout = partial(self.dropout, deterministic=deterministic)
-            heads, weights = scaled_dot_product_attention(query, *memory, mask, bias, dropout)
+            heads, weights = scaled_dot_product_attention(
+                query, *memory, mask, bias, dropout, self.score_divisor
+            )
             self.sow("intermediates", "weights", weights)
             self.sow("intermediates", "mask", mask)
         return self.output(heads.transpose(0, 2, 1, 3))
@@ -258,6 +267,7 @@ def make_attention(config: TransformerConfig) -> MultiHeadAttention:
         d_model=config.d_model,
         d_k=config.d_k,
         d_v=config.d_v,
+        score_divisor=score_divisor(config),
         use_bias=config.attention_biases,
         kernel_init=config.attention_init,
         dropout_rate=config.attention_dropout_rate,
@@ -266,6 +276,17 @@ def make_attention(config: TransformerConfig) -> MultiHeadAttention:
         has_one_product=config.fused_projections,
         dtype=config.dtype,
     )
+
+
+def score_divisor(config: TransformerConfig) -> float:
+    """What the products of queries and keys are divided by."""
+    match config.score_divisor:
+        case "sqrt_d_k":
+            return config.d_k**0.5
+        case "sqrt_d_model":
+            return config.d_model**0.5
+        case "none":
+            return 1.0
 
 
 def _heads_first(x: Float[Array, "B S H K"]) -> Float[Array, "B H S K"]:

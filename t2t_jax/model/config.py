@@ -19,10 +19,14 @@ Positions = Literal[
     "rotary",
     "relative",
     "alibi",
+    "counted",
+    "scaled",
     "none",
 ]
-Norm = Literal["post", "pre"]
-Activation = Literal["relu", "gelu", "gelu_tanh", "swish"]
+Norm = Literal["post", "pre", "none"]
+NormKind = Literal["layer", "rms"]
+ScoreDivisor = Literal["sqrt_d_k", "sqrt_d_model", "none"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "swish", "none"]
 AttentionInit = Literal["fused", "separate"]
 EmbeddingInit = Literal["inverse_sqrt_d_model", "unit"]
 Pooling = Literal["none", "cls", "mean", "query"]
@@ -52,13 +56,17 @@ class TransformerConfig:
     num_heads: int  # h
     d_k: int  # per head; the paper's is d_model / h
     d_v: int  # per head
+    score_divisor: ScoreDivisor  # what scores are divided by before the softmax
     num_self_attentions: int  # self-attention sub-layers in a layer; the paper's is 1
+    feed_forward: bool  # whether layers have that sub-layer
+    residual: bool  # whether the input of a sub-layer is added to its output
     positions: Positions
     first_position: int  # the sinusoids of the first token; the paper's is 0
     relative_buckets: int  # positions="relative": distances that are told apart
     relative_max_distance: int  # positions="relative": from here on distances are one bucket
-    max_positions: int  # rows of the table of learned positions
-    norm: Norm  # layer norm after the residual sum (the paper), or before the sub-layer
+    max_positions: int  # rows of the table of learned positions; "scaled" ones are shares of it
+    norm: Norm  # after the residual sum (the paper), before the sub-layer, or nowhere
+    norm_kind: NormKind  # layer norm (the paper), or over the root of the mean square alone
     norm_epsilon: float
     activation: Activation
     attention_init: AttentionInit  # Glorot of query, key and value as one matrix, or as three
@@ -116,7 +124,7 @@ class TransformerConfig:
                 f"model.d_model={self.d_model}: positions='sinusoidal_tensor2tensor' need at "
                 "least 4"
             )
-        if self.positions == "learned":
+        if self.positions in ("learned", "scaled"):
             check_at_least("model", self, 1, ("max_positions",))
         if self.positions == "rotary" and self.d_k % 2:
             raise ValueError(

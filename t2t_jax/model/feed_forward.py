@@ -59,3 +59,5 @@ def activated(x: Float[Array, "B T F"], activation: Activation) -> Float[Array, 
             return jax.nn.gelu(x, approximate=True)  # GPT-2's, Phi through tanh
         case "swish":
             return jax.nn.swish(x)
+        case "none":
+            return x

@@ -33,24 +33,33 @@ class Past(NamedTuple):
 
 
 class AddAndNorm(nn.Module):
-    """Residual sum and layer norm around a sub-layer; norm="post" is the paper's."""
+    """Residual sum and norm around a sub-layer; norm="post" is the paper's."""
 
     config: TransformerConfig
 
     def setup(self) -> None:
-        self.norm = layer_norm(self.config)
+        self.norm = make_norm(self.config)
         self.dropout = make_dropout(self.config.dropout_rate, self.config.dropout_bits)
 
     def __call__(
         self, x: Float[Array, "B T D"], sub_layer: Callable[[Array], Array], *, deterministic: bool
     ) -> Float[Array, "B T D"]:
-        """LayerNorm(x + Dropout(Sublayer(x))), or x + Dropout(Sublayer(LayerNorm(x)))."""
+        """LayerNorm(x + Dropout(Sublayer(x))), or x + Dropout(Sublayer(LayerNorm(x))).
+
+        Without a norm, or without `x` as a summand, where the config says so.
+        """
         dropout = partial(self.dropout, deterministic=deterministic)
+
+        def added(update: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+            return x + update if self.config.residual else update
+
         match self.config.norm:
             case "post":
-                return self.norm(x + dropout(sub_layer(x)))
+                return self.norm(added(dropout(sub_layer(x))))
             case "pre":
-                return x + dropout(sub_layer(self.norm(x)))
+                return added(dropout(sub_layer(self.norm(x))))
+            case "none":
+                return added(dropout(sub_layer(x)))
 
 
 class Layer(nn.Module):
@@ -123,12 +132,21 @@ class Layer(nn.Module):
         if memory is not None:
             residual = self.cross_attention_residual
             x = residual(x, partial(cross_attention, memory), deterministic=deterministic)
-        feed_forward = partial(self.feed_forward, deterministic=deterministic)
-        x = self.feed_forward_residual(x, feed_forward, deterministic=deterministic)
+        if self.config.feed_forward:
+            feed_forward = partial(self.feed_forward, deterministic=deterministic)
+            x = self.feed_forward_residual(x, feed_forward, deterministic=deterministic)
         self.sow("intermediates", "output", x)
         return x, looked_at
 
 
-def layer_norm(config: TransformerConfig) -> nn.LayerNorm:
-    """Layer norm with the config's epsilon; its statistics are float32 whatever the dtype."""
-    return nn.LayerNorm(epsilon=config.norm_epsilon, dtype=config.dtype)
+def make_norm(config: TransformerConfig) -> nn.LayerNorm | nn.RMSNorm:
+    """The config's kind of norm; its statistics are float32 whatever the dtype.
+
+    "rms" divides by the root of the mean square (Zhang & Sennrich 2019): no mean is taken away,
+    and there is no bias.
+    """
+    match config.norm_kind:
+        case "layer":
+            return nn.LayerNorm(epsilon=config.norm_epsilon, dtype=config.dtype)
+        case "rms":
+            return nn.RMSNorm(epsilon=config.norm_epsilon, dtype=config.dtype)

@@ -10,7 +10,7 @@ from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import token_embedding, token_output
 from t2t_jax.model.feed_forward import activated
 from t2t_jax.model.interface import Inputs
-from t2t_jax.model.layers import layer_norm
+from t2t_jax.model.layers import make_norm
 from t2t_jax.model.linear import dense
 from t2t_jax.model.masks import Packing
 from t2t_jax.model.stack import Stack
@@ -31,7 +31,7 @@ class MaskedLanguageModel(nn.Module):
             self.output_embedding = output_embedding = token_embedding(config)
         self.encoder = Stack(config, self.embedding, config.num_encoder_layers)
         self.transform = dense(config.d_model, config.dtype)
-        self.transform_norm = layer_norm(config)
+        self.transform_norm = make_norm(config)
         self.output = token_output(output_embedding, config)
 
     def __call__(self, ids: Int[Array, "B T"], *, deterministic: bool) -> Float[Array, "B T vocab"]:

@@ -67,6 +67,11 @@ class PositionalEncoding(nn.Module):
                 return EncodedPositions(bias=self.relative_bias(distances))
             case "alibi":
                 return EncodedPositions(bias=alibi_bias(distances, config.num_heads))
+            case "counted":
+                return EncodedPositions(vectors=counted(positions, config.d_model))
+            case "scaled":
+                share = counted(positions, config.d_model) / config.max_positions
+                return EncodedPositions(vectors=share)
             case "none":
                 return EncodedPositions()
 
@@ -93,6 +98,11 @@ def tensor2tensor_sinusoids(positions: Int[Array, "*T"], d_model: int) -> Float[
     """Halves, with exponents i / (d/2 - 1): tensor2tensor's frequencies are not the paper's."""
     angles = _angles(positions, np.arange(d_model // 2) / (d_model // 2 - 1))
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
+
+
+def counted(positions: Int[Array, "*T"], d_model: int) -> Float[Array, "*T D"]:
+    """The number of the position in every dimension: soon it is all that is left of a word."""
+    return jnp.repeat(positions.astype(jnp.float32)[..., None], d_model, axis=-1)
 
 
 def paper_angles(positions: Int[Array, "*T"], width: int) -> Float[Array, "*T I"]:

@@ -15,7 +15,7 @@ from t2t_jax.model.attention import KeysAndValues
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.dropout import make_dropout
 from t2t_jax.model.embedding import Embedding
-from t2t_jax.model.layers import Layer, Memory, Past, layer_norm
+from t2t_jax.model.layers import Layer, Memory, Past, make_norm
 from t2t_jax.model.masks import Packing, causal_mask, padding_mask, segment_mask
 from t2t_jax.model.positions import EncodedPositions, check_length, make_positions
 
@@ -37,10 +37,10 @@ class Stack(nn.Module):
     def setup(self) -> None:
         config = self.config
         self.positions = make_positions(config, is_causal=self.is_causal)
-        self.embedding_norm = layer_norm(config)
+        self.embedding_norm = make_norm(config)
         self.dropout = make_dropout(config.dropout_rate, config.dropout_bits)
         self.layers = [Layer(config) for _ in range(self.num_layers)]
-        self.norm = layer_norm(config)
+        self.norm = make_norm(config)
 
     def __call__(
         self,
@@ -170,7 +170,7 @@ class Stack(nn.Module):
         match self.config.norm:
             case "pre":
                 x = self.norm(x)
-            case "post":
+            case "post" | "none":
                 pass
         self.sow("intermediates", "output", x)
         return x

@@ -59,14 +59,18 @@ READ_WHERE: dict[str, tuple[Condition, ...]] = {
     "model.num_decoder_layers": (_unless("model.family", "encoder_only"),),
     **dict.fromkeys(
         (
-            *("model.d_ff", "model.num_heads", "model.d_k", "model.d_v"),
+            *("model.num_heads", "model.d_k", "model.d_v", "model.score_divisor"),
+            *("model.feed_forward", "model.residual", "model.norm_kind"),
             *("model.num_self_attentions", "model.positions", "model.norm", "model.norm_epsilon"),
             *("model.activation", "model.attention_init", "model.attention_biases"),
-            *("model.feed_forward_biases", "model.embedding_norm", "model.rematerialise"),
-            *("model.fused_projections", "model.scan_layers"),
-            *("model.attention_dropout_rate", "model.feed_forward_dropout_rate"),
+            *("model.embedding_norm", "model.rematerialise", "model.fused_projections"),
+            *("model.scan_layers", "model.attention_dropout_rate"),
         ),
         (_NOT_RECURRENT,),
+    ),
+    **dict.fromkeys(
+        ("model.d_ff", "model.feed_forward_biases", "model.feed_forward_dropout_rate"),
+        (_NOT_RECURRENT, _where("model.feed_forward", True)),
     ),
     "model.first_position": (
         _NOT_RECURRENT,
@@ -80,7 +84,7 @@ READ_WHERE: dict[str, tuple[Condition, ...]] = {
         (_NOT_RECURRENT, _where("model.positions", "relative")),
     ),
     "model.attention_kernel": (_NOT_RECURRENT, _where("model.dtype", "bfloat16")),
-    "model.max_positions": (_NOT_RECURRENT, _where("model.positions", "learned")),
+    "model.max_positions": (_NOT_RECURRENT, _where("model.positions", "learned", "scaled")),
     **dict.fromkeys(
         ("model.tied_embeddings", "model.scale_logits", "model.output_bias"),
         (_unless("data.task", "classification"),),

@@ -27,14 +27,21 @@ def test_rows_of_weights_sum_to_one(kind):
 
 
 @pytest.mark.parametrize(
-    "kind, positions",
-    [*((kind, "sinusoidal") for kind in KINDS), *(("encoder_decoder", each) for each in POSITIONS)],
+    "kind, positions, changes",
+    [
+        *((kind, "sinusoidal", {}) for kind in KINDS),
+        *(("encoder_decoder", each, {}) for each in POSITIONS),
+        ("encoder_decoder", "sinusoidal", {"model.score_divisor": "sqrt_d_model"}),
+        ("decoder_only", "sinusoidal", {"model.score_divisor": "none"}),
+    ],
 )
-def test_the_weights_are_the_softmax_of_the_scores_that_are_shown(kind, positions):
-    for attention in document(kind, positions).attentions():
+def test_the_weights_are_the_softmax_of_the_scores_that_are_shown(kind, positions, changes):
+    for attention in document(kind, positions, **changes).attentions():
         scores = attention.scores.astype(np.float64)
         products = np.einsum("HTK,HSK->HTS", attention.query, attention.key)
-        expected = products / attention.query.shape[-1] ** 0.5
+        if not changes:
+            assert attention.divisor == attention.query.shape[-1] ** 0.5
+        expected = products / attention.divisor
         np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-4)
         if attention.bias is not None:
             scores = scores + attention.bias
@@ -168,7 +175,13 @@ def test_several_self_attentions_in_a_layer_are_all_there():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"model.norm": "pre"}, {"model.tied_embeddings": "none"}], ids=str
+    "changes",
+    [
+        {"model.norm": "pre"},
+        {"model.tied_embeddings": "none"},
+        {"model.norm": "none", "model.residual": False, "model.feed_forward": False},
+    ],
+    ids=str,
 )
 def test_other_models_are_shown_as_well(changes):
     found = document(**changes)

@@ -37,11 +37,10 @@ def test_softmax_gives_the_printed_numbers(case):
 
 
 def unscaled_self_attention(embeddings):
-    """softmax(X X^T) X: the scaling is undone, since these examples print none."""
+    """softmax(X X^T) X, as these examples have it."""
     x = jnp.asarray(embeddings, jnp.float32)[None, None]  # one head
-    query = x * x.shape[-1] ** 0.5
     mask = everything_visible(x.shape[2], x.shape[2])
-    context, weights = scaled_dot_product_attention(query, x, x, mask)
+    context, weights = scaled_dot_product_attention(x, x, x, mask, divisor=1.0)
     return np.asarray(weights[0, 0]), np.asarray(context[0, 0])
 
 
@@ -116,6 +115,21 @@ def test_equals_a_loop_over_sentences_heads_and_queries():
                 expected[b, h, t] = weights @ value[b, h, visible]
     actual, _ = scaled_dot_product_attention(*map(jnp.asarray, (query, key, value, mask)))
     np.testing.assert_allclose(actual, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("named", "divisor"), [("sqrt_d_k", 5**0.5), ("sqrt_d_model", 12**0.5), ("none", 1)]
+)
+def test_a_model_divides_its_scores_by_what_the_config_says(named, divisor):
+    x = jnp.asarray(arrays((B, T, 12))[0])
+    mask = everything_visible(T, T)
+    module = make_attention(small(score_divisor=named))
+    variables = module.init(jax.random.key(0), x, x, mask, deterministic=True)
+    query, (key, _) = module.apply(variables, x, method=module.of_itself)
+    _, found = module.apply(*(variables, x, x, mask), deterministic=True, mutable=["intermediates"])
+    [weights] = found["intermediates"]["weights"]
+    expected = jax.nn.softmax(np.einsum("bhtk,bhsk->bhts", query, key) / divisor)
+    np.testing.assert_allclose(weights, expected, atol=1e-6)
 
 
 def test_a_query_that_may_look_nowhere_stays_finite():

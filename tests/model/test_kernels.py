@@ -48,8 +48,8 @@ def arrays():
     return [jnp.asarray(rng.normal(size=(B, H, T, K)), jnp.float32) for _ in range(3)]
 
 
-@pytest.mark.parametrize("name", MASKS)
-def test_fused_attention_is_equation_1_and_so_are_its_gradients(name):
+@pytest.mark.parametrize("name, divisor", [*((name, K**0.5) for name in MASKS), ("causal", 1.0)])
+def test_fused_attention_is_equation_1_and_so_are_its_gradients(name, divisor):
     mask = MASKS[name]
     # What a row without tokens, or a query of padding, gathers is nobody's business.
     sees = jnp.broadcast_to(mask.any(-1), (B, T)) & (name != "padding" or (IDS > 0).any(1)[:, None])
@@ -60,8 +60,11 @@ def test_fused_attention_is_equation_1_and_so_are_its_gradients(name):
 
         return jax.value_and_grad(of, (0, 1, 2))(*arrays())
 
-    expected = total(lambda *qkv: scaled_dot_product_attention(*qkv, mask)[0])
-    actual = total(lambda *qkv: fused_attention(*qkv, mask, "xla"))
+    def by_einsum(*qkv):
+        return scaled_dot_product_attention(*qkv, mask, divisor=divisor)[0]
+
+    expected = total(by_einsum)
+    actual = total(lambda *qkv: fused_attention(*qkv, mask, divisor, "xla"))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), actual, expected)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(actual))
 

@@ -86,6 +86,15 @@ def test_sinusoids_begin_where_the_config_says(kind):
     np.testing.assert_array_equal(from_2, from_0)
 
 
+def test_naive_positions_are_a_number_in_every_dimension():
+    places = jnp.asarray([[0, 1, 2], [0, 1, 0]])
+    whole = encoded(places, positions="counted").vectors
+    share = encoded(places, positions="scaled", max_positions=4).vectors
+    for dimension in range(small().d_model):
+        np.testing.assert_array_equal(whole[..., dimension], places)
+        np.testing.assert_array_equal(share[..., dimension], places / 4)
+
+
 def test_positions_need_not_count_up():
     positions = jnp.asarray([[0, 1, 2, 0, 1], [0, 0, 1, 2, 3]])
     packed = sinusoids(positions, D)

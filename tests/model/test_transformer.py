@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax.traverse_util import flatten_dict, unflatten_dict
 from scipy.special import erf
 
 from t2t_jax.data.vocabulary import vocabulary
@@ -34,6 +35,10 @@ VARIANTS = [
     {"tied_embeddings": "none", "scale_embeddings": False, "embedding_init": "unit"},
     {"output_bias": True, "scale_logits": True, "embedding_norm": True},
     {"attention_biases": False, "feed_forward_biases": False, "activation": "gelu"},
+    {"norm_kind": "rms", "score_divisor": "none", "activation": "none"},
+    # Small enough for the tolerance, which a norm would see to.
+    {"norm": "none", "residual": False, "feed_forward": False, "scale_embeddings": False},
+    {"residual": False, "score_divisor": "sqrt_d_model"},
 ]
 every_variant = pytest.mark.parametrize("changes", VARIANTS, ids=str)
 
@@ -86,20 +91,57 @@ def test_without_positions_the_encoder_is_permutation_equivariant():
 
 def test_post_norm_gives_normalised_layers_and_pre_norm_does_not():
     for norm, is_normalised in (("post", True), ("pre", False)):
-        y = add_and_norm(norm, 3.0 + jax.random.normal(jax.random.key(0), (B, T, 12)))
+        y = add_and_norm(3.0 + jax.random.normal(jax.random.key(0), (B, T, 12)), norm=norm)
         assert (np.abs(np.mean(y, axis=-1)).max() < 1e-5) == is_normalised
 
 
-def test_pre_norm_sub_layer_equals_its_formula():
-    x = jax.random.normal(jax.random.key(0), (B, T, 12))
-    centred = x - x.mean(-1, keepdims=True)
-    normalised = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
-    np.testing.assert_allclose(add_and_norm("pre", x), x + 2 * normalised, atol=1e-5)
+def over_root_mean_square(x):
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
 
 
-def add_and_norm(norm, x):
+def layer_norm(x):
+    return over_root_mean_square(x - x.mean(-1, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("changes", "formula"),
+    [
+        ({}, lambda x: layer_norm(3 * x)),
+        ({"norm": "pre"}, lambda x: x + 2 * layer_norm(x)),
+        ({"norm": "none"}, lambda x: 3 * x),
+        ({"norm_kind": "rms"}, lambda x: over_root_mean_square(3 * x)),
+        ({"residual": False}, lambda x: layer_norm(2 * x)),
+        ({"residual": False, "norm": "pre"}, lambda x: 2 * layer_norm(x)),
+        ({"residual": False, "norm": "none"}, lambda x: 2 * x),
+    ],
+)
+def test_a_sub_layer_equals_its_formula(changes, formula):
+    x = 1.0 + jax.random.normal(jax.random.key(0), (B, T, 12))
+    np.testing.assert_allclose(add_and_norm(x, **changes), formula(x), atol=1e-5)
+
+
+def test_without_feed_forward_a_model_is_one_whose_feed_forward_adds_nothing():
+    source, target = some_ids(B, S), some_ids(B, T, seed=1)
+    without, its_params = model_and_variables(feed_forward=False, norm="pre")
+    model, params = model_and_variables(norm="pre")
+    assert "feed_forward" not in str(jax.tree.structure(its_params))
+
+    def silent(path, leaf):
+        is_last = "feed_forward" in str(path) and "outer" in str(path)
+        return jnp.zeros_like(leaf) if is_last else leaf
+
+    params = jax.tree_util.tree_map_with_path(silent, params)
+    shared = flatten_dict(params, sep=".")
+    its_params = unflatten_dict(
+        {name: shared[name] for name in flatten_dict(its_params, sep=".")}, sep="."
+    )
+    expected = run(model, params, source, target)
+    np.testing.assert_allclose(run(without, its_params, source, target), expected, atol=1e-5)
+
+
+def add_and_norm(x, **changes):
     """`x` through a sub-layer that doubles it."""
-    module = AddAndNorm(small(norm=norm))
+    module = AddAndNorm(small(**changes))
     return module.init_with_output(
         jax.random.key(0), x, lambda inner: 2 * inner, deterministic=True
     )[0]
@@ -180,6 +222,7 @@ def test_a_source_longer_than_the_learned_positions_is_refused_in_words():
             {"positions": "learned", "max_positions": 0},
             r"model\.max_positions=0 must be at least 1",
         ),
+        ({"positions": "scaled", "max_positions": 0}, r"model\.max_positions=0 must be at least"),
         (
             {"positions": "sinusoidal_tensor2tensor", "d_model": 2},
             r"model\.d_model=2: positions='sinusoidal_tensor2tensor' need at least 4",
@@ -189,7 +232,7 @@ def test_a_source_longer_than_the_learned_positions_is_refused_in_words():
             r"model\.d_model=13 is odd; family='recurrent' has half",
         ),
         ({"positions": "sinusodial"}, r"model\.positions='sinusodial' is not one of 'sinusoidal'"),
-        ({"norm": "Pre"}, r"model\.norm='Pre' is not one of 'post', 'pre'"),
+        ({"norm": "Pre"}, r"model\.norm='Pre' is not one of 'post', 'pre', 'none'"),
         ({"norm_epsilon": 0.0}, r"model\.norm_epsilon=0\.0 must be above 0"),
         ({"num_self_attentions": 0}, r"model\.num_self_attentions=0 must be at least 1"),
         ({"first_position": -1}, r"model\.first_position=-1 must be at least 0"),

@@ -65,10 +65,13 @@ def some(key):
     return value or {bool: True, str: "some", int: 1, float: 0.5}[type(value)]
 
 
+_ANOTHER = {str: "another", int: 7, float: 0.7}
+
+
 def values_for(condition):
     """A value of the other key with which the condition holds, and one with which it does not."""
     inside = condition.values[0]
-    outside = {str: "another", int: 7, float: 0.7}[type(inside)]
+    outside = not inside if isinstance(inside, bool) else _ANOTHER[type(inside)]
     return (outside, inside) if condition.negated else (inside, outside)
 
 

@@ -240,8 +240,10 @@ STAGES.attention = {
       maps.push(heatMap(key, { name: "key", title: words.key, rows: keys, flat: true, width }));
       const scaled = part(attention.scores, head);
       const root = Math.sqrt(query.shape[1]);
-      maps.push(heatMap(matrix(rows, columns, (i, j) => scaled.data[i * columns + j] * root), { ...named, name: "raw", title: words.raw }));
-      maps.push(heatMap(scaled, { ...named, name: "scaled", title: words.scaled.replace("d_{k}", `d_{k} = ${written(root, 2)}`) }));
+      const divisor = attention.divisor;
+      const said = Math.abs(divisor - root) < 1e-6 ? `√d_{k} = ${written(divisor, 2)}` : written(divisor, 2);
+      maps.push(heatMap(matrix(rows, columns, (i, j) => scaled.data[i * columns + j] * divisor), { ...named, name: "raw", title: words.raw }));
+      maps.push(heatMap(scaled, { ...named, name: "scaled", title: words.divided.replace("{}", said) }));
       if (attention.bias) {
         const bias = part(attention.bias, Math.min(head, attention.bias.shape[0] - 1));
         maps.push(heatMap(bias, { ...named, name: "bias", title: words.bias }));
