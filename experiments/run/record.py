@@ -21,7 +21,7 @@ from experiments.tables.ablation import Row, Table, as_dict, check_name
 from experiments.tables.equal import EQUALS, Equal
 from experiments.tables.tuning import at
 from t2t_jax.json_files import flat_dict, read_json, write_json
-from t2t_jax.runs.keys import WHERE
+from t2t_jax.runs.keys import WHERE, completed
 
 FORMAT = 1
 
@@ -306,7 +306,7 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
 
 def config_differences(old: dict, new: dict) -> list[tuple[str, Any, Any]]:
     """(dotted key, old value, new value) wherever two configs do not do the same."""
-    old_flat, new_flat = flat_dict(old), flat_dict(new)
+    old_flat, new_flat = (completed(flat_dict(config)) for config in (old, new))
     keys = dict.fromkeys([*old_flat, *new_flat])
     return [
         (key, old_flat.get(key), new_flat.get(key))

@@ -1,6 +1,8 @@
 """Keys of a config by what they do not change; a key that is not named here matters."""
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 # Where a run is done, on what and in how many pieces, not what is learned: other pieces draw other
 # dropout masks, as another seed does, and nothing more.
@@ -23,6 +25,27 @@ _MAY_CHANGE = WHERE | {
     *("training.keep_checkpoints", "training.patience"),
     *("training.nonfinite", "training.max_nonfinite"),
 }
+
+# Keys that came when there were runs already, with what had been done until then: what
+# configs/base.py says. A run that lacks one did that.
+_CAME_LATER: dict[str, Any] = {
+    "data.length_multiple": 1,
+    "model.score_divisor": "sqrt_d_k",
+    "model.feed_forward": True,
+    "model.residual": True,
+    "model.norm_kind": "layer",
+    "model.dropout_bits": 32,
+    "model.attention_kernel": "einsum",
+    "model.fused_projections": False,
+    "model.scan_layers": False,
+    "training.logits_dtype": "float32",
+    "training.checkpoint_every_minutes": 0.0,
+}
+
+
+def completed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a run as a flat dict, of today or before, with the keys that came since."""
+    return _CAME_LATER | dict(config)
 
 
 def may_change(key: str) -> bool:

@@ -30,7 +30,7 @@ from t2t_jax.json_files import flat_dict, read_json, write_bytes, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, IsTakenError, locked
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.model.interface import Model
-from t2t_jax.runs.keys import may_change, own_cache
+from t2t_jax.runs.keys import completed, may_change, own_cache
 from t2t_jax.runs.pretrained import PretrainedModel, load_vocabulary
 from t2t_jax.runs.sections import Sections, check_classes_fit, read_sections
 from t2t_jax.training.about import steps_in
@@ -137,7 +137,7 @@ def check_config(workdir: Path, sections: Sections) -> None:
 def check_same_run(workdir: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raises ValueError if two configs, dotted key -> value, are not of one run in `workdir`."""
     # As JSON has them, which knows no tuples.
-    before, now = (json.loads(json.dumps(each)) for each in (before, now))
+    before, now = (completed(json.loads(json.dumps(each))) for each in (before, now))
     keys = {key for key in before.keys() | now.keys() if not may_change(key)}
     if now.get("training.schedule") not in SCHEDULES_WITH_AN_END:
         keys.discard("training.steps")
@@ -157,7 +157,7 @@ def read_config(workdir: Path) -> ConfigDict:
     """The config of the run in `workdir`, which may be somebody else's.
 
     Its `data.cache`, in which a verb would write, is not taken from there: it is `own_cache()`.
-    Where its corpus lies is: it is only read, as text.
+    Where its corpus lies is: it is only read, as text. A run of before a key came has it too.
 
     Raises:
       ValueError: there is none, or it is damaged.
@@ -165,6 +165,10 @@ def read_config(workdir: Path) -> ConfigDict:
     values = _read_config(workdir)
     if isinstance(values.get("data"), dict):
         values["data"]["cache"] = own_cache()
+    for key, value in completed({}).items():
+        section, _, name = key.partition(".")
+        if isinstance(values.get(section), dict):
+            values[section].setdefault(name, value)
     try:
         return ConfigDict(values).lock()
     except (TypeError, ValueError) as error:

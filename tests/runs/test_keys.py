@@ -3,12 +3,13 @@
 import re
 
 import pytest
+from flax.traverse_util import unflatten_dict
 
 from configs import base
 from t2t_jax.json_files import flat_dict, write_json
 from t2t_jax.runs import keys
 from t2t_jax.runs.sections import read_sections
-from t2t_jax.runs.workdir import check_config
+from t2t_jax.runs.workdir import check_config, read_config
 
 KEYS = flat_dict(base.get_config().to_dict()).keys()
 NEW = {"new", *(f"{section}.new" for section in ("data", "model", "training", "devices"))}
@@ -26,3 +27,17 @@ def test_a_run_goes_on_with_other_values_of_those_alone(tmp_path):
         check_config(tmp_path, read_sections(base.get_config()))
     told = re.findall(r"([\w.]+) was 'another'", str(refused.value))
     assert set(told) == {key for key in KEYS if not keys.may_change(key)} - {"training.steps"} | NEW
+
+
+def test_a_run_of_before_a_key_came_did_what_base_says(tmp_path):
+    later = keys.completed({})
+    values = base.get_config().to_dict()
+    assert later.items() <= flat_dict(values).items()
+    before = {key: value for key, value in flat_dict(values).items() if key not in later}
+    write_json(tmp_path / "config.json", unflatten_dict(before, sep="."))
+    check_config(tmp_path, read_sections(base.get_config()))
+    assert flat_dict(read_config(tmp_path).to_dict()).items() >= later.items()
+    now = base.get_config()
+    now.model.residual = False
+    with pytest.raises(ValueError, match=r"model\.residual was True, now it is False\. Use"):
+        check_config(tmp_path, read_sections(now))

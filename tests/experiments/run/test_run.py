@@ -204,6 +204,10 @@ def test_differences_name_changed_added_and_removed_keys():
         ("model.gone", 2, None),
         ("model.fresh", None, 4),
     ]
+    # A key that came later did what it does by default.
+    assert record.config_differences({"model": {}}, {"model": {"residual": True}}) == []
+    new = {"model": {"residual": False}}
+    assert record.config_differences({"model": {}}, new) == [("model.residual", True, False)]
 
 
 def test_outside_a_git_checkout_the_commit_is_unknown(monkeypatch, tmp_path):
