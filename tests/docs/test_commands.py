@@ -63,7 +63,7 @@ def corpus(tmp_path_factory):
     directory = tmp_path_factory.mktemp("DIR")
     for place in (directory, directory / "crawl"):
         place.mkdir(exist_ok=True)
-        for stem in ("train", "val", "test2016", "test2017"):
+        for stem in ("train", "student", "val", "test2016", "test2017"):
             write_pairs(place, stem, sentence_pairs(120))
     return directory
 
