@@ -5,6 +5,7 @@ Axes: T query positions, S key positions, H heads, P positions, D d_model.
 
 import io
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -194,7 +195,7 @@ def contexts_figure(
     _signed(other, stack.cosine[last], equal=True)
     _name(other, tokens, tokens, _letters(cell))
     name = words["memory_cosine"] if looks == "cross" else f"{words['state_cosine']} {layer + 1}"
-    other.set_title(name, fontsize=9)
+    other.set_title(textwrap.fill(name, 28), fontsize=9)  # narrower than the map of a short text
     return figure
 
 
@@ -363,7 +364,7 @@ def _signed(axis: Any, values: Float[np.ndarray, "T S"], *, equal: bool = False)
     most = float(np.abs(values).max()) or 1.0
     aspect = "equal" if equal else "auto"
     image = axis.imshow(values, cmap="PuOr", vmin=-most, vmax=most, aspect=aspect)
-    axis.figure.colorbar(image, ax=axis, shrink=0.8, pad=0.02)
+    axis.figure.colorbar(image, ax=axis, shrink=0.6, pad=0.02)
     return image
 
 
