@@ -30,6 +30,7 @@ from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.plan.collectives import traffic
 from t2t_jax.plan.hardware import Topology, tpu_devices
 from t2t_jax.runs.batches import empty_batch
+from t2t_jax.runs.keys import completed
 from t2t_jax.runs.sections import Sections
 from t2t_jax.runs.steps import train_step_of
 from t2t_jax.training.optimizer import make_optimizer
@@ -40,12 +41,16 @@ NOT_INSTALLED = (
     "pip install -c constraints.txt -e '.[tpu]', which needs no TPU"
 )
 _FORMAT = 1
-# Of a config, what makes another program; numbers within it, such as rates, make none.
-_OF_TRAINING = (
-    *("optimizer", "loss_chunk_tokens", "label_smoothing_mass", "nonfinite", "schedule"),
-)
-_ZERO_OR_NOT = ("gradient_clip_norm", "weight_decay", "label_smoothing")
+# Numbers within a program make no other one, unless they are 0 ...
 _RATES = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
+_ZERO_OR_NOT = (*_RATES, "gradient_clip_norm", "weight_decay", "label_smoothing")
+# ... and these keys of training are such numbers, or what is done between the steps.
+_NOT_IN_A_STEP = (
+    *("steps", "warmup_steps", "learning_rate_scale", "peak_learning_rate"),
+    *("adam_beta1", "adam_beta2", "adam_epsilon", "log_every_steps", "evaluate_every_steps"),
+    *("checkpoint_every_steps", "checkpoint_every_minutes", "keep_checkpoints", "patience"),
+    "max_nonfinite",
+)
 _OF_DECODING = (
     *("beam_size", "n_best", "max_extra_tokens", "max_tokens", "length_penalty_formula"),
 )
@@ -75,8 +80,7 @@ class Program(NamedTuple):
         return hashlib.sha256(json_text(self._identity()).encode()).hexdigest()[:16]
 
     def _identity(self) -> dict[str, Any]:
-        model = dataclasses.asdict(self.sections.model)
-        model |= {name: float(model[name] > 0) for name in _RATES}
+        model = _of_a_program("model", self.sections.model)
         same = {
             "model": model,
             "devices": dataclasses.asdict(self.sections.devices),
@@ -86,16 +90,22 @@ class Program(NamedTuple):
         }
         if self.is_search:
             decoding = dataclasses.asdict(self.sections.decoding)
-            model |= dict.fromkeys(_RATES, 0.0) | {"rematerialise": False}
+            model |= dict.fromkeys(_RATES, False) | {"rematerialise": False}
             vocabulary = {"vocabulary_size": self.sections.data.vocabulary_size}
             return same | {name: decoding[name] for name in _OF_DECODING} | vocabulary
-        training = dataclasses.asdict(self.sections.training)
-        return (
-            same
-            | {name: training[name] for name in _OF_TRAINING}
-            | {name: training[name] > 0 for name in _ZERO_OR_NOT}
-            | {"microbatches": max(training["microbatches"], 1)}
-        )
+        training = _of_a_program("training", self.sections.training)
+        return same | {"training": training | {"microbatches": max(training["microbatches"], 1)}}
+
+
+def _of_a_program(name: str, section: Any) -> dict[str, Any]:
+    """What of a section makes another program; of keys that came later, those that change one."""
+    values = {
+        key: value > 0 if key in _ZERO_OR_NOT else value
+        for key, value in dataclasses.asdict(section).items()
+        if key not in _NOT_IN_A_STEP
+    }
+    before = completed({})  # so that what is kept stays known when a key comes
+    return {key: value for key, value in values.items() if before.get(f"{name}.{key}") != value}
 
 
 class Facts(NamedTuple):

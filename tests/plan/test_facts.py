@@ -1,10 +1,14 @@
 """What the compiler says is kept; programs that are the same are one."""
 
+import dataclasses
+
 import pytest
 
 from t2t_jax.plan import facts
 from t2t_jax.plan.facts import Keeper, Program, shared
 from t2t_jax.plan.hardware import topology
+from t2t_jax.runs import keys
+from t2t_jax.training.config import TrainingConfig
 from tests.plan.stand_in import StandIn, sections
 from tests.plan.test_fitting import SHAPE
 
@@ -45,11 +49,25 @@ def test_a_number_that_makes_no_other_program_is_not_compiled_anew(changes):
         {"model.rematerialise": True},
         {"training.microbatches": 2},
         {"training.optimizer": "lion"},
+        {"training.logits_dtype": "bfloat16", "model.dtype": "bfloat16"},
+        {"model.residual": False},
         {"devices.fsdp": 2},
     ],
 )
 def test_another_program_has_facts_of_its_own(changes):
     assert program(**changes).key != program().key
+
+
+def test_a_key_that_came_later_is_no_part_of_a_program_that_does_as_before():
+    for is_search in (False, True):
+        identity = str(program()._replace(is_search=is_search)._identity())
+        for key in keys.completed({}):
+            assert f"'{key.partition('.')[2]}'" not in identity
+    assert "'residual': False" in str(program(**{"model.residual": False})._identity())
+
+
+def test_what_is_no_part_of_a_step_are_keys_of_training():
+    assert {field.name for field in dataclasses.fields(TrainingConfig)} > set(facts._NOT_IN_A_STEP)
 
 
 def test_a_search_knows_nothing_of_training_and_a_step_nothing_of_searching():
