@@ -38,13 +38,47 @@ def scaled_dot_product_attention(
     applied to the weights. A `divisor` takes the place of sqrt(d_k).
     """
     divide_by = query.shape[-1] ** 0.5 if divisor is None else divisor
-    scores = jnp.einsum("BHTK,BHSK->BHTS", query, key, preferred_element_type=jnp.float32)
-    scores = scores / divide_by
+    products = _products if query.dtype == jnp.float32 else _narrow_products
+    scores = products(query, key) / divide_by
     if bias is not None:
         scores = scores + bias
     weights = jax.nn.softmax(jnp.where(mask[:, None], scores, _MASKED_SCORE))
     dropped = dropout(weights.astype(value.dtype))
     return jnp.einsum("BHTS,BHSV->BHTV", dropped, value), weights
+
+
+def _products(
+    query: Float[Array, "B H T K"], key: Float[Array, "B H S K"]
+) -> Float[Array, "B H T S"]:
+    """Of every query and key, summed and given in float32."""
+    return jnp.einsum("BHTK,BHSK->BHTS", query, key, preferred_element_type=jnp.float32)
+
+
+@jax.custom_vjp
+def _narrow_products(
+    query: Float[Array, "B H T K"], key: Float[Array, "B H S K"]
+) -> Float[Array, "B H T S"]:
+    """The same of bfloat16, whose gradient is rounded to bfloat16 before it is multiplied.
+
+    It comes in float32, and a product of float32 and bfloat16 is one of float32: several passes.
+    """
+    return _products(query, key)
+
+
+def _forward(query: Array, key: Array) -> tuple[Array, tuple[Array, Array]]:
+    return _products(query, key), (query, key)
+
+
+def _backward(
+    factors: tuple[Array, Array], gradient: Float[Array, "B H T S"]
+) -> tuple[Array, Array]:
+    query, key = factors
+    narrow = gradient.astype(key.dtype)
+    of_query = jnp.einsum("BHTS,BHSK->BHTK", narrow, key)
+    return of_query, jnp.einsum("BHTS,BHTK->BHSK", narrow, query)
+
+
+_narrow_products.defvjp(_forward, _backward)
 
 
 def fused_attention(

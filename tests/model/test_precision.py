@@ -11,12 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 
+from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.attention import scaled_dot_product_attention
 from t2t_jax.model.capture import capture
 from t2t_jax.model.embedding import table_logits
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.model.linear import affine
+from t2t_jax.training.loss import make_loss_fn
 from tests.model.configs import POSITION_CHANGES, model_and_variables, run, small, some_ids
 from tests.model.probes import step_by_step
 
@@ -102,3 +105,26 @@ def test_decoding_step_by_step_in_bfloat16_is_the_forward_pass(family):
     expected = run(model, variables, *source, target)
     actual, _ = step_by_step(model, variables, target, *source)
     np.testing.assert_allclose(actual, expected, atol=0.1)
+
+
+@pytest.mark.parametrize("family", ["encoder_decoder", "decoder_only", "encoder_only"])
+def test_no_product_of_a_step_in_bfloat16_is_one_of_float32(family):
+    model = make_model(small(family=family, dtype="bfloat16", dropout_rate=0.1))
+    params = parameter_shapes(model)
+    batch = Batch(some_ids(2, 4), some_ids(2, 4))
+    loss = make_loss_fn(model, 0.1)
+    step = jax.make_jaxpr(jax.grad(loss, has_aux=True))(params, batch, jax.random.key(0))
+    types = {
+        tuple(str(operand.aval.dtype) for operand in equation.invars)
+        for equation in equations(step.jaxpr)
+        if equation.primitive.name == "dot_general"
+    }
+    assert types == {("bfloat16", "bfloat16")}
+
+
+def equations(jaxpr):
+    """Those of a program and of all programs in it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from equations(inner)
