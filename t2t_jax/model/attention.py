@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from t2t_jax.model.config import AttentionInit, DropoutBits, TransformerConfig
 from t2t_jax.model.dropout import make_dropout
-from t2t_jax.model.linear import Linear, of_one_product
+from t2t_jax.model.linear import Linear, into_heads, of_one_product, out_of_heads
 from t2t_jax.model.positions import rotate
 
 # Lowest finite score, not -inf: the row of a query that may look nowhere stays finite.
@@ -263,6 +263,8 @@ class MultiHeadAttention(nn.Module):
             )
             self.sow("intermediates", "weights", weights)
             self.sow("intermediates", "mask", mask)
+        if self._is_direct and self._is_narrow:
+            return out_of_heads(heads, self.output)
         return self.output(heads.transpose(0, 2, 1, 3))
 
     def __call__(
@@ -281,17 +283,25 @@ class MultiHeadAttention(nn.Module):
     def _is_heard(self) -> bool:
         return self.is_mutable_collection("intermediates")
 
+    @property
+    def _is_direct(self) -> bool:
+        """Whether maps need not be called: they are drawn already, and nobody listens to them."""
+        return not self.is_initializing() and not self._is_heard
+
+    @property
+    def _is_narrow(self) -> bool:
+        return jnp.dtype(self.dtype) == jnp.bfloat16
+
     def _in_heads(
         self, x: Float[Array, "B S D"], *projections: Linear
     ) -> list[Float[Array, "B H S _"]]:
         """What each of `projections` makes of `x`."""
-        # Parameters are not there yet while they are drawn; a listener hears each by itself.
-        is_one = self.has_one_product and len(projections) > 1
-        if is_one and not self.is_initializing() and not self._is_heard:
-            projected = of_one_product(x, projections)
-        else:
-            projected = [projection(x) for projection in projections]
-        return [_heads_first(each) for each in projected]
+        if not self._is_direct or not (self._is_narrow or self.has_one_product):
+            return [_heads_first(projection(x)) for projection in projections]
+        if not self._is_narrow:
+            return [_heads_first(each) for each in of_one_product(x, projections)]
+        together = [projections] if self.has_one_product else [[each] for each in projections]
+        return [heads for some in together for heads in into_heads(x, some)]
 
 
 def make_attention(config: TransformerConfig) -> MultiHeadAttention:

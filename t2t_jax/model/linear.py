@@ -5,7 +5,7 @@ Axes: N rows, I inputs, O outputs.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -41,22 +41,45 @@ class Linear(nn.Module):
 
 
 def of_one_product(
-    x: Float[Array, "... I"], linears: Sequence[Linear]
-) -> list[Float[Array, "... H _"]]:
+    x: Float[Array, "B S I"], linears: Sequence[Linear]
+) -> list[Float[Array, "B S H _"]]:
     """What maps from one axis to two, H alike in all, make of the same x: W side by side as one W.
 
     They have their parameters already.
     """
-    params = [linear.variables["params"] for linear in linears]
-    # Along the last axis: what is cut over devices along H stays so.
-    kernel = jnp.concatenate([each["kernel"] for each in params], axis=-1)  # I H K
-    bias = None
-    if linears[0].use_bias:
-        bias = jnp.concatenate([each["bias"] for each in params], axis=-1).reshape(-1)
+    kernel, bias = _side_by_side(linears)
     rows = x.astype(linears[0].dtype).reshape(-1, x.shape[-1])
-    product = affine(rows, kernel.reshape(len(kernel), -1), bias)
-    product = product.reshape(*x.shape[:-1], *kernel.shape[1:])
-    widths = [each["kernel"].shape[-1] for each in params]
+    product = affine(rows, kernel.reshape(len(kernel), -1), None if bias is None else bias.ravel())
+    return _taken_apart(product.reshape(*x.shape[:-1], *kernel.shape[1:]), linears)
+
+
+def into_heads(
+    x: Float[Array, "B S I"], linears: Sequence[Linear]
+) -> list[Float[Array, "B H S _"]]:
+    """The same with heads first, where an accelerator would have to copy what is turned round."""
+    product = _affine_into_heads(x.astype(linears[0].dtype), *_side_by_side(linears))
+    return _taken_apart(product, linears)
+
+
+def out_of_heads(x: Float[Array, "B H S K"], linear: Linear) -> Float[Array, "B S O"]:
+    """What a map from two axes to one makes of heads that come first."""
+    params = linear.variables["params"]
+    return _affine_out_of_heads(x.astype(linear.dtype), params["kernel"], params.get("bias"))
+
+
+def _side_by_side(
+    linears: Sequence[Linear],
+) -> tuple[Float[Array, "I H _"], Float[Array, "H _"] | None]:
+    """Their parameters along the last axis: what is cut over devices along H stays so."""
+    params = [linear.variables["params"] for linear in linears]
+    kernel = jnp.concatenate([each["kernel"] for each in params], axis=-1)
+    if not linears[0].use_bias:
+        return kernel, None
+    return kernel, jnp.concatenate([each["bias"] for each in params], axis=-1)
+
+
+def _taken_apart(product: Float[Array, "..."], linears: Sequence[Linear]) -> list[Array]:
+    widths = [linear.features[-1] for linear in linears]
     return jnp.split(product, list(itertools.accumulate(widths))[:-1], axis=-1)
 
 
@@ -90,3 +113,38 @@ def _backward(kept, grad):
 
 
 affine.defvjp(_forward, _backward)
+
+
+def _affine_by(
+    product: str, of_bias: str
+) -> Callable[[Array, Array, Float[Array, "..."] | None], Array]:
+    """`affine` over more axes, by the einsum of x and W; `of_bias` are the bias's axes in y."""
+    operands, y = product.split("->")
+    x, w = operands.split(",")
+
+    @jax.custom_vjp
+    def affine_of(inputs: Array, kernel: Array, bias: Array | None) -> Array:
+        found = jnp.einsum(product, inputs, kernel.astype(inputs.dtype))
+        if bias is None:
+            return found
+        shape = [size if axis in of_bias else 1 for axis, size in zip(y, found.shape, strict=True)]
+        return found + bias.astype(inputs.dtype).reshape(shape)
+
+    def forward(inputs, kernel, bias):
+        return affine_of(inputs, kernel, bias), (inputs, kernel, bias)
+
+    def backward(kept, grad):
+        inputs, kernel, bias = kept
+        of_inputs = jnp.einsum(f"{y},{w}->{x}", grad, kernel.astype(inputs.dtype))
+        of_kernel = jnp.einsum(f"{x},{y}->{w}", inputs, grad, preferred_element_type=kernel.dtype)
+        if bias is None:
+            return of_inputs, of_kernel, None
+        summed = tuple(place for place, axis in enumerate(y) if axis not in of_bias)
+        return of_inputs, of_kernel, grad.sum(summed, dtype=bias.dtype)
+
+    affine_of.defvjp(forward, backward)
+    return affine_of
+
+
+_affine_into_heads = _affine_by("BSI,IHK->BHSK", "HK")
+_affine_out_of_heads = _affine_by("BHSK,HKO->BSO", "O")

@@ -19,6 +19,7 @@ from t2t_jax.model.attention import (
 from t2t_jax.model.capture import capture_modules
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.model.interface import Inputs
+from t2t_jax.model.linear import into_heads, out_of_heads
 from t2t_jax.model.masks import PAD_ID, causal_mask, padding_mask, segment_mask
 from t2t_jax.training.loss import make_loss_fn
 from tests.model.configs import POSITION_CHANGES, random_variables, small, some_ids
@@ -81,7 +82,9 @@ def test_a_model_whose_attention_is_fused_learns_the_same(family, monkeypatch):
     source, target = (ids.copy() for ids in batch(0)[:2])
     source[1, 3:] = target[1, 2:] = source[2] = target[2] = PAD_ID  # a row of nothing too
     for kernel in ("einsum", "fused"):
-        model = make_model(small(family=family, **FUSED | {"attention_kernel": kernel}))
+        # A relu whose sign depends on the last bit would make a difference of its own.
+        changes = FUSED | {"attention_kernel": kernel, "activation": "gelu"}
+        model = make_model(small(family=family, **changes))
         params = random_variables(model)["params"]
         grad = jax.jit(jax.value_and_grad(make_loss_fn(model, 0.1), has_aux=True))
         results.append(grad(params, Batch(source, target), jax.random.key(0)))
@@ -202,3 +205,56 @@ def test_each_layer_of_a_loop_has_dropout_of_its_own():
     inputs = Inputs(some_ids(2, 0), some_ids(2, 4))
     sums = np.asarray(bound.features(inputs, deterministic=False)[0]).round(4)
     assert max(len(np.unique(row)) for row in sums.reshape(-1, 12)) > 2
+
+
+@pytest.mark.parametrize("attention_biases", [True, False])
+def test_maps_into_heads_and_out_of_them_are_those_that_are_called(attention_biases):
+    module = make_attention(small(attention_biases=attention_biases))
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(B, T, 12)), jnp.float32)
+    variables = random_variables_of(module, x)
+
+    def called(variables, x):
+        bound = module.bind(variables)
+        heads = [each(x).transpose(0, 2, 1, 3) for each in (bound.query, bound.key, bound.value)]
+        return [*heads, bound.output(heads[2].transpose(0, 2, 1, 3))]
+
+    def direct(variables, x):
+        bound = module.bind(variables)
+        heads = into_heads(x, [bound.query, bound.key, bound.value])
+        return [*heads, out_of_heads(heads[2], bound.output)]
+
+    def total_and_gradients(made):
+        def total(variables, x):
+            return sum(jnp.sin(each).sum() for each in made(variables, x))
+
+        return made(variables, x), jax.grad(total, (0, 1))(variables, x)
+
+    expected, actual = map(total_and_gradients, (called, direct))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), actual, expected)
+
+
+@pytest.mark.parametrize("made", [into_heads, out_of_heads], ids=lambda made: made.__name__)
+def test_gradients_of_maps_in_bfloat16_are_summed_and_kept_in_float32(made):
+    module = make_attention(small(dtype="bfloat16"))
+    length = 101
+    x = jnp.ones((B, length, 12))
+    variables = random_variables_of(module, x)
+
+    def total(variables):
+        bound = module.bind(variables)
+        if made is into_heads:
+            return into_heads(x, [bound.query])[0].sum(dtype=jnp.float32)
+        return out_of_heads(jnp.ones((B, 4, length, 3)), bound.output).sum(dtype=jnp.float32)
+
+    grads = jax.grad(total)(variables)["params"]
+    of_map = grads["query"] if made is into_heads else grads["output"]
+    # Of as many ones as there are positions: bfloat16 has no odd number above 256.
+    np.testing.assert_array_equal(of_map["bias"], B * length)
+    np.testing.assert_array_equal(of_map["kernel"], B * length)
+
+
+def random_variables_of(module, x):
+    mask = jnp.ones((1, 1, x.shape[1]), bool)
+    shapes = jax.eval_shape(lambda: module.init(jax.random.key(0), x, x, mask, deterministic=True))
+    rng = np.random.default_rng(1)
+    return jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype), shapes)

@@ -4,6 +4,7 @@ No TPU is needed, only the extra `tpu`, which brings the compiler: `make tpu-che
 """
 
 import functools
+import math
 import re
 
 import jax
@@ -72,6 +73,22 @@ def test_the_training_step_fits_and_gives_the_old_states_memory_to_the_new_one()
     state_bytes = 3 * step().param_bytes  # parameters, and Adam's two means
     assert step().memory.alias_size_in_bytes >= state_bytes
     assert peak(step().memory) < MEMORY / 2
+
+
+def test_every_product_is_one_of_bfloat16():
+    """With float32 on either side it would take several passes."""
+    types = dict(re.findall(r"%([\w.-]+) = \(?(\w+)\[", step().text))
+    products = re.findall(r" (?:convolution|dot)\(([^)]*)\)", step().text)
+    operands = [re.findall(r"%([\w.-]+)", each) for each in products]
+    assert len(operands) > 12 * 5 * 3  # layers, products, passes
+    assert {types[name] for names in operands for name in names} == {"bf16"}
+
+
+def test_no_activation_is_copied_to_turn_its_axes():
+    copied = re.findall(r" = \w+\[([\d,]+)\]\S* copy\(", step().text)
+    activation = ROWS // len(chips()) * LENGTH * sections().model.d_model
+    sizes = (math.prod(map(int, shape.split(","))) for shape in copied)
+    assert sum(size for size in sizes if size >= activation) == 0
 
 
 def test_data_parallelism_moves_gradients_in_float32_and_nothing_else():
