@@ -85,7 +85,9 @@ def test_every_product_is_one_of_bfloat16():
 
 
 def test_no_activation_is_copied_to_turn_its_axes():
-    copied = re.findall(r" = \w+\[([\d,]+)\]\S* copy\(", step().text)
+    # What a fusion writes it turns on the way; each instruction of the entry is a pass by itself.
+    entry = step().text.partition("\nENTRY ")[2]
+    copied = re.findall(r" = (?:bf16|f32)\[([\d,]+)\]\S* copy\(", entry)
     activation = ROWS // len(chips()) * LENGTH * sections().model.d_model
     sizes = (math.prod(map(int, shape.split(","))) for shape in copied)
     assert sum(size for size in sizes if size >= activation) == 0
