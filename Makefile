@@ -73,7 +73,8 @@ test: $(VENV)/installed-test
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) -m 'not parity and not gpu and not tpu and not browser'
 
-# Trains what its pages look at, below runs/walkthrough; PAGES=03-attention-by-hand.md makes one.
+# Trains what its pages look at, below runs/walkthrough; PAGES=03-attention-by-hand.md makes one, and
+# PAGES=--check compares all with what they say.
 walkthrough: $(VENV)/installed-test
 	JAX_PLATFORMS=cpu $(BIN)/python -m tests.docs.walkthrough $(PAGES)
 

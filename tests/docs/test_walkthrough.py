@@ -9,6 +9,7 @@ import pytest
 
 from tests.docs.commands import REPOSITORY
 from tests.docs.walkthrough import INDEX, PAGES, differences, run_page, snippets
+from tests.runs.configs import OVERRIDES
 
 PAGE = """
 # A page
@@ -34,18 +35,34 @@ weights 0.75 2
 """
 
 
-def test_every_page_prints_and_draws_what_it_says(tmp_path):
+# What training gives is compared by `make walkthrough PAGES=--check`, which takes ten minutes.
+UNTRAINED = [
+    path.name
+    for path in sorted(PAGES.glob("*.md"))
+    if not re.search("```text within|t2t-jax train", path.read_text("utf-8"))
+]
+
+
+def test_pages_that_need_no_training_print_and_draw_what_they_say(tmp_path):
+    assert len(UNTRAINED) > 2
     # As a person runs it: this process has JAX compile in a way of its own.
     ours = ("XLA_FLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
     environment = {name: value for name, value in os.environ.items() if name not in ours}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.docs.walkthrough", "--check", f"--workdir={tmp_path}"],
-        cwd=REPOSITORY,
-        env=environment | {"JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    train = ["train", "--config=configs/tiny.py", f"--workdir={tmp_path / 'W'}"]
+    words = ("data.", "model.vocabulary")  # pages show the pieces of some
+    train += [f"--config.{key}={to}" for key, to in OVERRIDES.items() if not key.startswith(words)]
+    for module, *arguments in (
+        ["t2t_jax.cli.main", *train],
+        ["tests.docs.walkthrough", "--check", f"--workdir={tmp_path}", *UNTRAINED],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            cwd=REPOSITORY,
+            env=environment | {"JAX_PLATFORMS": "cpu"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_page_that_is_right_is_found_right(tmp_path):

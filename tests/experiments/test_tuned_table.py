@@ -62,7 +62,8 @@ def workdir(cache, tmp_path_factory):
     """A sweep of one seed and two trials."""
     steps = {"training.steps": 60, "training.evaluate_every_steps": 60}
     steps |= {"training.checkpoint_every_steps": 60, "decoding.beam_size": 1}
-    base = smallest_config(cache, **{RATE: BASE_RATE}, **steps)
+    few_programs = {"data.num_buckets": 1, "evaluation.num_probes": 0}
+    base = smallest_config(cache, **{RATE: BASE_RATE}, **steps, **few_programs)
     workdir = tmp_path_factory.mktemp("planted")
     space = tuning.space([f"{RATE}=log(0.01,1)"], 2, base)
     rows = TABLE.rows(base)
