@@ -40,7 +40,7 @@ _PYTHON = (sys.executable, "-m")
 _TOY_MODEL = {
     "data.train_pairs": 200,
     "data.vocabulary_size": 200,
-    "data.num_buckets": 2,
+    "data.num_buckets": 1,
     "model.vocabulary_rows": 256,
     "model.num_encoder_layers": 1,
     "model.num_decoder_layers": 1,
@@ -49,6 +49,8 @@ _TOY_MODEL = {
     "model.num_heads": 2,
     "model.d_k": 8,
     "model.d_v": 8,
+    "decoding.max_extra_tokens": 2,
+    "evaluation.num_probes": 0,
 }
 _TOY_TRAINING = {"training.steps": 4, "training.warmup_steps": 2}
 

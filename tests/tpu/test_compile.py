@@ -57,7 +57,7 @@ def sections(**changes):
 
 @functools.cache
 def step():
-    return compile_step(sections(), make_devices(devices=chips()), ROWS, LENGTH)
+    return compile_step(sections(**ONE_LAYER), make_devices(devices=chips()), ROWS, LENGTH)
 
 
 def peak(memory) -> int:
@@ -80,7 +80,7 @@ def test_every_product_is_one_of_bfloat16():
     types = dict(re.findall(r"%([\w.-]+) = \(?(\w+)\[", step().text))
     products = re.findall(r" (?:convolution|dot)\(([^)]*)\)", step().text)
     operands = [re.findall(r"%([\w.-]+)", each) for each in products]
-    assert len(operands) > 12 * 5 * 3  # layers, products, passes
+    assert len(operands) > 2 * 5 * 3  # layers, products, passes
     assert {types[name] for names in operands for name in names} == {"bf16"}
 
 
@@ -131,12 +131,15 @@ def test_the_beam_search_fits_and_moves_nothing_but_its_results():
 
 
 def test_a_chunked_loss_never_holds_the_logits_of_the_batch():
+    rows, length = 48, 64
+    narrow = {"model.d_model": 64, "model.d_ff": 64}  # what needs memory is the vocabulary
+
     def temporary_bytes(chunk):
-        config = sections(**ONE_LAYER, **{"training.loss_chunk_tokens": chunk})
+        config = sections(**ONE_LAYER, **narrow, **{"training.loss_chunk_tokens": chunk})
         devices = make_devices(data=1, devices=chips())
-        return compile_step(config, devices, ROWS // 4, LENGTH).memory.temp_size_in_bytes
+        return compile_step(config, devices, rows, length).memory.temp_size_in_bytes
 
     whole, chunked = temporary_bytes(0), temporary_bytes(1_024)
-    logits_bytes = 4 * ROWS // 4 * LENGTH * 40_960
+    logits_bytes = 4 * rows * length * 40_960
     print(f"{whole / GIB:.2f} GiB with all logits, {chunked / GIB:.2f} GiB in chunks")
     assert chunked < logits_bytes < whole

@@ -20,7 +20,7 @@ ONE_LAYER = {
     "model.num_decoder_layers": 1,
     "model.dtype": "bfloat16",
 }
-SHAPE = BatchShape(96, 256, 256)
+SHAPE = BatchShape(12, 256, 256)  # compiled in a minute; of 96 rows, in three
 TPUS = [chip for chip in CHIPS.values() if chip.is_tpu]
 
 
@@ -51,8 +51,8 @@ def test_predicted_operations_are_the_compiled_ones_within_2_percent():
 
 
 def test_a_step_moves_no_more_bytes_than_it_did():
-    """38.1 GiB where scores had a gradient of float32 and heads were copied to be first."""
-    assert step().accessed_bytes < 36 * 2**30
+    """8.17 GiB where scores had a gradient of float32 and heads were copied to be first."""
+    assert step().accessed_bytes < 7.9 * 2**30
 
 
 def test_memory_holds_the_state_and_activations():
@@ -63,7 +63,7 @@ def test_memory_holds_the_state_and_activations():
 
 
 def test_what_the_compiler_refuses_is_cut_into_microbatches_until_it_fits():
-    large = program("v5e-1", SHAPE._replace(rows=8 * SHAPE.rows))
+    large = program("v5e-1", SHAPE._replace(rows=64 * SHAPE.rows))
     refused = compiled_facts(large)
     assert not refused.fits
     assert refused.limit_bytes == pytest.approx(15.75 * 2**30, rel=0.02)  # in its own words
