@@ -13,10 +13,10 @@ from t2t_jax.decoding.top import top
 FEW = some.sampled_from([-np.inf, -1.0, 0.0, 0.5, 2.0])  # many are equal
 
 
-@given(
-    values=arrays.arrays(np.float32, arrays.array_shapes(min_dims=2, max_dims=2), elements=FEW),
-    data=some.data(),
-)
+SHAPES = some.sampled_from([(1, 1), (3, 1), (1, 2), (4, 5), (2, 10)])  # each is compiled
+
+
+@given(values=arrays.arrays(np.float32, SHAPES, elements=FEW), data=some.data())
 def test_it_is_top_k_of_what_may_be(values, data):
     num_values = values.shape[1]
     may_be = jnp.array(
