@@ -111,7 +111,7 @@ twenty-steps: $(VENV)/installed
 	rm -rf $(VENV)/runs
 	$(BIN)/python -m experiments.sweep quickstart --base=configs/tiny.py --rows=base,one_head \
 	  --base.training.steps=20 --base.training.warmup_steps=10 \
-	  --base.decoding.beam_size=1 --base.decoding.max_extra_tokens=5 \
+	  --base.data.num_buckets=1 --base.decoding.max_extra_tokens=5 --parallel=2 \
 	  --base.data.cache=$(VENV)/runs/cache --workdir=$(VENV)/runs
 
 # Under a minute of each room; pytest fails where one is not there any more.
