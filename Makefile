@@ -14,13 +14,14 @@ TORCH := torch==2.13.0
 # One more than there are cores, up to four: some tests wait for processes.
 WORKERS := $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 4 ? n : 4)))
 
-.PHONY: help quickstart ablation bench walkthrough test browser faults parity gpu-check tpu-check plan twenty-steps smoke format constraints
+.PHONY: help quickstart ablation bench walkthrough walk-check test browser faults parity gpu-check tpu-check plan twenty-steps smoke format constraints
 
 help:
 	@echo "make quickstart   train a small ablation on the embedded corpus and print its table"
 	@echo "make ablation     eight rows of Table 3 at tiny size, three seeds each"
 	@echo "make bench        how fast all of it is here; AGAINST=torch,ctranslate2 installs these apart"
 	@echo "make walkthrough  the outputs and pictures of docs/walkthrough, from its snippets"
+	@echo "make walk-check   all of them compared with what the pages say, ten minutes"
 	@echo "make test         format, lint, imports, types, tests"
 	@echo "make browser      the pages of t2t-jax explain in a headless chromium, where there is one"
 	@echo "make faults       kills, full disks, flipped bits and more, half an hour of them, counted"
@@ -71,12 +72,15 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) -m 'not parity and not gpu and not tpu and not browser'
+	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) -m 'not parity and not gpu and not tpu and not browser and not walkthrough'
 
-# Trains what its pages look at, below runs/walkthrough; PAGES=03-attention-by-hand.md makes one, and
-# PAGES=--check compares all with what they say.
+# Trains what its pages look at, below runs/walkthrough; PAGES=03-attention-by-hand.md makes one.
 walkthrough: $(VENV)/installed-test
 	JAX_PLATFORMS=cpu $(BIN)/python -m tests.docs.walkthrough $(PAGES)
+
+# Those that need no training are compared by `make test`.
+walk-check: $(VENV)/installed-test
+	JAX_PLATFORMS=cpu $(BIN)/pytest -m walkthrough tests/docs
 
 # One after the other: what is timed in it is not to wait for others.
 browser: $(VENV)/installed-test

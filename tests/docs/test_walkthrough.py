@@ -35,7 +35,6 @@ weights 0.75 2
 """
 
 
-# What training gives is compared by `make walkthrough PAGES=--check`, which takes ten minutes.
 UNTRAINED = [
     path.name
     for path in sorted(PAGES.glob("*.md"))
@@ -43,26 +42,32 @@ UNTRAINED = [
 ]
 
 
-def test_pages_that_need_no_training_print_and_draw_what_they_say(tmp_path):
-    assert len(UNTRAINED) > 2
-    # As a person runs it: this process has JAX compile in a way of its own.
+def run(module, *arguments):
+    """As a person runs it: this process has JAX compile in a way of its own."""
     ours = ("XLA_FLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
     environment = {name: value for name, value in os.environ.items() if name not in ours}
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=REPOSITORY,
+        env=environment | {"JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.walkthrough
+def test_every_page_prints_and_draws_what_it_says(tmp_path):
+    run("tests.docs.walkthrough", "--check", f"--workdir={tmp_path}")
+
+
+def test_pages_that_need_no_training_print_and_draw_what_they_say(tmp_path):
+    assert len(UNTRAINED) > 2
     train = ["train", "--config=configs/tiny.py", f"--workdir={tmp_path / 'W'}"]
     words = ("data.", "model.vocabulary")  # pages show the pieces of some
     train += [f"--config.{key}={to}" for key, to in OVERRIDES.items() if not key.startswith(words)]
-    for module, *arguments in (
-        ["t2t_jax.cli.main", *train],
-        ["tests.docs.walkthrough", "--check", f"--workdir={tmp_path}", *UNTRAINED],
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", module, *arguments],
-            cwd=REPOSITORY,
-            env=environment | {"JAX_PLATFORMS": "cpu"},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+    run("t2t_jax.cli.main", *train)
+    run("tests.docs.walkthrough", "--check", f"--workdir={tmp_path}", *UNTRAINED)
 
 
 def test_a_page_that_is_right_is_found_right(tmp_path):
