@@ -11,6 +11,7 @@ import itertools
 import logging
 import re
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -59,6 +60,10 @@ class Checkpoints:
         keep: int | None = None,
     ) -> None:
         _keep_threads_quiet()
+        # Orbax leaves it behind where a damaged file names an unknown type.
+        warnings.filterwarnings(
+            "ignore", "coroutine '.*Handler.metadata' was never awaited", RuntimeWarning
+        )
         self._directory = directory.resolve() if isinstance(directory, Path) else directory
         self._identity = dict(identity)
         self._config = dict(config or {})

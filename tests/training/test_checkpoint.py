@@ -6,6 +6,7 @@ import gc
 import json
 import shutil
 import time
+import warnings
 from functools import partial
 
 import jax
@@ -234,6 +235,19 @@ def test_a_checkpoint_of_before_checksums_is_read_and_told(run, tmp_path, capsys
     with Checkpoints(tmp_path / "c", identity={"vocabulary_fingerprint": "1"}) as checkpoints:
         with pytest.raises(ValueError, match="vocabulary_fingerprint 0123, here it is 1:"):
             checkpoints.restore_last(run.initial)
+
+
+def test_of_a_damaged_type_nothing_is_left_to_warn_of(run, tmp_path):
+    save_steps(run, tmp_path / "c", 2)
+    path = tmp_path / "c" / "2" / "progress" / "_METADATA"
+    before, _, after = path.read_text().rpartition("np.ndarray")
+    path.write_text(f"{before}np.odarray{after}")
+    warnings.simplefilter("error")
+    for _ in range(2):  # the library holds the last error
+        with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+            with pytest.raises(ValueError, match="c/2 is damaged: .*np.odarray"):
+                checkpoints.restore_last(run.initial)
+        gc.collect()
 
 
 def test_of_a_full_disk_no_thread_of_the_library_speaks(run, tmp_path, caplog):
