@@ -1,4 +1,4 @@
-"""What to run: complete, locked configs, a section per package of t2t_jax.
+"""What to run: complete, locked configs with one section per package of t2t_jax.
 
-In: nothing. Out: a ConfigDict. Top floor, beside experiments: nothing of t2t_jax imports it.
+In: nothing. Out: a ConfigDict. Top level, beside experiments: nothing in t2t_jax imports it.
 """

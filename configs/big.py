@@ -14,11 +14,11 @@ from configs import base
 
 
 def get_config() -> ConfigDict:
-    """The base config with the numbers of the row `big`."""
+    """The base config with the values of the row `big`."""
     config: Any = base.get_config()
     config.model.d_model = 1024
     config.model.d_ff = 4096
-    config.model.num_heads = 16  # d_k = d_v = 64 stay
+    config.model.num_heads = 16  # d_k = d_v = 64, unchanged
     config.model.dropout_rate = 0.3
     config.training.steps = 300_000  # updates
     return config

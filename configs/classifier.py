@@ -1,4 +1,4 @@
-"""Statement or question, of the same words in another order: a classifier of the embedded corpus.
+"""Statement or question, same words in another order: a classifier on the embedded corpus.
 
     t2t-jax train    --config=configs/classifier.py --workdir=W
     t2t-jax score    --workdir=W --split=test
@@ -16,10 +16,10 @@ from configs import tiny
 
 
 def get_config() -> ConfigDict:
-    """The tiny config with an encoder alone, and a class for each sentence."""
+    """The tiny config with only an encoder, and a class for each sentence."""
     config: Any = tiny.get_config()
     config.data.task = "classification"
-    config.data.train_pairs = 5_000  # of a statement and a question each
+    config.data.train_pairs = 5_000  # a statement and a question each
     config.model.family = "encoder_only"
     config.model.pooling = "cls"
     config.training.steps = 400  # updates

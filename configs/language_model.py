@@ -1,4 +1,4 @@
-"""A language model of the embedded corpus's English.
+"""A language model for the embedded corpus's English.
 
     t2t-jax train    --config=configs/language_model.py --workdir=W
     t2t-jax score    --workdir=W --split=test
@@ -15,14 +15,14 @@ from configs import tiny
 
 
 def get_config() -> ConfigDict:
-    """The tiny config with a decoder alone, of one language."""
+    """The tiny config with only a decoder, for one language."""
     config: Any = tiny.get_config()
     config.data.task = "language_modelling"
     config.data.source_language = "de"  # not read
-    config.data.target_language = "en"  # of the text
+    config.data.target_language = "en"  # language of the text
     config.data.train_pairs = 100_000  # sentences
     config.model.family = "decoder_only"
     config.training.steps = 1_600  # updates
-    config.training.label_smoothing = 0.0  # perplexity is what counts here
+    config.training.label_smoothing = 0.0  # perplexity matters here
     config.training.checkpoint_every_steps = 800  # updates
     return config

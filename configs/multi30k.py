@@ -18,9 +18,9 @@ from configs import base
 
 
 def get_config() -> ConfigDict:
-    """The base config with the text-only Transformer-Tiny and its training."""
+    """The base config with the text-only Transformer-Tiny and its training setup."""
     config: Any = base.get_config()
-    config.data.source = "text"  # in data.directory, to be given
+    config.data.source = "text"  # in data.directory, which you set
     config.data.name = ""
     config.data.dev = "val"  # 1,014 pairs; train has 29,000
     config.data.test = "test2016"  # 1,000 pairs
@@ -53,5 +53,5 @@ def get_config() -> ConfigDict:
     config.decoding.beam_size = 5
     config.decoding.tokens_per_batch = 8_192
     config.decoding.average_checkpoints = 10
-    config.evaluation.bleu_on_dev = False  # translating test is enough
+    config.evaluation.bleu_on_dev = False  # test is enough
     return config

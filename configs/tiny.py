@@ -1,4 +1,4 @@
-"""The embedded English-German corpus: minutes on a laptop, nothing is downloaded.
+"""The embedded English-German corpus: minutes on a laptop, no download.
 
     t2t-jax train --config=configs/tiny.py --workdir=W
     python -m experiments.sweep quickstart --base=configs/tiny.py --workdir=W
@@ -14,7 +14,7 @@ from configs import base
 
 
 def get_config() -> ConfigDict:
-    """The base config with a small model, of the embedded corpus."""
+    """The base config with a small model, on the embedded corpus."""
     config: Any = base.get_config()
     config.data.source = "embedded"
     config.data.name = ""
@@ -34,10 +34,10 @@ def get_config() -> ConfigDict:
     config.model.d_k = 32
     config.model.d_v = 32
     config.model.max_positions = 256  # tokens
-    config.model.dropout_rate = 0.0  # so short a run does not overfit
+    config.model.dropout_rate = 0.0  # a run this short does not overfit
     config.training.steps = 1_100  # updates
     config.training.loss_chunk_tokens = 512
-    config.training.schedule = "linear"  # equation 3 would still warm up when the run ends
+    config.training.schedule = "linear"  # equation 3 would still be warming up at the end
     config.training.warmup_steps = 100  # updates
     config.training.peak_learning_rate = 0.003
     config.training.log_every_steps = 50  # updates
@@ -45,6 +45,6 @@ def get_config() -> ConfigDict:
     config.training.checkpoint_every_steps = 550  # updates
     config.training.keep_checkpoints = 2
     config.decoding.tokens_per_batch = 8_192
-    config.evaluation.bleu_on_dev = False  # translating test is enough
-    config.evaluation.num_probes = 500  # of each kind
+    config.evaluation.bleu_on_dev = False  # test is enough
+    config.evaluation.num_probes = 500  # per kind
     return config
