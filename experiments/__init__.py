@@ -1,5 +1,5 @@
 """Named changes to a base config -> training runs -> one JSON record each -> tables and figures.
 
-Five floors; imports go down only: 1 tables, 2 run, 3 report, launchers and inspect (which do not
-know each other), 4 sweep, 5 quickstart and benchmarks.
+Levels; imports only go down: 1 tables, 2 run, 3 report, launchers and inspect (independent of each
+other), 4 sweep, 5 benchmarks, 6 quickstart and speedrun.
 """

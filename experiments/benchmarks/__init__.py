@@ -1,6 +1,6 @@
-"""How fast it is, and beside whom.
+"""How fast it is, also compared with other libraries.
 
-In: a config, or sizes. Out: seconds, rates or bytes, printed; of the suite, `python -m
-experiments.benchmarks`, a record as well.
-Floor 5 of experiments: speedrun alone imports it.
+In: a config, or sizes. Out: seconds, rates or bytes, printed; from the suite, `python -m
+experiments.benchmarks`, also a record.
+Level 5 of experiments: only speedrun imports it.
 """

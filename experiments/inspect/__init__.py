@@ -1,5 +1,5 @@
-"""What is measured of models after training.
+"""Measurements on trained models.
 
 In: directories of trained runs. Out: a printed table each.
-Floor 3 of experiments, beside report and launchers.
+Level 3 of experiments, beside report and launchers.
 """

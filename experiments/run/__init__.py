@@ -1,5 +1,5 @@
 """One row with one seed.
 
 In: a directory with a run.json. Out: the trained model in it, its scores and a record.json.
-Floor 2 of experiments, on tables.
+Level 2 of experiments, above tables.
 """

@@ -1,5 +1,5 @@
-"""Rows x seeds of a table: whatever is not finished.
+"""Rows x seeds of a table: runs whatever is unfinished.
 
 In: a table, a base config, a launcher. Out: W/TABLE/ROW/seed-N with a record.json each, the report.
-Floor 4 of experiments, on tables, run, launchers and report.
+Level 4 of experiments, above tables, run, launchers and report.
 """

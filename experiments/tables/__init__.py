@@ -1,5 +1,5 @@
-"""What is compared: a file a table.
+"""What is compared: one file per table.
 
-In: a base config. Out: its rows, a complete config each, and the reasons of those left out.
-Floor 1 of experiments: knows no other room of it.
+In: a base config. Out: its rows, a complete config each, and why any were left out.
+Level 1 of experiments: imports no other part of it.
 """

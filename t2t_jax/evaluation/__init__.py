@@ -1,5 +1,5 @@
-"""How good it is.
+"""How good a model is.
 
-In: translations and references, or losses. Out: scores, intervals, tests. Floor 3, beside interop:
+In: translations and references, or losses. Out: scores, intervals, tests. Level 3, beside interop:
 above decoding.
 """

@@ -1,5 +1,5 @@
 """One sentence on its way through a model: as a page, as figures, as numbers.
 
-In: a model that is loaded, a sentence. Out: a document of tokens and arrays, and what is drawn of
-it. Floor 5: above runs, below the command line.
+In: a loaded model, a sentence. Out: a document of tokens and arrays, and drawings of it. Level 5:
+above runs, below the command line.
 """

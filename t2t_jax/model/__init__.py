@@ -1,4 +1,4 @@
-"""The Transformer, a file for each subsection of the paper's section 3.
+"""The Transformer, one file per subsection of the paper's section 3.
 
-In: a model's config, token ids. Out: logits. Floor 1, beside data.
+In: a model's config, token ids. Out: logits. Level 1, beside data.
 """

@@ -1,1 +1,1 @@
-"""What ours is measured against, written out by hand for other libraries."""
+"""What ours is compared with, written by hand for other libraries."""

@@ -1,5 +1,5 @@
-"""Runs -> what people already watch: a CSV file, TensorBoard, MLflow, Weights & Biases.
+"""Runs -> tools people already use: a CSV file, TensorBoard, MLflow, Weights & Biases.
 
-In: a workdir with runs in whatever state. Out: files on this machine; nothing is sent anywhere.
-Floor 3 of experiments, beside the report.
+In: a workdir with runs in any state. Out: files on this machine; nothing is sent anywhere.
+Level 3 of experiments, beside the report.
 """

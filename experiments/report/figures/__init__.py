@@ -1,5 +1,5 @@
 """Summaries -> figures.
 
-In: `TableSummary`s, and what their runs left. Out: matplotlib figures, as PNG files or inside HTML.
-On floor 3 of experiments, upon the summaries.
+In: `TableSummary`s, and the files of their runs. Out: matplotlib figures, as PNG files or in HTML.
+On level 3 of experiments, above the summaries.
 """

@@ -1,4 +1,4 @@
-"""In: a prepared split and a seed. Out: batch i, on every host its own rows, and onto devices.
+"""In: a prepared split and a seed. Out: batch i, each host's own rows of it, placed on devices.
 
-Top floor of the data room: knows prepared token ids, and no text.
+Top level of the data package: knows prepared token ids, but no text.
 """

@@ -1,4 +1,4 @@
 """In: the section `config.data`. Out: examples, as strings, of text files, TFDS or our own grammar.
 
-Second floor of the data room: knows the vocabulary's sign for a space, and no token id.
+Second level of the data package: knows the vocabulary's sign for a space, but no token ids.
 """

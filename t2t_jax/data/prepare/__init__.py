@@ -1,4 +1,4 @@
-"""In: a corpus. Out: its vocabulary and its token ids, in files that are mapped into memory.
+"""In: a corpus. Out: its vocabulary and its token ids, in memory-mapped files.
 
-Third floor of the data room: knows corpora and vocabularies, and no batch.
+Third level of the data package: knows corpora and vocabularies, but no batches.
 """

@@ -1,4 +1,4 @@
 """In: sentences. Out: a SentencePiece model learned from them, token ids, and sentences again.
 
-Ground floor of the data room, beside its config: knows no corpus.
+Lowest level of the data package, beside its config: knows no corpus.
 """
