@@ -92,7 +92,7 @@ def get_config() -> ConfigDict:
     model.attention_dropout_rate = 0.0  # on attention weights; not in the paper
     model.feed_forward_dropout_rate = 0.0  # on hidden feed-forward units; not in the paper
     model.dropout_bits = 32  # random bits per element; 16 or 8 round the rate to so many bits
-    model.attention_kernel = "einsum"  # "fused": in training, in bfloat16, cuDNN's on GPUs
+    model.attention_kernel = "einsum"  # "fused": in training, in bfloat16, one kernel
     model.fused_projections = False  # query, key, value as one product; same parameters
     model.scan_layers = False  # compile one layer and loop over it; same parameters
     model.rematerialise = False  # recompute layers for their gradients, to save memory

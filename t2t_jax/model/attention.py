@@ -5,7 +5,7 @@ Axes: B batch, T query positions, S key positions, H heads, D d_model, K d_k, V 
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +15,17 @@ from jaxtyping import Array, Bool, Float, Int
 
 from t2t_jax.model.config import AttentionInit, DropoutBits, TransformerConfig
 from t2t_jax.model.dropout import make_dropout
+from t2t_jax.model.fused_attention import (
+    fused_attention,
+    fused_implementation,
+    is_too_odd_to_fuse,
+    why_not_fused,
+)
 from t2t_jax.model.linear import Linear, into_heads, of_one_product, out_of_heads
 from t2t_jax.model.positions import rotate
 
 # Lowest finite score, not -inf: the row of a query that may look nowhere stays finite.
 _MASKED_SCORE = jnp.finfo(jnp.float32).min
-_WIDEST_FUSED = 256  # the widest heads that cuDNN has; before Hopper 128
 
 
 def scaled_dot_product_attention(
@@ -79,69 +84,6 @@ def _backward(
 
 
 _narrow_products.defvjp(_forward, _backward)
-
-
-def fused_attention(
-    query: Float[Array, "B H T K"],
-    key: Float[Array, "B H S K"],
-    value: Float[Array, "B H S K"],
-    mask: Bool[Array, "#B #T S"],
-    divisor: float,
-    implementation: Literal["cudnn", "xla"],
-) -> Float[Array, "B H T K"]:
-    """Equation 1 by `jax.nn.dot_product_attention`, which holds no weights.
-
-    A kernel that knows what a mask means need not read it, and takes any length: one that is the
-    same for all queries shows the first keys of a row, one that is the same for all rows is causal,
-    as those of masks.py are. Any other is added to the scores.
-    """
-    num_rows = len(query)
-    seen: dict[str, Any] = {"mask": mask[:, None]}
-    if _is_of_keys(mask):
-        # A row of nothing but padding looks at its first key: of no keys there is no mean.
-        lengths = jnp.maximum(mask.sum(-1, dtype=jnp.int32)[:, 0], 1)
-        seen = {"key_value_seq_lengths": jnp.broadcast_to(lengths, (num_rows,))}
-    elif _is_causal(mask):
-        seen = {"is_causal": True}
-    heads_last = (x.transpose(0, 2, 1, 3) for x in (query, key, value))
-    heads = jax.nn.dot_product_attention(
-        *heads_last, **seen, scale=1 / divisor, implementation=implementation
-    )
-    return heads.transpose(0, 2, 1, 3)
-
-
-def _is_of_keys(mask: Bool[Array, "#B #T S"]) -> bool:
-    return mask.shape[1] == 1
-
-
-def _is_causal(mask: Bool[Array, "#B #T S"]) -> bool:
-    return mask.shape[0] == 1 and mask.shape[1] == mask.shape[2]
-
-
-def is_too_odd_to_fuse(mask: Bool[Array, "#B #T S"]) -> bool:
-    """Whether a mask must be added to the scores, and they are of an odd number of positions."""
-    is_added = not _is_of_keys(mask) and not _is_causal(mask)
-    return is_added and any(length % 2 for length in mask.shape[1:])
-
-
-def fused_implementation() -> Literal["cudnn", "xla"]:
-    """What `fused_attention` is computed with where this process computes."""
-    return "cudnn" if jax.default_backend() == "gpu" else "xla"
-
-
-def why_not_fused(config: TransformerConfig) -> str:
-    """What keeps a model from `fused_attention`, as cuDNN has it; "" where nothing does."""
-    if config.dtype != "bfloat16":
-        return f"model.dtype={config.dtype!r} is not 'bfloat16'"
-    if config.d_k != config.d_v:
-        return f"model.d_k={config.d_k} is not model.d_v={config.d_v}"
-    if config.d_k > _WIDEST_FUSED or config.d_k % 8:
-        return f"model.d_k={config.d_k} is above {_WIDEST_FUSED} or no multiple of 8"
-    if config.positions in ("relative", "alibi"):
-        return f"model.positions={config.positions!r} adds to the scores"
-    if config.attention_dropout_rate > 0:
-        return f"model.attention_dropout_rate={config.attention_dropout_rate} is above 0"
-    return ""
 
 
 class KeysAndValues(NamedTuple):
@@ -263,7 +205,7 @@ class MultiHeadAttention(nn.Module):
             )
             self.sow("intermediates", "weights", weights)
             self.sow("intermediates", "mask", mask)
-        if self._is_direct and self._is_narrow:
+        if self._is_direct and self._is_narrow and not self.is_fused:
             return out_of_heads(heads, self.output)
         return self.output(heads.transpose(0, 2, 1, 3))
 
@@ -296,9 +238,10 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Array, "B S D"], *projections: Linear
     ) -> list[Float[Array, "B H S _"]]:
         """What each of `projections` makes of `x`."""
-        if not self._is_direct or not (self._is_narrow or self.has_one_product):
+        heads_come_first = self._is_narrow and not self.is_fused  # a kernel wants them last
+        if not self._is_direct or not (heads_come_first or self.has_one_product):
             return [_heads_first(projection(x)) for projection in projections]
-        if not self._is_narrow:
+        if not heads_come_first:
             return [_heads_first(each) for each in of_one_product(x, projections)]
         together = [projections] if self.has_one_product else [[each] for each in projections]
         return [heads for some in together for heads in into_heads(x, some)]

@@ -2,10 +2,15 @@
 
 from typing import Any, NamedTuple
 
-from t2t_jax.model.attention import fused_implementation, why_not_fused
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.dropout import true_rate
+from t2t_jax.model.fused_attention import fused_implementation, why_not_fused
 
+_KERNELS = {
+    "cudnn": "cuDNN's",
+    "pallas": "a Pallas kernel, where a row fits on the chip, and einsum where it does not",
+    "xla": "XLA's own, as there is neither a GPU nor a TPU",
+}
 _RATES = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
 
 
@@ -24,8 +29,7 @@ def switches(config: TransformerConfig) -> Switches:
             lines.append(f"model.attention_kernel='fused' cannot be: {why}; einsum is used")
         else:
             kernel = fused_implementation()
-            told = "cuDNN's" if kernel == "cudnn" else "XLA's own, as there is no GPU"
-            lines.append(f"model.attention_kernel='fused': in training it is {told}")
+            lines.append(f"model.attention_kernel='fused': in training it is {_KERNELS[kernel]}")
     facts: dict[str, Any] = {"attention_kernel": kernel}
     for name in _RATES:
         rate, bits = getattr(config, name), config.dropout_bits

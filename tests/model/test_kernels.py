@@ -1,26 +1,28 @@
 """Other ways to compute attention give what equation 1 gives: fused, and with one product."""
 
 import dataclasses
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.pallas import tpu as pltpu
 
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model import attention
-from t2t_jax.model.attention import (
-    fused_attention,
-    is_too_odd_to_fuse,
-    make_attention,
-    scaled_dot_product_attention,
-    why_not_fused,
-)
+from t2t_jax.model.attention import make_attention, scaled_dot_product_attention
 from t2t_jax.model.capture import capture_modules
 from t2t_jax.model.families import make_model, parameter_shapes
+from t2t_jax.model.fused_attention import fused_attention, is_too_odd_to_fuse, why_not_fused
 from t2t_jax.model.interface import Inputs
 from t2t_jax.model.linear import into_heads, out_of_heads
 from t2t_jax.model.masks import PAD_ID, causal_mask, padding_mask, segment_mask
+from t2t_jax.model.tpu_attention import (
+    attend_by_row,
+    gradients_by_kernel_or_not,
+    kernel_or_not,
+)
 from t2t_jax.training.loss import make_loss_fn
 from tests.model.configs import POSITION_CHANGES, random_variables, small, some_ids
 from tests.training.runs import batch
@@ -68,6 +70,29 @@ def test_fused_attention_is_equation_1_and_so_are_its_gradients(name, divisor):
     actual = total(lambda *qkv: fused_attention(*qkv, mask, divisor, "xla"))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), actual, expected)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(actual))
+
+
+@pytest.mark.parametrize("name", MASKS)
+# Heads of 64 go two by two, of 128 one by one, all others together.
+@pytest.mark.parametrize("num_heads, d_k", [(4, 64), (2, 128), (3, 40)])
+def test_the_kernel_for_a_tpu_gives_what_einsum_gives_and_its_gradients(name, num_heads, d_k):
+    mask = MASKS[name]
+    rng = np.random.default_rng(0)
+    query, grad, key, value = (
+        jnp.asarray(rng.normal(size=(B, T, num_heads, d_k)), jnp.bfloat16) for _ in range(4)
+    )
+    divisor = d_k**0.5
+    expected, pull = jax.vjp(lambda *qkv: attend_by_row(*qkv, mask, divisor), query, key, value)
+    sees = mask.any(-1)[..., None, None]  # what the others gather is nobody's business
+    grad = jnp.where(sees, grad, 0)
+    with pltpu.force_tpu_interpret_mode():
+        actual = kernel_or_not(query, key, value, mask, divisor)
+        gradients = gradients_by_kernel_or_not(query, key, value, mask, grad, divisor)
+    same = partial(np.testing.assert_allclose, atol=0.03, rtol=0.02)
+    same(*(jnp.where(sees, heads, 0).astype(float) for heads in (actual, expected)))
+    for actual, expected in zip(gradients, pull(grad), strict=True):
+        assert actual.dtype == jnp.bfloat16
+        same(actual.astype(float), expected.astype(float))
 
 
 @pytest.mark.parametrize("family", ["encoder_decoder", "decoder_only", "encoder_only"])

@@ -6,9 +6,7 @@ import pytest
 from t2t_jax.data.batches.batches import BucketedBatches
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import read_json
-from t2t_jax.model import attention
 from t2t_jax.runs import steps
-from t2t_jax.runs import switches as of_runs
 from t2t_jax.runs.sections import check_fit
 from t2t_jax.runs.switches import switches
 from t2t_jax.runs.train import train
@@ -26,15 +24,21 @@ def test_without_a_switch_nothing_is_said():
     assert switches(small(dropout_rate=0.1)) == ([], {"attention_kernel": "einsum"})
 
 
-def test_which_attention_computes_is_said_and_kept(monkeypatch):
-    lines, facts = switches(small(**FUSED))
-    assert lines == [
-        "model.attention_kernel='fused': in training it is XLA's own, as there is no GPU"
-    ]
-    assert facts == {"attention_kernel": "xla"}
-    monkeypatch.setattr(attention.jax, "default_backend", lambda: "gpu")
-    lines, facts = of_runs.switches(small(**FUSED))
-    assert "it is cuDNN's" in lines[0] and facts == {"attention_kernel": "cudnn"}
+@pytest.mark.parametrize(
+    "backend, kernel, told",
+    [
+        ("cpu", "xla", "XLA's own, as there is neither a GPU nor a TPU"),
+        ("gpu", "cudnn", "cuDNN's"),
+        ("tpu", "pallas", "a Pallas kernel, where a row fits on the chip"),
+    ],
+)
+def test_which_attention_computes_is_said_and_kept(backend, kernel, told, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    [line], facts = switches(small(**FUSED))
+    assert f"in training it is {told}" in line and facts == {"attention_kernel": kernel}
+
+
+def test_what_cannot_be_fused_is_said():
     lines, facts = switches(small(**FUSED | {"dtype": "float32"}))
     assert lines == [
         "model.attention_kernel='fused' cannot be: model.dtype='float32' is not 'bfloat16'; "

@@ -8,6 +8,7 @@ import math
 import re
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -16,7 +17,9 @@ from experiments.benchmarks.traffic import compile_step, traffic
 from t2t_jax.compilation import lower_by_row
 from t2t_jax.decoding.translate import make_decode
 from t2t_jax.devices import make_devices
+from t2t_jax.model import tpu_attention
 from t2t_jax.model.families import make_model, parameter_shapes
+from t2t_jax.plan.hardware import CHIPS, topology, tpu_devices
 from t2t_jax.runs.sections import read_sections
 
 pytest.importorskip("libtpu", reason="the extra `tpu` is not installed")
@@ -91,6 +94,60 @@ def test_no_activation_is_copied_to_turn_its_axes():
     activation = ROWS // len(chips()) * LENGTH * sections().model.d_model
     sizes = (math.prod(map(int, shape.split(","))) for shape in copied)
     assert sum(size for size in sizes if size >= activation) == 0
+
+
+def num_kernels(chip, num_rows, length, num_keys, num_heads, d_k, mask_shape) -> int:
+    """How many kernels attention and its gradients are on a chip: two, or none."""
+    device = tpu_devices(topology(f"{chip.name}-{chip.cores}"))[0]
+    here = jax.sharding.SingleDeviceSharding(device)
+
+    def array(num_positions):
+        shape = (num_rows, num_positions, num_heads, d_k)
+        return jax.ShapeDtypeStruct(shape, jnp.bfloat16, sharding=here)
+
+    def attend(query, key, value, mask, grad):
+        def of(*qkv):
+            return tpu_attention.attend_by_row(*qkv, mask, d_k**0.5)
+
+        heads, pull = jax.vjp(of, query, key, value)
+        return heads, pull(grad)
+
+    mask = jax.ShapeDtypeStruct(mask_shape, bool, sharding=here)
+    queries, keys = array(length), array(num_keys)
+    with jax.default_matmul_precision("highest"):  # as `make_devices` sets it
+        compiled = jax.jit(attend).lower(queries, keys, keys, mask, queries).compile()
+    return compiled.as_text().count('custom_call_target="tpu_custom_call"')
+
+
+@pytest.mark.parametrize(
+    "length, num_keys, num_heads, d_k",
+    [(256, 256, 8, 64), (37, 41, 2, 256), (96, 40, 32, 16), (19, 7, 3, 40), (1, 1, 4, 128)],
+)
+def test_attention_is_a_kernel_for_rows_of_any_length(length, num_keys, num_heads, d_k):
+    masks = {(3, 1, num_keys), (3, length, num_keys), (1, length, num_keys)}
+    sizes = (3, length, num_keys, num_heads, d_k)
+    assert [num_kernels(CHIPS["v5e"], *sizes, mask) for mask in masks] == [2] * len(masks)
+
+
+@pytest.mark.parametrize("chip", [chip for chip in CHIPS.values() if chip.is_tpu])
+@pytest.mark.parametrize("num_heads, d_k", [(8, 64), (32, 16)])
+def test_a_row_at_the_bound_fits_on_every_chip_and_one_above_is_no_kernel(chip, num_heads, d_k):
+    lengths = range(8, 2048, 8)
+    longest = max(n for n in lengths if tpu_attention.fits(n, n, num_heads, d_k))
+    for length, expected in [(longest, 2), (longest + 8, 0)]:
+        mask = (2, length, length)
+        assert num_kernels(chip, 2, length, length, num_heads, d_k, mask) == expected
+
+
+def test_with_a_kernel_for_attention_a_step_on_eight_chips_holds_no_weights():
+    fused = sections(**ONE_LAYER, **{"model.attention_kernel": "fused"})
+    compiled = compile_step(fused, make_devices(devices=chips()), ROWS, LENGTH)
+    assert compiled.text.count('custom_call_target="tpu_custom_call"') == 2 * 3
+    heads = sections().model.num_heads
+    weights = rf"\[{ROWS // len(chips())},{heads},{LENGTH},{LENGTH}\]"
+    assert re.search(weights, step().text) and not re.search(weights, compiled.text)
+    moved = traffic(compiled.text)
+    assert sum(moved.values()) == pytest.approx(compiled.param_bytes, rel=0.001)
 
 
 def test_data_parallelism_moves_gradients_in_float32_and_nothing_else():

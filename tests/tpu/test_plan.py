@@ -55,6 +55,13 @@ def test_a_step_moves_no_more_bytes_than_it_did():
     assert step().accessed_bytes < 7.9 * 2**30
 
 
+def test_a_kernel_for_attention_and_narrow_logits_spare_a_third_of_the_bytes():
+    switches = {"model.attention_kernel": "fused", "training.logits_dtype": "bfloat16"}
+    spared = compiled_facts(program("v5e-1", **switches))
+    assert spared.accessed_bytes < 0.65 * step().accessed_bytes
+    assert spared.operations == pytest.approx(step().operations, rel=0.01)  # a kernel says its own
+
+
 def test_memory_holds_the_state_and_activations():
     facts = step()
     assert facts.fits and facts.state_bytes == pytest.approx(3 * facts.param_bytes, rel=0.001)

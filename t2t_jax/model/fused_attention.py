@@ -1,0 +1,90 @@
+"""Attention by one kernel, in training: the weights never reach a device's memory.
+
+Axes: B batch, T query positions, S key positions, H heads, K d_k.
+"""
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.tpu_attention import attend_by_row
+
+Implementation = Literal["cudnn", "pallas", "xla"]
+
+_WIDEST_FUSED = 256  # the widest heads that cuDNN has; before Hopper 128
+
+
+def fused_attention(
+    query: Float[Array, "B H T K"],
+    key: Float[Array, "B H S K"],
+    value: Float[Array, "B H S K"],
+    mask: Bool[Array, "#B #T S"],
+    divisor: float,
+    implementation: Implementation,
+) -> Float[Array, "B H T K"]:
+    """Equation 1 by a kernel, which holds no weights: cuDNN's or, compiled for a TPU, ours."""
+    heads_last = [x.transpose(0, 2, 1, 3) for x in (query, key, value)]
+    by = _by_cudnn if implementation == "cudnn" else attend_by_row
+    return by(*heads_last, mask, divisor).transpose(0, 2, 1, 3)
+
+
+def _by_cudnn(
+    query: Float[Array, "B T H K"],
+    key: Float[Array, "B S H K"],
+    value: Float[Array, "B S H K"],
+    mask: Bool[Array, "#B #T S"],
+    divisor: float,
+) -> Float[Array, "B T H K"]:
+    """A kernel that knows what a mask means need not read it, and takes any length.
+
+    One that is the same for all queries shows the first keys of a row, one that is the same for all
+    rows is causal, as those of masks.py are. Any other is added to the scores.
+    """
+    seen: dict[str, Any] = {"mask": mask[:, None]}
+    if _is_of_keys(mask):
+        # A row of nothing but padding looks at its first key: of no keys there is no mean.
+        lengths = jnp.maximum(mask.sum(-1, dtype=jnp.int32)[:, 0], 1)
+        seen = {"key_value_seq_lengths": jnp.broadcast_to(lengths, (len(query),))}
+    elif _is_causal(mask):
+        seen = {"is_causal": True}
+    return jax.nn.dot_product_attention(
+        query, key, value, **seen, scale=1 / divisor, implementation="cudnn"
+    )
+
+
+def _is_of_keys(mask: Bool[Array, "#B #T S"]) -> bool:
+    return mask.shape[1] == 1
+
+
+def _is_causal(mask: Bool[Array, "#B #T S"]) -> bool:
+    return mask.shape[0] == 1 and mask.shape[1] == mask.shape[2]
+
+
+def is_too_odd_to_fuse(mask: Bool[Array, "#B #T S"]) -> bool:
+    """Whether a mask must be added to the scores, and they are of an odd number of positions."""
+    is_added = not _is_of_keys(mask) and not _is_causal(mask)
+    return is_added and any(length % 2 for length in mask.shape[1:])
+
+
+def fused_implementation() -> Implementation:
+    """What `fused_attention` is computed with where this process computes."""
+    backends: dict[str, Implementation] = {"gpu": "cudnn", "tpu": "pallas"}
+    return backends.get(jax.default_backend(), "xla")
+
+
+def why_not_fused(config: TransformerConfig) -> str:
+    """What keeps a model from `fused_attention`, as cuDNN has it; "" where nothing does."""
+    if config.dtype != "bfloat16":
+        return f"model.dtype={config.dtype!r} is not 'bfloat16'"
+    if config.d_k != config.d_v:
+        return f"model.d_k={config.d_k} is not model.d_v={config.d_v}"
+    if config.d_k > _WIDEST_FUSED or config.d_k % 8:
+        return f"model.d_k={config.d_k} is above {_WIDEST_FUSED} or no multiple of 8"
+    if config.positions in ("relative", "alibi"):
+        return f"model.positions={config.positions!r} adds to the scores"
+    if config.attention_dropout_rate > 0:
+        return f"model.attention_dropout_rate={config.attention_dropout_rate} is above 0"
+    return ""
