@@ -137,6 +137,7 @@ class Document(NamedTuple):
     searches: list[Search]
     classes: list[Class]
     layouts: Mapping[str, Float[np.ndarray, "P D"]]  # of sinusoids, as the paper and others have it
+    is_control: bool = False  # with projections drawn at random
 
     def stack(self, name: str) -> Stack | None:
         """The encoder or the decoder, where the model has one."""

@@ -112,7 +112,8 @@ def explain_control(
         sum(step.is_given for step in document.steps),
     )
     top_n = len(document.steps[0].best) if document.steps else 1
-    return _document(loaded, read, document.text, label, top_n, trained.classes)
+    found = _document(loaded, read, document.text, label, top_n, trained.classes)
+    return found._replace(is_control=True)
 
 
 def _loaded(trained: UsableModel) -> Loaded:

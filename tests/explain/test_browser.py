@@ -106,6 +106,67 @@ def test_it_loads_from_disk_without_a_complaint_and_reaches_for_nothing(kind, da
         assert len(_texts(browser, "section h2")) >= 5
 
 
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("encoder_decoder", "classifier"),
+        ("classifier", "encoder_decoder"),
+        ("encoder_only", "decoder_only"),
+        ("recurrent", "encoder_decoder"),
+    ],
+)
+def test_models_of_two_families_stand_side_by_side(one, other, opened):
+    browser = opened([[document(one), document(other)]])
+    for looks in browser.execute_script("return kindsOfAttention()"):
+        _choose(browser, "#looks", looks)
+    assert browser.get_log("browser") == []
+    shown = _texts(browser, "section .shown")
+    assert len(shown) == 2 * len(_texts(browser, "section")) and all(shown)
+    assert labels("en")["nothing_there"] in shown
+
+
+def test_what_one_of_two_models_has_more_of_can_be_chosen(opened):
+    whole = document()
+    narrow = [
+        stack._replace(
+            attentions=[
+                attention._replace(
+                    **{
+                        name: getattr(attention, name)[:1]
+                        for name in ("weights", "scores", "query", "key", "context_cosine")
+                    }
+                )
+                for attention in stack.attentions[:2]
+            ]
+        )
+        for stack in whole.stacks
+    ]
+    smaller = whole._replace(stacks=narrow, steps=whole.steps[:2])
+    browser = opened([[smaller, whole]])
+    _choose(browser, "#looks", "decoder")
+    _choose(browser, "#layer", "1")
+    _choose(browser, "#head", "1")
+    browser.execute_script("choose({ step: 5 })")
+    for place, (layer, head, step) in enumerate([(0, 0, 1), (1, 1, 5)]):
+        box = f"#stage-steps [data-document='{place}']"
+        assert f"(Layer {layer + 1}, Head {head + 1})" in _texts(browser, f"{box} h4")[1]
+        assert _element(browser, f"{box} [data-step]").get_attribute("value") == str(step)
+        box = f"#stage-heads [data-document='{place}']"
+        assert _texts(browser, f"{box} label:has(:checked)") == [str(head + 1)]
+        script = "return document.querySelectorAll(arguments[0]).length"
+        assert browser.execute_script(script, f"{box} [data-key='0'] i") == 1
+        assert browser.execute_script(script, f"{box} [data-thumbnail][aria-pressed=true]") == 1
+
+
+def test_a_control_is_said_to_be_one_and_has_no_search(opened):
+    learned = document()._replace(label="control")
+    browser = opened([[learned, explain_control(trained(), learned)]])
+    assert _texts(browser, "#stage-search h3") == ["control", labels("en")["control"]]
+    assert _texts(browser, "#stage-search [data-document='1'] .shown") == [
+        labels("en")["not_searched"]
+    ]
+
+
 def test_what_a_user_wrote_is_text_in_the_page(opened):
     evil = "<script>document.title='evil'</script> & <b>bold</b>"
     browser = opened([[document()._replace(text=evil, label=evil)]])
@@ -248,8 +309,11 @@ def test_nothing_overlaps_and_nothing_is_wider_than_the_page(width, language, be
             _element(browser, "#numbers").click()
         for looks in ("encoder", "cross"):
             _choose(browser, "#looks", looks)
-            script = "return document.documentElement.scrollWidth"
-            assert browser.execute_script(script) <= width
+            script = (
+                "const { scrollWidth, clientWidth } = document.documentElement;"
+                "return scrollWidth - clientWidth"
+            )
+            assert browser.execute_script(script) <= 0
             assert browser.execute_script(_OVERLAPS) == []
 
 

@@ -10,6 +10,7 @@ const chosen = {
 
 const documents = () => DATA.sentences[chosen.sentence];
 const first = () => documents()[0];
+const nameOf = (document_) => (document_.is_control ? DATA.words[chosen.language].control : document_.label);
 
 function view(width) {
   return { ...chosen, width, words: DATA.words[chosen.language], choose };
@@ -50,25 +51,30 @@ let focusIn = document.documentElement;
 document.addEventListener("focusin", (event) => { focusIn = event.target; });
 document.addEventListener("pointerdown", (event) => { focusIn = event.target; }, true);
 
-/** Keeps what is chosen within what the first model has. */
+/** Keeps what is chosen within what one of the models has. */
 function tidy() {
   const kinds = kindsOfAttention();
   if (!kinds.includes(chosen.looks)) chosen.looks = kinds[0] || "encoder";
-  const attentions = attentionsToChoose(chosen.looks);
-  chosen.layer = Math.max(0, Math.min(chosen.layer, attentions.length - 1));
-  const heads = attentions.length ? attentions[chosen.layer].weights.shape[0] : 1;
-  chosen.head = Math.min(chosen.head, heads - 1);
-  if (chosen.shown !== "all") chosen.shown = chosen.shown.filter((head) => head < heads);
-  chosen.step = Math.max(0, Math.min(chosen.step, first().steps.length - 1));
+  chosen.layer = Math.max(0, Math.min(chosen.layer, attentionsToChoose(chosen.looks).length - 1));
+  chosen.head = Math.max(0, Math.min(chosen.head, headsToChoose() - 1));
+  if (chosen.shown !== "all") chosen.shown = chosen.shown.filter((head) => head < headsToChoose());
+  chosen.step = Math.max(0, Math.min(chosen.step, mostOf((document_) => document_.steps.length) - 1));
 }
+
+const mostOf = (number) => Math.max(...documents().map(number));
 
 function kindsOfAttention() {
   return ["encoder", "decoder", "cross", "pooling"].filter((looks) => attentionsToChoose(looks).length);
 }
 
-/** Those of the first model that has any. */
+/** Those of the model that has most of them. */
 function attentionsToChoose(looks) {
-  return documents().map((document_) => attentionsOf(document_, looks)).find((found) => found.length) || [];
+  const found = documents().map((document_) => attentionsOf(document_, looks));
+  return found.reduce((one, other) => (other.length > one.length ? other : one));
+}
+
+function headsToChoose() {
+  return mostOf((document_) => chosenAttention(document_, chosen)?.weights.shape[0] ?? 0);
 }
 
 function chooser(label, id, options, value, onchange) {
@@ -80,7 +86,6 @@ function showBar() {
   const words = DATA.words[chosen.language];
   const attentions = attentionsToChoose(chosen.looks);
   const several = attentions.some((each) => each.number > 0);
-  const heads = attentions.length ? attentions[chosen.layer].weights.shape[0] : 0;
   const parts = [];
   if (DATA.sentences.length > 1) {
     parts.push(chooser(words.sentence, "sentence", DATA.sentences.map(([each], i) => [i, `${i + 1}: ${each.text.slice(0, 40)}`]), chosen.sentence, (value) => choose({ sentence: Number(value) }, "#sentence")));
@@ -89,7 +94,7 @@ function showBar() {
     parts.push(
       chooser(words.attention, "looks", kindsOfAttention().map((looks) => [looks, words[looks]]), chosen.looks, (value) => choose({ looks: value, layer: 0 }, "#looks")),
       chooser(words.layer, "layer", attentions.map((each, i) => [i, layerName(each, several)]), chosen.layer, (value) => choose({ layer: Number(value) }, "#layer")),
-      chooser(words.head, "head", [...Array(heads).keys()].map((head) => [head, String(head + 1)]), chosen.head, (value) => choose({ head: Number(value), shown: [Number(value)] }, "#head")),
+      chooser(words.head, "head", [...Array(headsToChoose()).keys()].map((head) => [head, String(head + 1)]), chosen.head, (value) => choose({ head: Number(value), shown: [Number(value)] }, "#head")),
       make("label", {}, make("input", { type: "checkbox", id: "numbers", checked: chosen.numbers, onchange: (event) => choose({ numbers: event.target.checked }, "#numbers") }), ` ${words.numbers}`));
   }
   parts.push(chooser(words.language, "language", [["en", "English"], ["de", "Deutsch"]], chosen.language, (value) => choose({ language: value }, "#language")));
@@ -105,7 +110,8 @@ function showStage(name) {
     const box = boxes[place].querySelector(".shown");
     const height = box.offsetHeight;
     box.style.minHeight = `${height}px`; // the page does not jump while it is drawn anew
-    const found = STAGES[name].show(document_, view(Math.max(240, box.clientWidth)));
+    const now = view(Math.max(240, box.clientWidth));
+    const found = isPartOf(name, document_) ? STAGES[name].show(document_, now) : [make("p", {}, now.words[document_.is_control ? "not_searched" : "nothing_there"])];
     const { parts, after } = Array.isArray(found) ? { parts: found, after: null } : found;
     box.replaceChildren(...parts.filter(Boolean));
     box.style.minHeight = "";
@@ -113,20 +119,25 @@ function showStage(name) {
   });
 }
 
+/** Whether a model has something to show in a stage. */
+function isPartOf(name, document_) {
+  const decoder = stackNamed(document_, "decoder");
+  const is = (part) => document_.stacks.some(part);
+  switch (name) {
+    case "positions": return document_.facts.family !== "recurrent";
+    case "attention": case "heads": return is((stack) => stack.attentions.length > 0);
+    case "residual": return is((stack) => stack.sub_layers.length > 0);
+    case "feed_forward": return is((stack) => stack.active !== null);
+    case "steps": return decoder !== null;
+    case "guesses": return decoder === null && document_.steps.length > 0;
+    case "classes": return document_.classes.length > 0;
+    case "search": return document_.searches.length > 0;
+    default: return true;
+  }
+}
+
 function stagesOfPage() {
-  const is = (name) => documents().some((document_) => {
-    const isText = document_.stacks.some((stack) => stack.name === "decoder");
-    switch (name) {
-      case "steps": return isText;
-      case "search": return document_.searches.length > 0;
-      case "classes": return document_.classes.length > 0;
-      case "guesses": return !isText && document_.steps.length > 0;
-      case "positions": case "residual": case "feed_forward": return document_.facts.family !== "recurrent";
-      case "attention": case "heads": return kindsOfAttention().length > 0;
-      default: return true;
-    }
-  });
-  return DATA.stages.filter((stage) => is(stage.name));
+  return DATA.stages.filter((stage) => documents().some((document_) => isPartOf(stage.name, document_)));
 }
 
 function showPage() {
@@ -136,7 +147,7 @@ function showPage() {
   document.title = `${words.title}: ${first().text.slice(0, 60)}`;
   document.getElementById("title").textContent = words.title;
   document.getElementById("about").replaceChildren(...documents().map((document_) => make("p", {},
-    make("b", {}, document_.label), ": ", Object.entries(document_.facts).map(([name, value]) => `${name}=${typeof value === "number" ? value.toLocaleString("en-US") : value}`).join(", "))));
+    make("b", {}, nameOf(document_)), ": ", Object.entries(document_.facts).map(([name, value]) => `${name}=${typeof value === "number" ? value.toLocaleString("en-US") : value}`).join(", "))));
   document.getElementById("contents").replaceChildren(make("ol", {}, stages.map((stage) => make("li", {}, make("a", { href: `#stage-${stage.name}` }, stage.title[chosen.language])))));
   document.getElementById("contents").setAttribute("aria-label", words.contents);
   showBar();
@@ -145,7 +156,7 @@ function showPage() {
     make("p", { class: "equation" }, formula(stage.equation)),
     make("p", { class: "text" }, formula(stage.text[chosen.language])),
     make("div", { class: documents().length > 1 ? "documents several" : "documents" }, documents().map((document_, place) => make("div", { "data-document": place },
-      documents().length > 1 ? make("h3", {}, document_.label === "control" ? words.control : document_.label) : null,
+      documents().length > 1 ? make("h3", {}, nameOf(document_)) : null,
       make("div", { class: "shown" })))))));
   for (const stage of stages) showStage(stage.name);
 }

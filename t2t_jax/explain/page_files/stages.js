@@ -263,9 +263,12 @@ STAGES.heads = {
     if (!attention) return [make("p", {}, words.nothing_there)];
     const [queries, keys] = sidesOf(document_, attention);
     const count = attention.weights.shape[0];
-    const shown = [...Array(count).keys()].filter((head) => view.shown === "all" || view.shown.includes(head));
+    const all = [...Array(count).keys()];
+    const chosen = all.filter((head) => view.shown === "all" || view.shown.includes(head));
+    // Heads that only the other model has: this one shows its nearest, as the other stages do.
+    const shown = chosen.length || !view.shown.length ? chosen : [chosenHead(attention, view)];
     const heads = shown.map((number) => ({ number, weights: part(attention.weights, number) }));
-    const boxes = [...Array(count).keys()].map((head) => {
+    const boxes = all.map((head) => {
       const swatch = make("i", { class: "swatch", "aria-hidden": "true" });
       swatch.style.backgroundColor = headColour(head);
       return make("label", { class: "head" },
@@ -278,8 +281,8 @@ STAGES.heads = {
       words, pinned: view.query !== null && view.query < queries.length ? view.query : null,
       onpin: (place) => view.choose({ query: place }, place === null ? null : `[data-query="${place}"]`),
     });
-    const thumbnails = [...Array(count).keys()].map((head) => make("button", {
-      type: "button", class: "one-head", "aria-pressed": String(head === view.head), "data-thumbnail": head,
+    const thumbnails = all.map((head) => make("button", {
+      type: "button", class: "one-head", "aria-pressed": String(head === chosenHead(attention, view)), "data-thumbnail": head,
       "aria-label": `${words.head} ${head + 1}`, onclick: () => view.choose({ head, shown: [head] }, `[data-thumbnail="${head}"]`),
     }, thumbnail(part(attention.weights, head), 96), make("span", {}, `${words.head} ${head + 1}`)));
     return {
@@ -301,7 +304,6 @@ STAGES.residual = {
     const name = view.looks === "encoder" || view.looks === "pooling" ? "encoder" : "decoder";
     const stack = stackNamed(document_, name) || document_.stacks[0];
     const layers = stack.sub_layers;
-    if (!layers.length) return [make("p", {}, words.nothing_there)];
     const rows = layers.map((each) => `${each.layer + 1} ${words[each.name]}`);
     const columns = pieces(stack.tokens);
     const of = (value) => matrix(layers.length, columns.length, (i, j) => value(layers[i], j));
@@ -316,7 +318,6 @@ STAGES.feed_forward = {
     const { words } = view;
     const name = view.looks === "encoder" || view.looks === "pooling" ? "encoder" : "decoder";
     const stack = stackNamed(document_, name) || document_.stacks[0];
-    if (!stack.active) return [make("p", {}, words.nothing_there)];
     const rows = [...Array(stack.active.shape[0]).keys()].map((layer) => `${words.layer} ${layer + 1}`);
     return [heatMap(stack.active, { name: "active", title: `${words[stack.name]}: ${words.active}`, rows, columns: pieces(stack.tokens), most: 1, digits: 2, numbers: view.numbers })];
   },
@@ -339,8 +340,9 @@ STAGES.contexts = {
     }
     const stack = chosenStack(document_, view);
     const last = stack.cosine.shape[0] - 1;
-    const layer = view.looks === "cross" ? last : Math.min(last, (attention ? attention.layer : 0) + 1);
-    const title = view.looks === "cross" ? words.memory_cosine : `${words[stack.name]}: ${words.state_cosine} ${layer}`;
+    const isOfLast = view.looks === "cross" || view.looks === "pooling";
+    const layer = isOfLast ? last : Math.min(last, (attention ? attention.layer : 0) + 1);
+    const title = isOfLast ? words.memory_cosine : `${words[stack.name]}: ${words.state_cosine} ${layer}`;
     maps.push(heatMap(part(stack.cosine, layer), { numbers: view.numbers, most: 1, name: "state_cosine", title, rows: pieces(stack.tokens), columns: pieces(stack.tokens) }));
     return [make("div", { class: "maps" }, maps)];
   },
@@ -432,7 +434,6 @@ STAGES.search = {
   on: [],
   show(document_, view) {
     const { words } = view;
-    if (!document_.searches.length) return [make("p", {}, words.not_searched)];
     return document_.searches.map((search) => make("div", { class: "search", "data-search": search.name },
       make("h4", {}, search.name === "beam" ? `${words.beam} ${search.tree.beam_size}` : words.greedy),
       make("p", { class: "quote", dir: "auto" }, search.text),
