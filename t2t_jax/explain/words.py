@@ -47,7 +47,8 @@ STAGES: tuple[Stage, ...] = (
         (
             "Embedding",
             "Each id picks a row of a learned table: the vector that stands for the piece. Pieces "
-            "that are used alike come to point in like directions, which the cosine measures.",
+            "that are used in similar ways come to point in similar directions, which the cosine "
+            "measures.",
         ),
         (
             "Embedding",
@@ -62,12 +63,12 @@ STAGES: tuple[Stage, ...] = (
         (
             "Positions",
             "Attention alone does not know where a token stands, so the model is told. With "
-            "sinusoids each pair of columns is a wave of a length of its own, and how alike two "
-            "positions are depends on their distance alone.",
+            "sinusoids each pair of columns is a wave of its own length, and how similar two "
+            "positions are depends only on their distance.",
         ),
         (
             "Positionen",
-            "Die Attention allein weiß nicht, wo ein Token steht, also wird es dem Modell gesagt. "
+            "Die Attention allein weiß nicht, wo ein Token steht; das muss man dem Modell sagen. "
             "Bei Sinuskurven ist jedes Spaltenpaar eine Welle eigener Länge, und wie ähnlich zwei "
             "Positionen einander sind, hängt nur von ihrem Abstand ab.",
         ),
@@ -78,8 +79,8 @@ STAGES: tuple[Stage, ...] = (
         (
             "One head, step by step",
             "Each token asks with its query and is found by its key: their product, divided by "
-            "√d_{k}, is the score. Where the mask forbids to look there is no score, and the "
-            "softmax makes the others of a row into weights whose sum is one.",
+            "√d_{k}, is the score. Where the mask forbids looking there is no score, and the "
+            "softmax turns the other scores of a row into weights whose sum is one.",
         ),
         (
             "Ein Kopf, Schritt für Schritt",
@@ -95,7 +96,7 @@ STAGES: tuple[Stage, ...] = (
         (
             "All heads",
             "Several heads look at the same time, each through projections of its own. Point at a "
-            "token to see whom it looks at: each head has its colour, and the stronger the line, "
+            "token to see what it looks at: each head has its colour, and the stronger the line, "
             "the larger the weight.",
         ),
         (
@@ -110,15 +111,15 @@ STAGES: tuple[Stage, ...] = (
         "LayerNorm(x + Sublayer(x))",
         (
             "Residual and norm",
-            "A sub-layer adds something to the vector that it is given, so what the vector was is "
-            "not lost on its way. The angle says how far a sub-layer and its norm turn it; the "
-            "share, how long the addition is beside the vector.",
+            "A sub-layer adds something to the vector that it is given, so what the vector held is "
+            "not lost on the way. The angle says how far the sub-layer and its norm turn it; the "
+            "ratio, how long the addition is compared with the vector.",
         ),
         (
-            "Residuum und Norm",
-            "Eine Teilschicht addiert etwas zu dem Vektor, den sie bekommt; was er war, geht "
-            "unterwegs nicht verloren. Der Winkel sagt, wie weit die Teilschicht und ihre Norm "
-            "ihn drehen, der Anteil, wie lang das Addierte neben dem Vektor ist.",
+            "Residualverbindung und Norm",
+            "Eine Teilschicht addiert etwas zu dem Vektor, den sie bekommt; so geht sein Inhalt "
+            "unterwegs nicht verloren. Der Winkel sagt, wie weit die Teilschicht und ihre Norm ihn "
+            "drehen; das Verhältnis, wie lang das Addierte gemessen am Vektor ist.",
         ),
     ),
     _stage(
@@ -133,8 +134,8 @@ STAGES: tuple[Stage, ...] = (
         (
             "Feed-Forward-Netz",
             "Ein kleines Netz bearbeitet jede Position für sich, und jede seiner d_{ff} Einheiten "
-            "antwortet auf ein eigenes Muster. Der Anteil der aktiven Einheiten, also derer über "
-            "null, sagt, wie viele auf ein Token antworten.",
+            "spricht auf ein eigenes Muster an. Der Anteil der aktiven Einheiten, also derer über "
+            "null, sagt, wie viele auf ein Token ansprechen.",
         ),
     ),
     _stage(
@@ -144,7 +145,7 @@ STAGES: tuple[Stage, ...] = (
             "Contexts, and what is handed on",
             "What a token gathers by its weights is its context, and after the last layer the "
             "encoder hands one vector for each token to the decoder. Do tokens that look at each "
-            "other become alike? Compare the weights with the cosines beside them.",
+            "other become similar? Compare the weights with the cosines beside them.",
         ),
         (
             "Kontexte, und was weitergegeben wird",
@@ -159,9 +160,9 @@ STAGES: tuple[Stage, ...] = (
         "P(y_{t} | y_{<t}) = softmax(E z_{t})",
         (
             "Token by token",
-            "The text is written one token after the other: the mask hides what does not stand "
-            "there yet, and a translation also looks at the source. Of each step the likeliest "
-            "next tokens are shown, with their logits and probabilities.",
+            "The text is written one token after another: the mask hides what is not there yet, "
+            "and a translation also looks at the source. For each step the likeliest next tokens "
+            "are shown, with their logits and probabilities.",
         ),
         (
             "Token für Token",
@@ -176,14 +177,14 @@ STAGES: tuple[Stage, ...] = (
         (
             "Greedy and beam search",
             "Greedy search takes the likeliest token at each step, beam search keeps several "
-            "hypotheses side by side. Each branch says what ended it, and the best score wins, a "
-            "log-probability over a penalty for the length.",
+            "hypotheses side by side. Each branch says what ended it, and the best score wins: the "
+            "log-probability divided by a length penalty.",
         ),
         (
-            "Gierige Suche und Strahlsuche",
-            "Die gierige Suche nimmt in jedem Schritt das wahrscheinlichste Token, die Strahlsuche "
-            "(beam search) behält mehrere Hypothesen nebeneinander. Jeder Zweig sagt, was ihn "
-            "beendet hat, und der beste Score gewinnt: Log-Wahrscheinlichkeit durch Längenstrafe.",
+            "Greedy-Suche und Beam-Suche",
+            "Die Greedy-Suche nimmt in jedem Schritt das wahrscheinlichste Token, die Beam-Suche "
+            "behält mehrere Hypothesen nebeneinander. Jeder Zweig sagt, was ihn beendet hat, und "
+            "der beste Score gewinnt: die Log-Wahrscheinlichkeit geteilt durch die Längenstrafe.",
         ),
     ),
     _stage(
@@ -237,7 +238,6 @@ _LABELS: dict[str, tuple[str, str]] = {
     "inputs": ("The decoder reads", "Der Decoder liest"),
     "outputs": ("What follows each token", "Was auf jedes Token folgt"),
     "output": ("Output", "Ausgabe"),
-    "model": ("Model", "Modell"),
     "token": ("Token", "Token"),
     "id": ("id", "ID"),
     "cosine": ("cosine", "Kosinus"),
@@ -246,10 +246,10 @@ _LABELS: dict[str, tuple[str, str]] = {
         "Map in two dimensions: tokens of the text, and neighbours in grey",
         "Karte in zwei Dimensionen: Token des Textes, Nachbarn in Grau",
     ),
-    "vectors": ("Vectors, a row a token", "Vektoren, eine Zeile je Token"),
+    "vectors": ("Vectors, one row per token", "Vektoren, eine Zeile je Token"),
     "layout": ("Layout", "Anordnung"),
     "own_layout": ("this model's", "die dieses Modells"),
-    "sinusoidal": ("paper: sine and cosine in turn", "Aufsatz: Sinus und Kosinus im Wechsel"),
+    "sinusoidal": ("paper: sine and cosine in turn", "Paper: Sinus und Kosinus im Wechsel"),
     "sinusoidal_concatenated": (
         "halves: sines left, cosines right",
         "Hälften: links Sinus, rechts Kosinus",
@@ -265,18 +265,17 @@ _LABELS: dict[str, tuple[str, str]] = {
     "counted": ("counted", "gezählt"),
     "scaled": ("counted, from 0 to 1", "gezählt, von 0 bis 1"),
     "none": ("none", "keine"),
-    "kind": ("Kind", "Art"),
     "no_positions": (
         "This model is not told any positions.",
-        "Diesem Modell werden keine Positionen gesagt.",
+        "Diesem Modell werden keine Positionen mitgeteilt.",
     ),
-    "positions_map": ("Positions, a row each", "Positionen, eine Zeile je Position"),
+    "positions_map": ("Positions, one row each", "Positionen, eine Zeile je Position"),
     "waves": ("Waves: columns of the table", "Wellen: Spalten der Tabelle"),
     "position": ("position", "Position"),
-    "likeness": ("Likeness of two positions", "Ähnlichkeit zweier Positionen"),
+    "likeness": ("Similarity of two positions", "Ähnlichkeit zweier Positionen"),
     "likeness_rotary": (
-        "What turning leaves of the product of two equal vectors",
-        "Was die Drehung vom Produkt zweier gleicher Vektoren lässt",
+        "Share of the product of equal vectors left by rotation",
+        "Anteil am Produkt gleicher Vektoren nach der Drehung",
     ),
     "by_distance": ("By distance", "Nach Abstand"),
     "distance": ("distance", "Abstand"),
@@ -286,11 +285,9 @@ _LABELS: dict[str, tuple[str, str]] = {
     "raw": ("Scores Q Kᵀ", "Scores Q Kᵀ"),
     "divided": ("Scores over {}", "Scores durch {}"),
     "mask": ("Mask: what may be seen", "Maske: was zu sehen ist"),
-    "may": ("may look", "darf schauen"),
-    "may_not": ("may not", "darf nicht"),
     "weights": ("Weights (softmax)", "Gewichte (Softmax)"),
-    "looking": ("who looks", "wer schaut"),
-    "looked_at": ("at whom", "auf wen"),
+    "looking": ("tokens that look", "Token, die schauen"),
+    "looked_at": ("tokens looked at", "Token, auf die geschaut wird"),
     "context_cosine": (
         "Cosine between this head's contexts",
         "Kosinus zwischen Kontexten dieses Kopfes",
@@ -303,10 +300,10 @@ _LABELS: dict[str, tuple[str, str]] = {
         "Cosine between what the encoder hands on",
         "Kosinus zwischen dem, was der Encoder weitergibt",
     ),
-    "angle": ("Angle of the turn, degrees", "Winkel der Drehung, Grad"),
+    "angle": ("Angle of the turn, degrees", "Drehwinkel, Grad"),
     "share": (
-        "Addition beside the vector, |Sublayer(x)| / |x|",
-        "Addiertes neben dem Vektor, |Sublayer(x)| / |x|",
+        "Addition relative to the vector, |Sublayer(x)| / |x|",
+        "Addiertes im Verhältnis zum Vektor, |Sublayer(x)| / |x|",
     ),
     "self_attention": ("self-attention", "Self-Attention"),
     "cross_attention": ("cross-attention", "Cross-Attention"),
@@ -316,7 +313,6 @@ _LABELS: dict[str, tuple[str, str]] = {
     "written": ("Written so far", "Bisher geschrieben"),
     "looks_back": ("Masked self-attention looks at", "Maskierte Self-Attention schaut auf"),
     "looks_across": ("Cross-attention looks at", "Cross-Attention schaut auf"),
-    "looks_at": ("Self-attention looks at", "Self-Attention schaut auf"),
     "next": ("Next token", "Nächstes Token"),
     "hidden": ("Hidden token", "Verdecktes Token"),
     "logit": ("logit", "Logit"),
@@ -324,31 +320,29 @@ _LABELS: dict[str, tuple[str, str]] = {
     "chosen": ("chosen", "gewählt"),
     "given": ("given", "vorgegeben"),
     "class": ("class", "Klasse"),
-    "greedy": ("Greedy search", "Gierige Suche"),
-    "beam": ("Beam search, width", "Strahlsuche, Breite"),
+    "greedy": ("Greedy search", "Greedy-Suche"),
+    "beam": ("Beam search, width", "Beam-Suche, Breite"),
     "score": ("score", "Score"),
     "best": ("best", "beste"),
     "end": ("end token", "Endzeichen"),
-    "limit": ("longest length, had to end", "größte Länge, musste enden"),
+    "limit": ("longest allowed, had to end", "Höchstlänge, musste enden"),
     "crowded_out": ("crowded out by likelier ones", "von wahrscheinlicheren verdrängt"),
     "cannot_win": ("cannot win any more", "kann nicht mehr gewinnen"),
     "not_searched": (
-        "Nothing is searched here: the model reads the tokens of the other one.",
-        "Hier wird nichts gesucht: Das Modell liest die Token des anderen.",
+        "Nothing is searched here: the control reads the tokens that the model wrote.",
+        "Hier wird nicht gesucht: Die Kontrolle liest die Token, die das Modell geschrieben hat.",
     ),
-    "row": ("row", "Zeile"),
-    "column": ("column", "Spalte"),
     "hint_cells": (
         "Point at a cell, or move with the arrow keys, to read its value.",
-        "Zeigen Sie auf ein Feld oder gehen Sie mit den Pfeiltasten, um seinen Wert zu lesen.",
+        "Zeigen Sie auf ein Feld oder nutzen Sie die Pfeiltasten, um seinen Wert zu lesen.",
     ),
     "control": (
         "control: queries, keys and values drawn at random",
         "Kontrolle: Queries, Keys und Values zufällig",
     ),
     "no_script": (
-        "This page is drawn by its script, which is switched off.",
-        "Diese Seite zeichnet ihr Skript, und das ist abgeschaltet.",
+        "A script draws this page, and scripts are switched off.",
+        "Ein Skript zeichnet diese Seite, und Skripte sind abgeschaltet.",
     ),
     "nothing_there": ("This model has no such part.", "Dieses Modell hat keinen solchen Teil."),
 }

@@ -280,6 +280,9 @@ def test_the_language_is_the_readers_choice(language, opened):
     assert _texts(browser, "h1") == [labels(language)["title"]]
     assert browser.execute_script("return document.documentElement.lang") == language
     assert any(labels(language)["by_distance"] == text for text in _texts(browser, "figcaption"))
+    probability = f"{document().steps[0].best[0].probability:.3f}"
+    shown = _texts(browser, "#stage-steps .candidates .value")[0]
+    assert shown == (probability.replace(".", ",") if language == "de" else probability)
 
 
 def test_the_tree_has_every_leaf_and_its_best_is_the_output(opened):
@@ -301,7 +304,9 @@ def test_the_tree_has_every_leaf_and_its_best_is_the_output(opened):
 @pytest.mark.parametrize("language", ["en", "de"])
 @pytest.mark.parametrize("beside", [False, True])
 def test_nothing_overlaps_and_nothing_is_wider_than_the_page(width, language, beside, opened):
-    small = document()
+    long = document().steps[0].chosen.token._replace(piece="▁Wahrscheinlichkeiten")
+    steps = [step._replace(best=[step.best[0]._replace(token=long)]) for step in document().steps]
+    small = document()._replace(steps=steps)
     documents = [small, explain_control(trained(), small)] if beside else [small]
     browser = opened([documents], width, language)
     for numbers in (False, True):

@@ -22,10 +22,11 @@ function formula(text) {
   });
 }
 
-/** A number as the page writes it. */
+/** A number as the page writes it: in German with a comma. */
 function written(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";
-  return value.toFixed(digits).replace("-", "−");
+  const text = value.toFixed(digits).replace("-", "−");
+  return document.documentElement.lang === "de" ? text.replace(".", ",") : text;
 }
 
 /** One tab stop for a row of buttons: arrow keys go from one to the next. */

@@ -78,7 +78,7 @@ function attentionLines(queries, keys, heads, { words, pinned, onpin }) {
       const sum = new Float32Array(keys.length);
       for (const head of heads) for (let j = 0; j < keys.length; j++) sum[j] += head.weights.data[query * keys.length + j] / heads.length;
       const best = [...sum.keys()].sort((a, b) => sum[b] - sum[a]).slice(0, 3);
-      readout.textContent = `${queries[query]} → ${best.map((j) => `${keys[j]} ${written(sum[j])}`).join(",  ")}`;
+      readout.textContent = `${queries[query]} → ${best.map((j) => `${keys[j]} ${written(sum[j])}`).join(" · ")}`;
     }
   }
 

@@ -147,7 +147,7 @@ function showPage() {
   document.title = `${words.title}: ${first().text.slice(0, 60)}`;
   document.getElementById("title").textContent = words.title;
   document.getElementById("about").replaceChildren(...documents().map((document_) => make("p", {},
-    make("b", {}, nameOf(document_)), ": ", Object.entries(document_.facts).map(([name, value]) => `${name}=${typeof value === "number" ? value.toLocaleString("en-US") : value}`).join(", "))));
+    make("b", {}, nameOf(document_)), ": ", Object.entries(document_.facts).map(([name, value]) => `${name}=${typeof value === "number" ? value.toLocaleString(chosen.language) : value}`).join(", "))));
   document.getElementById("contents").replaceChildren(make("ol", {}, stages.map((stage) => make("li", {}, make("a", { href: `#stage-${stage.name}` }, stage.title[chosen.language])))));
   document.getElementById("contents").setAttribute("aria-label", words.contents);
   showBar();

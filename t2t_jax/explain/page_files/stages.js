@@ -86,8 +86,8 @@ STAGES.embedding = {
 
 /** Pieces as points of a plane. */
 function scatter(places, chosen, view) {
-  const width = Math.min(520, view.width);
-  const height = Math.round(width * 0.7);
+  const width = Math.min(760, view.width);
+  const height = Math.round(width * (width > 520 ? 0.5 : 0.7));
   const of = (name) => places.map((place) => place[name]);
   const scale = (name, from, to) => {
     const low = Math.min(...of(name));
@@ -102,10 +102,14 @@ function scatter(places, chosen, view) {
     const is = place.token.id === chosen;
     const kind = is ? "chosen" : place.is_of_text ? "of-text" : "other";
     drawn.append(make("circle", { cx: left, cy: low, r: is ? 5 : 3, class: kind }, make("title", {}, place.token.piece)));
-    const room = { left, right: left + 8 + 7 * place.token.piece.length, top: low - 7, bottom: low + 7 };
-    if (!is && taken.some((other) => room.left < other.right && other.left < room.right && room.top < other.bottom && other.top < room.bottom)) continue;
+    const length = 8 + 7 * place.token.piece.length;
+    const sides = [left, left - length].map((from) => ({ left: from, right: from + length, top: low - 7, bottom: low + 7 }));
+    const free = sides.find((room) => room.left >= 0 && !taken.some((other) =>
+      room.left < other.right && other.left < room.right && room.top < other.bottom && other.top < room.bottom));
+    if (!free && !is) continue;
+    const room = free || sides[0];
     taken.push(room);
-    drawn.append(make("text", { x: left + 7, y: low + 4, class: kind }, place.token.piece));
+    drawn.append(make("text", { x: room.left < left ? left - 7 : left + 7, y: low + 4, class: kind, "text-anchor": room.left < left ? "end" : "start" }, place.token.piece));
   }
   return make("div", { class: "scroll" }, drawn);
 }
@@ -370,13 +374,13 @@ function candidates(step, view) {
   const rows = [...step.best];
   const at = rows.findIndex((each) => each.token.id === step.chosen.token.id);
   if (at < 0) rows.push(step.chosen);
-  return table([words.token, words.id, words.logit, words.probability, ""], rows.map((each) => {
+  return scroll(words.next, table([words.token, words.id, words.logit, words.probability, ""], rows.map((each) => {
     const is = each.token.id === step.chosen.token.id;
     return {
       properties: { class: is ? "is-chosen" : "" },
       cells: [make("span", { dir: "auto" }, each.token.piece), String(each.token.id), written(each.logit, 2), bar(each.probability, 1), is ? `◂ ${step.is_given ? words.given : words.chosen}` : ""],
     };
-  }), { class: "candidates" });
+  }), { class: "candidates" }));
 }
 
 function slider(document_, view, least = 0) {
@@ -423,10 +427,10 @@ STAGES.classes = {
   show(document_, view) {
     const { words } = view;
     const best = Math.max(...document_.classes.map((each) => each.probability));
-    return [table([words.class, words.logit, words.probability], document_.classes.map((each) => ({
+    return [scroll(words.class, table([words.class, words.logit, words.probability], document_.classes.map((each) => ({
       properties: { class: each.probability === best ? "is-chosen" : "" },
       cells: [each.name, written(each.logit, 2), bar(each.probability, 1)],
-    })), { class: "candidates" })];
+    })), { class: "candidates" }))];
   },
 };
 
@@ -452,7 +456,7 @@ function branches(search, parent, view) {
     const run = [first];
     while (children(run.at(-1)).length === 1 && won.has(run.at(-1)) === won.has(children(run.at(-1))[0])) run.push(children(run.at(-1))[0]);
     const last = nodes[run.at(-1)];
-    const facts = [`log P\u00a0${written(last.log_prob, 2)}`];
+    const facts = [`log\u00a0P\u00a0${written(last.log_prob, 2)}`];
     if (last.ending) facts.push(words[last.ending]);
     if (last.score !== null) facts.push(`${words.score} ${written(last.score, 3)}`);
     if (run.at(-1) === best) facts.push(`★ ${words.best}`);
