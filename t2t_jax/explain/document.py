@@ -161,7 +161,8 @@ class Document(NamedTuple):
                 return each
         there = "; ".join(f"{name} 1 to {max(layers) + 1}" for name, layers in known.items())
         raise ValueError(
-            f"attention {looks!r}, layer {layer + 1}: the model has {there or 'no attention'}"
+            f"attention {looks!r} has no layer {layer + 1}: "
+            + (f"the model has layers {there}" if there else "the model has no attention")
         )
 
     def tokens_of(self, attention: Attention) -> tuple[list[Token], list[Token]]:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from t2t_jax.explain.document import Document, Place, Search, Stack, Token
+from t2t_jax.explain.document import Attention, Document, Place, Search, Stack, Token
 from t2t_jax.explain.look import COLOURS, GREY, fonts
 from t2t_jax.explain.words import labels
 
@@ -37,12 +37,9 @@ def attention_figure(
     Raises:
       ValueError: the model has no such layer or head.
     """
-    attention = document.attention(looks, layer)
-    num_heads = len(attention.weights)
-    if head is not None and not 0 <= head < num_heads:
-        raise ValueError(f"head {head + 1}: layer {layer + 1} has heads 1 to {num_heads}")
+    attention = _attention(document, looks, layer, head)
     queries, keys = (_pieces(tokens) for tokens in document.tokens_of(attention))
-    heads = range(num_heads) if head is None else [head]
+    heads = range(len(attention.weights)) if head is None else [head]
     columns = min(_HEADS_IN_A_ROW, len(heads))
     rows = math.ceil(len(heads) / columns)
     words = labels(language)
@@ -177,14 +174,14 @@ def contexts_figure(
     """The weights of a head beside the cosines between the vectors that it looked at.
 
     Raises:
-      ValueError: the model has no such layer.
+      ValueError: the model has no such layer or head.
     """
     words = labels(language)
-    attention = document.attention(looks, layer)
+    attention = _attention(document, looks, layer, head)
+    is_of_last = looks in ("cross", "pooling")
     stack = document.stack("decoder" if looks == "decoder" else "encoder") or document.stacks[0]
     queries, keys = (_pieces(tokens) for tokens in document.tokens_of(attention))
     tokens = _pieces(stack.tokens)
-    last = -1 if looks == "cross" else layer + 1
     cell = (_WIDTH - 2.2) / (len(keys) + len(tokens))
     height = cell * max(len(queries), len(tokens)) + 1.6
     figure = Figure(figsize=(_WIDTH, max(2.2, height)), layout="constrained")
@@ -192,15 +189,15 @@ def contexts_figure(
     _image(one, attention.weights[head or 0], most=1.0)
     _name(one, queries, keys, _letters(cell))
     one.set_title(f"{words['weights']}, {words['head']} {(head or 0) + 1}", fontsize=9)
-    _signed(other, stack.cosine[last], equal=True)
+    _signed(other, stack.cosine[-1 if is_of_last else layer + 1], equal=True)
     _name(other, tokens, tokens, _letters(cell))
-    name = words["memory_cosine"] if looks == "cross" else f"{words['state_cosine']} {layer + 1}"
+    name = words["memory_cosine"] if is_of_last else f"{words['state_cosine']} {layer + 1}"
     other.set_title(textwrap.fill(name, 28), fontsize=9)  # narrower than the map of a short text
     return figure
 
 
 def steps_figure(document: Document, language: str = "en") -> Figure:
-    """The likeliest next tokens of every step, the chosen ones marked.
+    """The likeliest next tokens of every step, or guesses at hidden ones; the chosen are marked.
 
     Raises:
       ValueError: the model writes and guesses nothing.
@@ -230,7 +227,8 @@ def steps_figure(document: Document, language: str = "en") -> Figure:
     chosen = [step.chosen.token.piece for step in document.steps]
     _name(axis, [f"{row + 1} {piece}" for row, piece in enumerate(chosen)], [], 8.0)
     axis.set_xticks(range(num_best), [str(place + 1) for place in range(num_best)])
-    axis.set_title(f"{words['next']}: {words['probability']}", fontsize=9)
+    name = words["next" if document.stack("decoder") else "hidden"]
+    axis.set_title(f"{name}: {words['probability']}", fontsize=9)
     return figure
 
 
@@ -247,7 +245,8 @@ def search_figure(document: Document, language: str = "en") -> Figure:
     places = _tree_places(search)
     depth = max(x for x, _ in places)
     leaves = max(y for _, y in places) + 1
-    size = max(_WIDTH, 0.62 * depth + 2.2), max(1.6, 0.3 * leaves + 0.7)
+    step = max(0.62, 0.055 * max(map(len, search.pieces)) + 0.1)  # inches, of letters of 7 points
+    size = max(_WIDTH, step * depth + 2.2), max(1.6, 0.3 * leaves + 0.7)
     figure = Figure(figsize=size, layout="constrained")
     axis = figure.subplots()
     won = set(search.tree.path(search.tree.best))
@@ -282,10 +281,12 @@ def search_figure(document: Document, language: str = "en") -> Figure:
                 va="center",
                 color=colour,
             )
-    axis.set_xlim(0, depth + 3.2)
+    axis.set_xlim(0, depth + 2.0 / step)
     axis.set_ylim(leaves - 0.4, -0.6)
     axis.set_axis_off()
-    axis.set_title(f"{words['beam']} {search.tree.beam_size}", fontsize=9)
+    is_beam = search.name == "beam"
+    title = f"{words['beam']} {search.tree.beam_size}" if is_beam else words["greedy"]
+    axis.set_title(title, fontsize=9)
     return figure
 
 
@@ -312,6 +313,19 @@ def file_of(draw: Callable[[], Figure], kind: str) -> bytes:
             stream, format=kind, dpi=_DPI, metadata={date: None} if date is not None else None
         )
     return stream.getvalue()
+
+
+def _attention(document: Document, looks: str, layer: int, head: int | None) -> Attention:
+    """The attention that a figure is of.
+
+    Raises:
+      ValueError: the model has no such layer or head.
+    """
+    attention = document.attention(looks, layer)
+    num_heads = len(attention.weights)
+    if head is not None and not 0 <= head < num_heads:
+        raise ValueError(f"head {head + 1}: layer {layer + 1} has heads 1 to {num_heads}")
+    return attention
 
 
 def _corners(places: Sequence[Place], width: float, height: float) -> list[tuple[Place, int, int]]:
@@ -369,7 +383,7 @@ def _signed(axis: Any, values: Float[np.ndarray, "T S"], *, equal: bool = False)
 
 
 def _titled(image: Any, axis: Any, title: str) -> None:
-    axis.set_title(title, fontsize=9)
+    axis.set_title(textwrap.fill(title, 36), fontsize=9)  # no wider than its half of the page
 
 
 def _name(axis: Any, rows: Sequence[str], columns: Sequence[str], size: float) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.explain.figures import FIGURES, FORMATS, OF_A_HEAD, attention_figure, file_of
+from t2t_jax.explain.words import labels
 from tests.explain.models import KINDS, document
 from tests.model.configs import POSITIONS
 
@@ -61,9 +62,37 @@ def test_one_head_has_its_tokens_on_both_axes():
     np.testing.assert_array_equal(drawn, found.attention("cross", 1).weights[1])
 
 
+@pytest.mark.parametrize("name", OF_A_HEAD)
 @pytest.mark.parametrize(
     "layer, head, said", [(2, None, "encoder 1 to 2; decoder 1 to 2"), (0, 5, "has heads 1 to 2")]
 )
-def test_a_layer_or_head_that_there_is_not_is_told(layer, head, said):
+def test_a_layer_or_head_that_there_is_not_is_told(name, layer, head, said):
     with pytest.raises(ValueError, match=said):
-        attention_figure(document(), "encoder", layer, head)
+        FIGURES[name](document(), "encoder", layer, head)
+
+
+def test_titles_say_what_is_drawn():
+    def title(figure):
+        return figure.axes[0].get_title()
+
+    found = document()
+    assert title(FIGURES["search"](found)) == "Beam search, width 3"
+    assert title(FIGURES["search"](found._replace(searches=found.searches[:1]))) == "Greedy search"
+    assert title(FIGURES["steps"](found)).startswith("Next token")
+    assert title(FIGURES["steps"](document("encoder_only"))).startswith("Hidden token")
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_no_title_of_positions_is_wider_than_its_half_of_the_page(language):
+    figure = FIGURES["positions"](document("encoder_decoder", "rotary"), language)
+    figure.draw_without_rendering()
+    title = figure.axes[0].title
+    assert title.get_text().replace("\n", " ") == labels(language)["likeness_rotary"]
+    assert 0 <= title.get_window_extent().x0
+    assert title.get_window_extent().width < figure.bbox.width / 2
+
+
+def test_pooling_is_beside_what_the_encoder_hands_on():
+    found = document("classifier", **{"model.pooling": "query"})
+    states = FIGURES["contexts"](found, "pooling", 0, None).axes[1].images[0].get_array()
+    np.testing.assert_array_equal(states, found.stack("encoder").cosine[-1])
