@@ -90,7 +90,7 @@ def _wrong_value(said: str) -> str:
         first, second = one_of.groups()
         if flags.FLAGS[first].value is not None:
             return f"--{first} and --{second} are two things: give one of them"
-        return f"{_missing(first)}; or --{second}: {flags.FLAGS[second].help}"
+        return f"{_missing(first)}; or --{second}: {_help(second)}"
     if helped := re.match(r"flag --(help\w*)=(.*): \('Non-boolean argument", said):
         section = f"={helped[2]}" if helped[2] in {key.section for key in config_keys()} else ""
         keys_listed = f"t2t-jax train --help{section} lists keys of a config"
@@ -102,7 +102,12 @@ def _wrong_value(said: str) -> str:
 
 
 def _missing(flag: str) -> str:
-    return f"--{flag} is missing: {flags.FLAGS[flag].help}"
+    return f"--{flag} is missing: {_help(flag)}"
+
+
+def _help(flag: str) -> str:
+    # absl adds a line to a flag that may be given several times, which says so itself.
+    return flags.FLAGS[flag].help.partition(";\n    repeat this option")[0]
 
 
 def _without_stack(entry: LogRecord) -> bool:

@@ -17,6 +17,8 @@ pdf, one figure: --figure=attention (of --attention, --layer and --head; all hea
 contexts, embedding, positions, residual, feed_forward, steps or search.
 """
 
+import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,12 +31,15 @@ if TYPE_CHECKING:
     from t2t_jax.explain.document import Document
     from t2t_jax.runs.workdir import UsableModel
 
-_FORMATS = ("html", "json", "csv", "png", "svg", "pdf")
-# As figures.FIGURES, which help need not wait for.
+_FIGURE_FORMATS = ("png", "svg", "pdf")
+_FORMATS = ("html", "json", "csv", *_FIGURE_FORMATS)
+# As in figures.py, which help need not wait for.
+_OF_A_HEAD = ("attention", "contexts")
 _FIGURES = (
-    *("attention", "contexts", "embedding", "positions"),
+    *(*_OF_A_HEAD, "embedding", "positions"),
     *("residual", "feed_forward", "steps", "search"),
 )
+_FLAGS_OF_A_HEAD = ("attention", "layer", "head")
 _LOOKS = ("encoder", "decoder", "cross", "pooling")
 
 
@@ -42,7 +47,7 @@ def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     define_model_flags(arguments, __name__)
     flags.DEFINE_multi_string("source", None, "a sentence; may be given several times")
-    flags.DEFINE_multi_string("prompt", None, "the beginning of a text; the same")
+    flags.DEFINE_multi_string("prompt", None, "the beginning of a text; as often")
     flags.DEFINE_string("output", None, "the file to write")
     flags.DEFINE_enum("format", None, _FORMATS, "by default what --output ends in")
     flags.DEFINE_enum("language", "en", ["en", "de"], "of the page and of the words in figures")
@@ -67,16 +72,16 @@ def define_flags(arguments: list[str]) -> None:
 def main() -> None:
     """Runs the verb."""
     from t2t_jax import hosts
-    from t2t_jax.buckets import local_path
     from t2t_jax.cli.chosen_model import model_of_flags
     from t2t_jax.explain.explained import explain, explain_control
-    from t2t_jax.json_files import write_bytes
+    from t2t_jax.json_files import DiskFullError, write_bytes
 
     if hosts.are_several():
         raise ValueError("explain writes one file: run it on one host")
     values = flags.FLAGS
-    output = local_path(values.output, "--output")
+    output = _output()
     kind = _format(output)
+    _check_flags_of_figures(kind)
     texts = values.source or values.prompt
     if values.compare is not None and values.control:
         raise ValueError("--compare and --control both put a model beside this one: give one")
@@ -88,20 +93,45 @@ def main() -> None:
     trained = model_of_flags()
     other = None if values.compare is None else _other(values.compare)
     options = dict(top_n=values.top_n, max_new_tokens=values.max_new_tokens)
-    label = Path(str(values.workdir or values.model)).name
+    names = [values.workdir or values.model, *([] if other is None else [values.compare])]
+    labels = _labels(names)
     sentences = []
     for text in texts:
-        documents = [explain(trained, text, label=label, **options)]
+        documents = [explain(trained, text, label=labels[0], **options)]
         if other is not None:
-            name = Path(str(values.compare)).name
-            documents.append(explain(other, text, label=name, **options))
+            documents.append(explain(other, text, label=labels[1], **options))
         if values.control:
             documents.append(explain_control(trained, documents[0]))
         sentences.append(documents)
     content = _content(kind, sentences)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(output, content)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(output, content)
+    except DiskFullError:
+        raise
+    except OSError as error:
+        raise ValueError(f"--output={output} cannot be written: {error.strerror}") from error
     print(f"written: {output}, {len(content) / 1e6:.2f} MB")
+
+
+def _output() -> Path:
+    """Where the file is to be.
+
+    Raises:
+      ValueError: it cannot be there, which is better known before the model is loaded.
+    """
+    from t2t_jax.buckets import local_path
+
+    output = local_path(flags.FLAGS.output, "--output")
+    if output.is_dir():
+        raise ValueError(f"--output={output} is a directory: name a file in it")
+    above = next(each for each in output.absolute().parents if each.exists())
+    if not above.is_dir():
+        raise ValueError(f"--output={output} cannot be written: {above} is no directory")
+    # Asked of the file itself: to root, and to a rename, everything is writable.
+    if output.exists() and not output.stat().st_mode & stat.S_IWUSR:
+        raise ValueError(f"--output={output} is read-only, and is left as it is")
+    return output
 
 
 def _format(output: Path) -> str:
@@ -110,13 +140,42 @@ def _format(output: Path) -> str:
     Raises:
       ValueError: neither a flag nor the ending of the file says it.
     """
-    kind = flags.FLAGS.format or output.suffix.removeprefix(".")
+    kind = flags.FLAGS.format or output.suffix.removeprefix(".").lower()
     if kind not in _FORMATS:
         raise ValueError(
             f"--output={output} does not say what it is to be: let it end in one of "
             f"{', '.join(_FORMATS)}, or give --format"
         )
     return kind
+
+
+def _check_flags_of_figures(kind: str) -> None:
+    """That no flag is given that nothing would read.
+
+    Raises:
+      ValueError: one is.
+    """
+    figure = flags.FLAGS.figure
+    given = [name for name in ("figure", *_FLAGS_OF_A_HEAD) if flags.FLAGS[name].present]
+    if given and kind not in _FIGURE_FORMATS:
+        raise ValueError(
+            f"--{given[0]} has no effect on {kind}: it is of a figure, {', '.join(_FIGURE_FORMATS)}"
+        )
+    given = [name for name in given if name in _FLAGS_OF_A_HEAD]
+    if given and figure not in _OF_A_HEAD:
+        raise ValueError(
+            f"--{given[0]} has no effect on --figure={figure}: it is of {', '.join(_OF_A_HEAD)}"
+        )
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    """What models are called: the ends of their paths, as long as tells them apart."""
+    paths = [Path(os.path.abspath(name.removeprefix("hf:"))) for name in names]
+    for length in range(1, max(len(path.parts) for path in paths)):
+        found = ["/".join(path.parts[-length:]) for path in paths]
+        if len(set(found)) == len(found):
+            return found
+    return [path.name for path in paths]
 
 
 def _other(name: str) -> "UsableModel":
@@ -155,11 +214,11 @@ def _content(kind: str, sentences: "Sequence[Sequence[Document]]") -> bytes:
 
 def _figure(kind: str, document: "Document") -> bytes:
     """The figure that the flags name."""
-    from t2t_jax.explain.figures import FIGURES, OF_A_HEAD, file_of
+    from t2t_jax.explain.figures import FIGURES, file_of
 
     values = flags.FLAGS
     options = dict(language=values.language)
-    if values.figure in OF_A_HEAD:
+    if values.figure in _OF_A_HEAD:
         first = next(document.attentions(), None)
         options |= dict(
             looks=values.attention or (first.looks if first else "encoder"),

@@ -2,9 +2,11 @@
 
 import csv
 import json
+from unittest import mock
 
 import pytest
 
+from t2t_jax.cli.explain import _labels
 from t2t_jax.runs.translate import make_translator
 from t2t_jax.runs.workdir import load_trained
 from tests.cli.command import command
@@ -20,6 +22,15 @@ def test_the_page_of_a_run_is_one_file(trained, tmp_path):
     text = page.read_text("utf-8")
     assert text.startswith("<!doctype html>") and 'lang="de"' in text
     assert [each.name for each in page.parent.iterdir()] == ["page.html"]
+
+
+def test_models_are_called_by_what_tells_their_directories_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _labels(["runs/base/seed-1/"]) == ["seed-1"]
+    assert _labels(["."]) == [tmp_path.name]
+    assert _labels(["runs/base/seed-1", "runs/A/seed-1"]) == ["base/seed-1", "A/seed-1"]
+    assert _labels(["base", "hf:models/gpt2"]) == ["base", "gpt2"]
+    assert _labels(["base", "../" + tmp_path.name + "/base"]) == ["base", "base"]
 
 
 def test_json_has_the_translation_and_csv_a_row_a_head(trained, tmp_path):
@@ -65,7 +76,13 @@ def test_a_figure_is_a_file(ending, trained, tmp_path):
         ([SOURCE, "--output=a.html", "--control", "--compare=w"], "give one"),
         ([SOURCE, "--output=a.html", "--compare=nowhere"], "nowhere holds no run"),
         (["--source= ", "--output=a.html"], "the text has no tokens"),
-        ([SOURCE, "--output=a.png", "--layer=3"], "the model has encoder 1 to 1"),
+        ([SOURCE, "--output=a.png", "--layer=3"], "the model has layers encoder 1 to 1"),
+        ([SOURCE, "--output=a.png", "--figure=contexts", "--head=9"], "has heads 1 to 2"),
+        ([SOURCE, "--output=a.html", "--head=1"], "--head has no effect on html"),
+        ([SOURCE, "--output=a.csv", "--figure=steps"], "--figure has no effect on csv"),
+        ([SOURCE, "--output=a.svg", "--figure=steps", "--layer=1"], "no effect on --figure=steps"),
+        ([SOURCE, "--output=."], "--output=. is a directory: name a file in it"),
+        ([SOURCE, "--output=/dev/null/a.html"], "/dev/null is no directory"),
         ([SOURCE, "--output=a.html", "--top_n=0"], "--top_n"),
         ([SOURCE, "--output=a.html", "--config.training.steps=3"], "has no effect on explain"),
     ],
@@ -74,5 +91,19 @@ def test_a_figure_is_a_file(ending, trained, tmp_path):
 def test_what_cannot_be_done_is_told_in_a_sentence(arguments, said, trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = command("explain", f"--workdir={trained}", *arguments)
-    assert done.returncode != 0 and said in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode != 0 and said in done.stderr and done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_may_not_be_written_is_left_as_it_is(trained, tmp_path, monkeypatch):
+    path = tmp_path / "page.html"
+    path.write_text("mine")
+    path.chmod(0o444)
+    done = command("explain", f"--workdir={trained}", SOURCE, f"--output={path}")
+    assert done.returncode != 0 and "page.html is read-only, and is left as it is" in done.stderr
+    path.chmod(0o644)
+    monkeypatch.setattr("os.replace", mock.Mock(side_effect=PermissionError(13, "not yours")))
+    done = command("explain", f"--workdir={trained}", SOURCE, f"--output={path}")
+    assert done.returncode != 0 and "page.html cannot be written: not yours" in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+    assert path.read_text() == "mine"

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from t2t_jax.cli.explain import _FIGURES
-from t2t_jax.explain.figures import FIGURES
+from t2t_jax.cli.explain import _FIGURES, _OF_A_HEAD
+from t2t_jax.explain.figures import FIGURES, OF_A_HEAD
 from t2t_jax.explain.page import _file
 from t2t_jax.explain.words import LANGUAGES, STAGES, labels
 
@@ -45,4 +45,4 @@ def test_every_stage_is_drawn_by_the_script():
 
 
 def test_the_verb_knows_every_figure():
-    assert set(_FIGURES) == set(FIGURES)
+    assert set(_FIGURES) == set(FIGURES) and _OF_A_HEAD == OF_A_HEAD
