@@ -8,7 +8,7 @@ import pytest
 from t2t_jax.data.vocabulary.vocabulary import MASK_ID, START_ID
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.explain.document import as_lists
-from t2t_jax.explain.explained import explain, explain_control
+from t2t_jax.explain.explained import MOST_TOKENS, explain, explain_control
 from t2t_jax.runs.classify import classify
 from t2t_jax.runs.generate import generate
 from t2t_jax.runs.translate import make_translator
@@ -194,11 +194,17 @@ def test_other_models_are_shown_as_well(changes):
 
 
 @pytest.mark.parametrize(
-    "text, said", [("  ", "the text has no tokens"), ("a" * 200, "more than data.max_length=64")]
+    "text, max_length, said",
+    [
+        ("  ", 64, "the text has no tokens"),
+        ("a" * 200, 64, "more than data.max_length=64"),
+        # With the sign of the word's beginning and the end token, one more than a page shows.
+        ("a" * (MOST_TOKENS - 1), 300, "has 129 tokens: a page shows at most 128"),
+    ],
 )
-def test_what_cannot_be_shown_is_told(text, said):
+def test_what_cannot_be_shown_is_told(text, max_length, said):
     with pytest.raises(ValueError, match=said):
-        explain(trained(), text)
+        explain(trained(**{"data.max_length": max_length}), text)
 
 
 def test_a_model_of_no_numbers_is_told():
