@@ -48,7 +48,9 @@ def trained(kind: str = "encoder_decoder", positions: str = "sinusoidal", **chan
     sections = read_sections(config)
     model = make_model(sections.model)
     vocabulary = learn_vocabulary(WORDS, "char", 26, 1.0, with_mask=kind == "encoder_only")
-    params = jax.tree.map(lambda leaf: 2 * leaf, random_variables(model)["params"])
+    # Counted positions make scores of thousands, of which float32 keeps three decimals.
+    scale = 1 if positions == "counted" else 2
+    params = jax.tree.map(lambda leaf: scale * leaf, random_variables(model)["params"])
     classes = ("statement", "question") if kind == "classifier" else ()
     return Trained(sections, vocabulary, model, params, make_devices(1), 7, classes)
 
