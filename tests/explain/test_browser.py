@@ -199,9 +199,39 @@ def test_the_numbers_that_are_shown_are_those_that_were_captured(opened):
         np.testing.assert_allclose(
             np.array(cosine, float), attention.context_cosine[head], atol=0.0061
         )
+        stack = found.stack("decoder" if looks == "decoder" else "encoder")
+        states = np.array(_numbers(browser, "contexts", "state_cosine"), float)
+        after = len(stack.cosine) - 1 if looks == "cross" else layer + 1
+        np.testing.assert_allclose(states, stack.cosine[after], atol=0.0051)
+        layers = found.stack("encoder" if looks == "encoder" else "decoder").sub_layers
+        cosines = np.clip([each.cosine for each in layers], -1, 1)
+        angles = np.array(_numbers(browser, "residual", "angle"), float)
+        np.testing.assert_allclose(angles, np.degrees(np.arccos(cosines)), atol=0.051)
+        shares = np.array(_numbers(browser, "residual", "share"), float)
+        np.testing.assert_allclose(
+            shares, [each.update / each.length for each in layers], atol=0.0051
+        )
     _choose(browser, "#looks", "encoder")
     shown = np.array(_numbers(browser, "feed_forward", "active"), float)
     np.testing.assert_allclose(shown, found.stack("encoder").active, atol=0.0051)
+
+
+def test_neighbours_and_positions_are_those_of_the_token_and_the_layout_that_are_chosen(opened):
+    found = document()
+    browser = opened([[found]])
+    _element(browser, "[data-token='4']").click()
+    near = found.stack("encoder").neighbours[4]
+    assert _texts(browser, ".near td:first-child") == [each.token.piece for each in near]
+    cosines = [text.replace("\N{MINUS SIGN}", "-") for text in _texts(browser, ".near .value")]
+    assert cosines == [f"{each.cosine:.3f}" for each in near]
+    for name, vectors in found.layouts.items():
+        _choose(browser, "[data-layout]", name)
+        _element(browser, "[data-map=positions] canvas").click()
+        _keys(browser, *(4 * ["\ue014"]), *(3 * ["\ue015"]))  # right, down
+        (readout,) = _texts(browser, "[data-map=positions] .readout")
+        row, column, value = re.fullmatch(r"(\d+) → (\d+): (.*)", readout).groups()
+        value = float(value.replace("\N{MINUS SIGN}", "-"))
+        np.testing.assert_allclose(value, vectors[int(row), int(column)], atol=0.0015)
 
 
 def test_hovering_a_token_shows_whom_it_looks_at_and_a_click_keeps_it(opened):

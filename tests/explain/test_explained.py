@@ -9,6 +9,7 @@ from t2t_jax.data.vocabulary.vocabulary import MASK_ID, START_ID
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.explain.document import as_lists
 from t2t_jax.explain.explained import MOST_TOKENS, explain, explain_control
+from t2t_jax.explain.heard import hear
 from t2t_jax.runs.classify import classify
 from t2t_jax.runs.generate import generate
 from t2t_jax.runs.translate import make_translator
@@ -132,6 +133,32 @@ def test_sub_layers_follow_one_another(kind):
         np.testing.assert_allclose(first.length, np.linalg.norm(stack.embedded, axis=-1), 1e-5)
         assert all(np.all(abs(each.cosine) <= 1 + 1e-5) for each in stack.sub_layers)
         assert stack.cosine.shape == (3, len(stack.tokens), len(stack.tokens))
+
+
+def test_a_sub_layer_is_measured_between_what_comes_in_and_what_goes_out():
+    found, params = document(), trained().params
+    encoder = found.stack("encoder")
+    sides = [[token.id for token in stack.tokens] for stack in found.stacks]
+    _, heard = hear(trained().model, params, *sides)
+    layer = "encoder.layers_0"
+    x = encoder.embedded
+    for shown, update, after in (
+        (encoder.sub_layers[0], "self_attentions_0.attend", "self_attention_residuals_0.__call__"),
+        (encoder.sub_layers[1], "feed_forward.__call__", "feed_forward_residual.__call__"),
+    ):
+        if shown.name == "feed_forward":
+            weights = params["encoder"]["layers_0"]["feed_forward"]["inner"]
+            inner = x @ np.asarray(weights["kernel"]) + np.asarray(weights["bias"])
+            np.testing.assert_allclose(encoder.active[0], np.mean(inner > 0, -1), rtol=1e-6)
+        update, after = heard.array(f"{layer}.{update}"), heard.array(f"{layer}.{after}")
+        for place in range(len(x)):
+            length, out = np.linalg.norm(x[place]), np.linalg.norm(after[place])
+            cosine = x[place] @ after[place] / length / out
+            np.testing.assert_allclose(shown.length[place], length, rtol=1e-5)
+            np.testing.assert_allclose(shown.update[place], np.linalg.norm(update[place]), 1e-5)
+            np.testing.assert_allclose(shown.cosine[place], cosine, atol=1e-5)
+        x = after
+    np.testing.assert_array_equal(x, heard.array(f"{layer}.output"))
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
