@@ -37,6 +37,7 @@ from experiments.run.plain_text import counted, plain_text
 from experiments.tables.ablation import LeftOut, Row, Rows, Score, changes_text
 from experiments.tables.equal import Equal, is_stretched
 from experiments.tables.registry import find_table
+from t2t_jax.json_files import flat_dict
 
 _BETTER, _WORSE = "better", "worse"
 # Points of BLEU or accuracy: a difference below is of no interest, unless somebody says otherwise.
@@ -247,9 +248,12 @@ def _method(rows: Sequence[RowSummary], outcomes: Sequence[Outcome]) -> list[str
 def _expected_rows(name: str, outcomes: Sequence[Outcome]) -> tuple[list[Row], str, bool]:
     """The table's rows in the table's order, then those that only the runs know."""
     try:
-        base = ConfigDict(outcomes[0].run.base)
+        # Of bases that do the same, the one that knows most keys.
+        base = max(
+            (outcome.run.base for outcome in outcomes), key=lambda base: len(flat_dict(base))
+        )
         table = find_table(name)
-        known, title = table.rows(base), table.title
+        known, title = table.rows(ConfigDict(base)), table.title
     except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError):
         # The runs are older or newer than this code, or its table is broken; what they say of
         # themselves is enough.

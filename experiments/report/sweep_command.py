@@ -10,6 +10,7 @@ from experiments.run.outcomes import Outcome, records_of
 from experiments.tables.paper_base import CONFIGS, config_file
 from t2t_jax.json_files import flat_dict
 from t2t_jax.runs.effect import unmet
+from t2t_jax.runs.keys import completed
 
 # Where things lie on one machine is of no use on another.
 _ELSEWHERE = {"data.directory": "DIR", "data.cache": None}
@@ -45,8 +46,8 @@ def sweep_command(
 
     None where no file has the keys of the runs' base config, which then are of another version.
     """
-    base = flat_dict(outcomes[0].run.base)
-    configs = [flat_dict(outcome.run.config) for outcome in outcomes]
+    base = completed(flat_dict(outcomes[0].run.base))
+    configs = [completed(flat_dict(outcome.run.config)) for outcome in outcomes]
     seeds = sorted({outcome.run.seed for outcome in outcomes})
     nearest: tuple[str, list[str]] | None = None
     for path in sorted(CONFIGS.glob("[!_]*.py")):

@@ -298,10 +298,12 @@ def read_failure(directory: Path) -> str | None:
 
 
 def settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Dotted key -> value of all that is the same in runs which differ in their seed alone."""
-    return {
-        key: value for key, value in flat_dict(config).items() if key != "seed" and key not in WHERE
-    }
+    """Dotted key -> value of all that is the same in runs which differ in their seed alone.
+
+    A run from before a key came did what that key says by default.
+    """
+    flat = completed(flat_dict(config))
+    return {key: value for key, value in flat.items() if key != "seed" and key not in WHERE}
 
 
 def config_differences(old: dict, new: dict) -> list[tuple[str, Any, Any]]:

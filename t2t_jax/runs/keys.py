@@ -45,7 +45,8 @@ _CAME_LATER: dict[str, Any] = {
 
 def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     """The config of a run as a flat dict, of today or before, with the keys that came since."""
-    return _CAME_LATER | dict(config)
+    missing = {key: value for key, value in _CAME_LATER.items() if key not in config}
+    return dict(config) | missing  # in the order of the config: some take a digest of it
 
 
 def may_change(key: str) -> bool:

@@ -292,6 +292,21 @@ def test_runs_of_an_older_version_are_reported_all_the_same(workdir):
     assert _rows(workdir)["one_head"].num_seeds == 2
 
 
+def test_seeds_from_before_a_key_came_are_of_the_same_table(workdir):
+    paths = [
+        path
+        for name in (record.RUN_FILE, record.RECORD_FILE)
+        for path in workdir.rglob(f"*/seed-0/{name}")
+    ]
+    for path in paths:
+        run = record.read_json(path)
+        del run["base"]["model"]["score_divisor"], run["config"]["model"]["score_divisor"]
+        record.write_json(path, run)
+    [table] = summaries(workdir)
+    assert [row.num_seeds for row in table.rows] == [3, 2, 1]
+    assert "--seeds=3" in table.commands[0]
+
+
 def test_a_model_that_translates_is_not_told_by_its_accuracy(tmp_path):
     scores = {"dev": {"perplexity": 2.0}, "test": {"bleu": 90.0, "accuracy": 0.9}}
     fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1, bleu=1, scores=scores)
