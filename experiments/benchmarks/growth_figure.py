@@ -4,7 +4,7 @@
     python -m experiments.benchmarks.growth_figure --records=runs/benchmarks
 
 One log-log panel per axis. Each cost is divided by that of the first point, to compare slopes. Each
-point is the newest record on the machine of the last one.
+point is its newest record on the machine of the last record.
 """
 
 import functools

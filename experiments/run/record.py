@@ -51,7 +51,7 @@ class Run(NamedTuple):
     seed: int
     config: dict[str, Any]  # with the changes and the seed
     base: dict[str, Any]  # without the changes, with the seed
-    equal: Equal = "steps"  # what its row shares with the base row
+    equal: Equal = "steps"  # what is held equal to the base row's
     # None for a run at its own values; else "space", the words of --tune; "trials", their number;
     # "trial", the number of this one, if it is one; and "point", None until it is chosen.
     tuning: dict[str, Any] | None = None

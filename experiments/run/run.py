@@ -75,7 +75,7 @@ def run(directory: Path) -> dict[str, Any]:
     except (Stopped, IsTakenError):
         raise
     except Exception as error:
-        # A divergence's message names itself.
+        # The message of a divergence says so itself.
         kind = "" if isinstance(error, Diverged) else f"{type(error).__name__}: "
         sentence = f"{kind}{error}".strip().splitlines()[0]
         if hosts.is_first() and not record_file.exists():
