@@ -15,8 +15,8 @@ command again to finish the rest; nothing is repeated, and Ctrl-C stops it. On a
 shows the whole sweep; the time left covers start-up, training and scoring of all remaining runs.
 With --tune, every row is also trained at the same values of a key, in W/TABLE/ROW/trial-N, scored
 by dev perplexity alone, and then again at its best one, in tuned-seed-N. "status" prints the state
-of each run, and the totals. "score" scores every finished run below W except trials on another test
-set, one after another on this machine, and adds a column to the report.
+of each run, and the totals. "score" scores every finished run below W, but no trials, on another
+test set, one after another on this machine, and adds a column to the report.
 
 --plan prints what the table takes on hardware you do not have, compiled by its own compiler.
 
