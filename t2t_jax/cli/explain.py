@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from t2t_jax.runs.workdir import UsableModel
 
 _FORMATS = ("html", "json", "csv", "png", "svg", "pdf")
-# Same as figures.FIGURES, whose import would slow down --help.
+# As figures.FIGURES, which help need not wait for.
 _FIGURES = (
     *("attention", "contexts", "embedding", "positions"),
     *("residual", "feed_forward", "steps", "search"),
@@ -42,7 +42,7 @@ def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     define_model_flags(arguments, __name__)
     flags.DEFINE_multi_string("source", None, "a sentence; may be given several times")
-    flags.DEFINE_multi_string("prompt", None, "the beginning of a text; may be given several times")
+    flags.DEFINE_multi_string("prompt", None, "the beginning of a text; the same")
     flags.DEFINE_string("output", None, "the file to write")
     flags.DEFINE_enum("format", None, _FORMATS, "default: the ending of --output")
     flags.DEFINE_enum("language", "en", ["en", "de"], "language of the page and of figures")
@@ -152,7 +152,7 @@ def _content(kind: str, sentences: "Sequence[Sequence[Document]]") -> bytes:
 
 
 def _figure(kind: str, document: "Document") -> bytes:
-    """The figure named by the flags."""
+    """The figure that the flags name."""
     from t2t_jax.explain.figures import FIGURES, OF_A_HEAD, file_of
 
     values = flags.FLAGS
