@@ -1,37 +1,37 @@
-# One command for each thing a person wants; `make` alone lists them.
+# One command for each task; `make` alone lists them.
 PYTHON ?= python3
-# What was tested is what is installed; with `CONSTRAINTS=` it is the newest of everything.
+# Installs the tested versions; with `CONSTRAINTS=`, the newest of everything.
 CONSTRAINTS ?= constraints.txt
 OLDEST_PYTHON := $(shell sed -n 's/^requires-python = ">=\(.*\)"$$/\1/p' pyproject.toml)
-# Of another Python, or without constraints, an environment beside the first one.
+# Another Python, or no constraints: a separate environment.
 VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(shell \
   $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))$(if $(CONSTRAINTS),,-newest)
 BIN := $(VENV)/bin
 PARITY_VENV := $(VENV)-parity
 TPU_VENV := $(VENV)-tpu
-# Its CPU build is enough, where the package index offers one under this version.
+# The CPU build is enough, if the package index has one of this version.
 TORCH := torch==2.13.0
-# One more than there are cores, up to four: some tests wait for processes.
+# One more than the cores, up to four: some tests wait for processes.
 WORKERS := $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 4 ? n : 4)))
 
 .PHONY: help quickstart ablation bench walkthrough walk-check test browser faults parity gpu-check tpu-check plan twenty-steps smoke format constraints
 
 help:
-	@echo "make quickstart   train a small ablation on the embedded corpus and print its table"
+	@echo "make quickstart   train a small ablation on the embedded corpus, print its table"
 	@echo "make ablation     eight rows of Table 3 at tiny size, three seeds each"
-	@echo "make bench        how fast all of it is here; AGAINST=torch,ctranslate2 installs these apart"
-	@echo "make walkthrough  the outputs and pictures of docs/walkthrough, from its snippets"
-	@echo "make walk-check   all of them compared with what the pages say, ten minutes"
+	@echo "make bench        measure speed here; AGAINST=torch,ctranslate2 compares (separate environment)"
+	@echo "make walkthrough  regenerate the outputs and pictures of docs/walkthrough"
+	@echo "make walk-check   check that every page of it is up to date, ten minutes"
 	@echo "make test         format, lint, imports, types, tests"
-	@echo "make browser      the pages of t2t-jax explain in a headless chromium, where there is one"
-	@echo "make faults       kills, full disks, flipped bits and more, half an hour of them, counted"
-	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (installs them apart)"
-	@echo "make gpu-check    float32, bfloat16, determinism and memory on a GPU, beside the CPU"
-	@echo "make tpu-check    compile the steps of base for a Cloud TPU, without one (installs apart)"
-	@echo "make plan         what table3 at the paper's size takes on Cloud TPU: fits, hours, dollars"
-	@echo "make smoke        what another Python may break, in minutes: make smoke PYTHON=python3.13"
-	@echo "make format       let ruff format the code"
-	@echo "make constraints  the newest releases into constraints.txt, with which all is installed"
+	@echo "make browser      test the pages of t2t-jax explain in headless Chromium, if installed"
+	@echo "make faults       half an hour of kills, full disks, flipped bits and more, counted"
+	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (separate environment)"
+	@echo "make gpu-check    float32, bfloat16, determinism and memory: a GPU against the CPU"
+	@echo "make tpu-check    compile base's steps for a Cloud TPU without one (separate environment)"
+	@echo "make plan         plan table3 at the paper's size on Cloud TPU: fit, hours, dollars"
+	@echo "make smoke        quick check of another Python: make smoke PYTHON=python3.13"
+	@echo "make format       format the code with ruff"
+	@echo "make constraints  update constraints.txt, which pins every install, to the newest releases"
 
 TOO_OLD := t2t_jax needs Python $(OLDEST_PYTHON) or newer, and $(PYTHON) is
 INSTALL = $(@D)/bin/python -m pip install --quiet $(CONSTRAINTS:%=--constraint=%) --editable
@@ -56,14 +56,14 @@ $(VENV)/installed-test: $(VENV)/installed
 quickstart: $(VENV)/installed
 	$(BIN)/python -m experiments.quickstart --workdir=runs/quickstart
 
-# One or two rows of each group; all of them take several times as long.
+# One or two rows of each group; all rows take several times as long.
 ABLATION_ROWS := base,A.h=1,B.d_k=8,C.N=1,C.d_model=64,D.dropout=0.1,D.smoothing=0,E.learned
 
 ablation: $(VENV)/installed
 	$(BIN)/python -m experiments.sweep table3 --base=configs/tiny.py --seeds=3 --parallel=2 \
 	  --rows='$(ABLATION_ROWS)' --workdir=runs/ablation
 
-# Beside others where they are named; BENCH=--parts=step,train measures these alone.
+# Also others, named by AGAINST; BENCH=--parts=step,train measures only these.
 bench: $(if $(AGAINST),$(PARITY_VENV),$(VENV))/installed
 	$(<D)/bin/python -m experiments.benchmarks --against=$(AGAINST) $(BENCH)
 
@@ -74,15 +74,15 @@ test: $(VENV)/installed-test
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) -m 'not parity and not gpu and not tpu and not browser and not walkthrough'
 
-# Trains what its pages look at, below runs/walkthrough; PAGES=03-attention-by-hand.md makes one.
+# Trains the pages' models in runs/walkthrough; PAGES=03-attention-by-hand.md makes one page.
 walkthrough: $(VENV)/installed-test
 	JAX_PLATFORMS=cpu $(BIN)/python -m tests.docs.walkthrough $(PAGES)
 
-# Those that need no training are compared by `make test`.
+# `make test` compares the pages that need no training.
 walk-check: $(VENV)/installed-test
 	JAX_PLATFORMS=cpu $(BIN)/pytest -m walkthrough tests/docs
 
-# One after the other: what is timed in it is not to wait for others.
+# Not in parallel, which would disturb the timings.
 browser: $(VENV)/installed-test
 	JAX_PLATFORMS=cpu $(BIN)/pytest -m browser tests/explain
 
@@ -95,11 +95,11 @@ parity: $(PARITY_VENV)/installed
 tpu-check: $(TPU_VENV)/installed
 	JAX_PLATFORMS=cpu $(TPU_VENV)/bin/pytest -m tpu tests/tpu
 
-# Where there is a GPU; elsewhere each test says that there is none.
+# Needs a GPU; without one, each test says so.
 gpu-check: $(VENV)/installed-test
 	TEST_PLATFORMS= $(BIN)/pytest -m gpu tests/gpu
 
-# Kept: what the compiler has said is not asked again, as long as a program is the same.
+# Kept: while a program stays the same, the compiler is not asked again.
 PLAN := experiments/results/plan
 PLAN_ON := v5e-8
 
@@ -110,7 +110,7 @@ plan: $(TPU_VENV)/installed
 	mv $(PLAN)/table3.txt.new $(PLAN)/table3.txt
 	cat $(PLAN)/table3.txt
 
-# With what the package alone brings, before the tests bring more.
+# With the package's own dependencies, before those of the tests are installed.
 twenty-steps: $(VENV)/installed
 	rm -rf $(VENV)/runs
 	$(BIN)/python -m experiments.sweep quickstart --base=configs/tiny.py --rows=base,one_head \
@@ -118,7 +118,7 @@ twenty-steps: $(VENV)/installed
 	  --base.data.num_buckets=1 --base.decoding.max_extra_tokens=5 --parallel=2 \
 	  --base.data.cache=$(VENV)/runs/cache --workdir=$(VENV)/runs
 
-# Under a minute of each room; pytest fails where one is not there any more.
+# Under a minute per package; pytest fails if one of these is gone.
 SMOKE := data/batches/test_feed.py data/corpora/test_tfds.py data/prepare/test_workers.py \
   data/vocabulary model/test_attention.py test_devices.py training/test_checkpoint.py \
   training/test_step.py test_compilation.py decoding/test_greedy.py \

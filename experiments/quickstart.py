@@ -1,4 +1,4 @@
-"""A first look: five rows of `tiny`, a run on every core, and some translations.
+"""A first look: five rows of `tiny`, one run per core, and some translations.
 
     python -m experiments.quickstart --workdir=W
 
@@ -6,8 +6,8 @@ is short for
 
     python -m experiments.sweep quickstart --base=configs/tiny.py --samples=5 --workdir=W
 
-and every flag of experiments.sweep can follow. It is one seed: what that cannot say stands below
-its table, and --seeds=3 says it.
+and takes every flag of experiments.sweep. It runs one seed; the text below its table says what one
+seed cannot show. --seeds=3 shows it.
 """
 
 import functools
@@ -39,7 +39,7 @@ def main() -> None:
     """The sweep of the table `quickstart`."""
     defaults = ["--base=configs/tiny.py", "--samples=5"]
     if not any(argument.startswith("--runs_per_gpu") for argument in sys.argv):
-        # As fast as one after the other on all cores, and less waits on start-up and compilation.
+        # As fast as one run at a time on all cores, with less waiting for start-up and compilation.
         defaults.append(f"--parallel={local.default_parallel(cores_per_run=1)}")
     # In sys.argv itself: ml_collections reads the overrides of single keys there.
     sys.argv[1:] = ["quickstart", *defaults, *sys.argv[1:]]

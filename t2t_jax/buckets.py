@@ -1,12 +1,12 @@
-"""A directory in a bucket, gs://BUCKET/DIRECTORY, as that of a run or of prepared corpora.
+"""A directory in a bucket, gs://BUCKET/DIRECTORY, for a run or for prepared corpora.
 
-An object is written whole; it is never appended to, renamed or locked. So Orbax alone works in the
-bucket itself: what else a run writes, small files all, is fetched into a directory of this machine
-when a process begins, and goes back whole whenever a checkpoint is saved and at the end. A run is
-known by that directory; where its checkpoints are says `checkpoints_of`.
+Objects are written whole, and cannot be appended to, renamed or locked. So only Orbax works in the
+bucket itself. A run's other files, all small, are fetched into a local directory when a process
+starts, and uploaded whole whenever a checkpoint is saved and at the end. That directory stands for
+the run; `checkpoints_of` says where its checkpoints are.
 
-In the place of a lock there is an object, `.train.lock`: made if there is none, which the bucket
-decides, and renewed every few seconds. One that has not been for long is of a process that is gone.
+Instead of a lock there is an object, `.train.lock`: created if missing, which the bucket decides,
+and renewed every few seconds. One not renewed for long belongs to a process that is gone.
 """
 
 import atexit
@@ -30,12 +30,12 @@ from t2t_jax.locks import IsTakenError
 SCHEME = "gs://"
 LOCK_FILE = ".train.lock"
 _CHECKPOINTS = "checkpoints"
-# Large, or written anew by each process; no verb reads them.
+# Large, or rewritten by each process; no verb reads them.
 _NOT_FETCHED = (_CHECKPOINTS, "checkpoints_damaged", "tensorboard", "nonfinite", LOCK_FILE)
-_LAST = ["training.json", "record.json"]  # that these are there says that all before is
+_LAST = ["training.json", "record.json"]  # uploaded last: if these exist, everything else does
 
 _SECONDS_BETWEEN_BEATS = 20.0
-# By the clock of who waits: one that is silent for so long is gone. Patience for a lock is longer.
+# By the waiting process's clock: one silent for so long is gone. Patience for a lock is longer.
 _SECONDS_OF_SILENCE = 90.0
 _TAKEN_OVER = os.EX_TEMPFAIL
 
@@ -49,14 +49,14 @@ class _Copy:
         self.url = url
         root = Path(tempfile.mkdtemp(prefix="t2t_jax_gs_"))
         atexit.register(shutil.rmtree, root, ignore_errors=True)
-        # Sentences name it: it ends as the address does.
+        # Messages name it, so it ends like the address.
         self.directory = root / url.removeprefix(SCHEME)
         self.directory.mkdir(parents=True)
         _fetch(place(url), self.directory, without=_NOT_FETCHED)
         self._there = self._files()
 
     def upload(self) -> None:
-        """Brings to the bucket what has changed, and takes away what is gone."""
+        """Uploads what has changed, and deletes what is gone."""
         files = self._files()
         changed = [name for name, state in files.items() if self._there.get(name) != state]
         for name in sorted(changed, key=lambda name: _LAST.index(name) if name in _LAST else -1):
@@ -67,7 +67,7 @@ class _Copy:
             del self._there[name]
 
     def _files(self) -> dict[str, tuple[int, int]]:
-        """When each was written, and its size; of hidden ones, which are of this machine, none."""
+        """Each file's time and size; without hidden files, which belong to this machine."""
         found = {}
         for path in self.directory.rglob("*"):
             name = str(path.relative_to(self.directory))
@@ -81,15 +81,15 @@ _copies: dict[Path, _Copy] = {}
 
 
 def is_bucket(name: str | os.PathLike[str]) -> bool:
-    """Whether this is the address of a bucket."""
+    """Whether `name` is an address in a bucket."""
     return str(name).startswith(SCHEME)
 
 
 def local_path(name: str, what: str) -> Path:
-    """A path of this machine, from what a person typed.
+    """A path on this machine, as typed by the user.
 
     Raises:
-      ValueError: it is an address; `what` cannot be there.
+      ValueError: it is an address, where `what` cannot be.
     """
     if "://" in name:
         raise ValueError(
@@ -100,10 +100,10 @@ def local_path(name: str, what: str) -> Path:
 
 
 def directory_of(name: str, what: str = "--workdir") -> Path:
-    """The directory of a run, from what a person typed; of one in a bucket, that of its files here.
+    """The directory of a run, as typed by the user; for a bucket, the local directory of its files.
 
     Raises:
-      ValueError: it is an address of another kind, or the bucket's programs are not installed.
+      ValueError: it is another kind of address, or the libraries for buckets are not installed.
       OSError: the bucket cannot be read.
     """
     if not is_bucket(name):
@@ -120,12 +120,12 @@ def directory_of(name: str, what: str = "--workdir") -> Path:
 
 
 def is_copy(workdir: Path) -> bool:
-    """Whether a run's directory is that of one in a bucket."""
+    """Whether a run's directory is the local copy of one in a bucket."""
     return workdir in _copies
 
 
 def name_of(workdir: Path) -> str:
-    """What a person calls this directory of a run."""
+    """The user's name for this directory of a run."""
     return _copies[workdir].url if workdir in _copies else str(workdir)
 
 
@@ -137,20 +137,20 @@ def checkpoints_of(workdir: Path) -> AnyPath:
 
 
 def upload(workdir: Path) -> None:
-    """Brings to the bucket what has changed in a run's directory, if it is in one; else nothing."""
+    """Uploads what has changed in a run's directory, if it is in a bucket."""
     if workdir in _copies:
         _copies[workdir].upload()
 
 
 @contextlib.contextmanager
 def kept_up(may_write: Callable[[], bool]) -> Iterator[None]:
-    """At the end brings to the bucket what has changed in any directory, also after a failure.
+    """Uploads at the end what has changed in any directory, also after a failure.
 
     Args:
-      may_write: whether this process is the one of its job that writes.
+      may_write: whether this process is its job's writer.
 
     Raises:
-      OSError: the bucket does not take it; after a failure that is told alone.
+      OSError: the upload fails; after an earlier failure, this is only printed.
     """
     try:
         yield
@@ -170,7 +170,7 @@ def _upload_all(may_write: bool) -> None:
 
 
 def told(sentence: str) -> str:
-    """The sentence with addresses in the place of directories of this machine."""
+    """The sentence with bucket addresses instead of local directories."""
     for copy in _copies.values():
         sentence = sentence.replace(str(copy.directory), copy.url)
     return sentence
@@ -180,7 +180,7 @@ def place(url: str) -> AnyPath:
     """A path in a bucket.
 
     Raises:
-      ValueError: what speaks to buckets is not installed.
+      ValueError: the library for buckets is not installed.
     """
     from etils import epath
 
@@ -195,17 +195,17 @@ def place(url: str) -> AnyPath:
 
 
 def local_cache(url: str) -> Path:
-    """Where this machine keeps what it has fetched of prepared corpora in a bucket."""
+    """Where this machine caches prepared corpora fetched from a bucket."""
     return Path("~/.cache/t2t_jax/buckets").expanduser() / url.removeprefix(SCHEME)
 
 
 def fetch(url: str, directory: Path) -> bool:
-    """Brings all files of a directory of a bucket; whether there were any."""
+    """Downloads all files of a directory in a bucket; returns whether there were any."""
     return _fetch(place(url), directory, without=())
 
 
 def send(directory: Path, url: str, last: str) -> None:
-    """Brings all files of a directory to a bucket; the one that tells that all are there, last."""
+    """Uploads all files of a directory to a bucket, and `last`, which marks completion, last."""
     there = place(url)
     names = [str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()]
     for name in sorted(names, key=lambda name: (name == last, name)):
@@ -240,7 +240,7 @@ def _fetch(there: AnyPath, directory: Path, without: tuple[str, ...]) -> bool:
 
 
 def _files_below(directory: AnyPath, without: tuple[str, ...]) -> Iterator[AnyPath]:
-    """The files of a directory and of those in it, but for names of its own that are left out."""
+    """The files below a directory, except top-level names in `without`."""
     if not directory.is_dir():
         return
     for path in directory.iterdir():
@@ -256,11 +256,11 @@ def _files_below(directory: AnyPath, without: tuple[str, ...]) -> Iterator[AnyPa
 def locked(workdir: Path, does: str, *, patience: float, tell: Tell) -> Iterator[None]:
     """Holds the lock of a run's directory in a bucket.
 
-    If another process takes it for gone, and the lock over, this one ends at once.
+    If another process assumes this one is gone and takes over the lock, this one ends at once.
 
     Args:
-      does: what is done by one process at a time, as in "trains in W".
-      patience: seconds to wait for another process to leave, or to be taken for gone.
+      does: what only one process at a time may do, as in "trains in W".
+      patience: seconds to wait until another process leaves or counts as gone.
       tell: takes a line about waiting.
 
     Raises:
@@ -280,7 +280,7 @@ def locked(workdir: Path, does: str, *, patience: float, tell: Tell) -> Iterator
 
 
 class _Lock:
-    """An object that is written only if it is still what was seen of it: its generation."""
+    """An object that is written only if its generation has not changed since it was read."""
 
     def __init__(self, url: str) -> None:
         import tensorstore
@@ -315,12 +315,12 @@ class _Lock:
             time.sleep(min(_SECONDS_OF_SILENCE / 20, patience))
 
     def renew_until(self, ended: threading.Event) -> None:
-        """Renews it as long as it is ours."""
+        """Renews the lock as long as it is ours."""
         renewed = time.monotonic()
         while not ended.wait(_SECONDS_BETWEEN_BEATS):
             try:
                 is_ours = self._write(self._generation) or self._is_ours()
-            except Exception:  # the bucket does not answer; we may have been taken for gone
+            except Exception:  # the bucket does not answer; others may think us gone
                 is_ours = time.monotonic() - renewed < _SECONDS_OF_SILENCE
             else:
                 renewed = time.monotonic()
@@ -330,12 +330,12 @@ class _Lock:
                 os._exit(_TAKEN_OVER)
 
     def give_back(self) -> None:
-        """Removes it, if it is ours; what fails ends by itself, in silence."""
+        """Removes the lock if it is ours; ignores errors, since it expires by itself."""
         with contextlib.suppress(Exception):
             self._store.write(LOCK_FILE, None, if_equal=self._generation).result()
 
     def _write(self, generation: bytes) -> bool:
-        """Writes it if it is still that; whether it was."""
+        """Writes the lock if it still has this generation; returns whether it had."""
         values = {"owner": self._owner, "host": socket.gethostname(), "pid": os.getpid()}
         content = json.dumps(values).encode()
         written = self._store.write(LOCK_FILE, content, if_equal=generation).result().generation
@@ -344,7 +344,7 @@ class _Lock:
         return bool(written)
 
     def _is_ours(self) -> bool:
-        """Whether what is there was written by us, and the answer was lost."""
+        """Whether the current lock is ours, written although the answer was lost."""
         found = self._store.read(LOCK_FILE).result()
         is_ours = found.state == "value" and self._owner in found.value.decode(errors="replace")
         if is_ours:

@@ -1,7 +1,7 @@
-"""What a cluster says of this process: if it has others, and which GPUs are its own.
+"""What a cluster says about this process: whether it has peers, and which GPUs are its own.
 
-Environment: https://slurm.schedmd.com/srun.html, what JAX itself reads of Cloud TPU, and of an
-indexed job of Kubernetes https://kubernetes.io/docs/concepts/workloads/controllers/job.
+Environment: https://slurm.schedmd.com/srun.html, what JAX itself reads on Cloud TPU, and for an
+indexed Kubernetes job https://kubernetes.io/docs/concepts/workloads/controllers/job.
 """
 
 import os
@@ -11,14 +11,14 @@ import urllib.error
 import urllib.request
 from typing import NamedTuple
 
-# How often the server of a machine's attributes is asked before it is taken for absent.
+# How often to ask the metadata server before assuming that there is none.
 _QUESTIONS = 3
 
-_JAX_PORT = 8482  # as JAX has it on Cloud TPU
+_JAX_PORT = 8482  # JAX's port on Cloud TPU
 
 
 class Place(NamedTuple):
-    """Which of the processes of a job this one is."""
+    """The place of this process in its job."""
 
     coordinator: str  # address:port of the first
     num_processes: int
@@ -34,17 +34,17 @@ def slurm_has_others() -> bool:
 def tpu_has_others() -> bool:
     """Whether this is one of several machines of a Cloud TPU.
 
-    In GKE the environment says so; a virtual machine that holds chips is asked.
+    In GKE, the environment says so; a virtual machine with chips is asked.
     """
     if "MEGASCALE_COORDINATOR_ADDRESS" in os.environ:
         return True
     if "1,1,1" in (os.environ.get("TPU_PROCESS_BOUNDS"), os.environ.get("TPU_HOST_BOUNDS")):
-        return False  # somebody has cut this process off from the others
+        return False  # this process was separated from the others on purpose
     for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES"):
-        # Alone, libtpu may write a warning there.
+        # On a single machine, libtpu may write a warning there.
         if re.fullmatch(r"[^,\s]+(,[^,\s]+)+", os.environ.get(name, "")):
             return True
-    # JAX sets the first where it finds a TPU, and the second where it finds none.
+    # JAX sets the first if it finds a TPU, and the second if it finds none.
     is_machine = os.environ.get("TPU_ML_PLATFORM") == "JAX"
     if not is_machine or "TPU_SKIP_MDS_QUERY" in os.environ:
         return False
@@ -56,13 +56,13 @@ def tpu_has_others() -> bool:
 
 
 def place_in_kubernetes() -> Place | None:
-    """That of a pod of an indexed job, such as a JobSet's; None where its manifest says nothing.
+    """The place of a pod in an indexed job, such as a JobSet's; None if the manifest has none.
 
-    Kubernetes gives JOB_COMPLETION_INDEX, and the manifest JAX_COORDINATOR_ADDRESS, the name of the
+    Kubernetes sets JOB_COMPLETION_INDEX, and the manifest JAX_COORDINATOR_ADDRESS, the name of the
     first pod, and JAX_NUM_PROCESSES.
 
     Raises:
-      ValueError: only one of the two is there, or a number is none or out of range.
+      ValueError: only one of the two is set, or a number is invalid or out of range.
     """
     index = os.environ.get("JOB_COMPLETION_INDEX")
     names = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES")
@@ -83,7 +83,7 @@ def place_in_kubernetes() -> Place | None:
 
 
 def _of_this_machine(attribute: str) -> str:
-    """What Google Cloud says of this virtual machine; nothing where it does not answer."""
+    """An attribute of this virtual machine from Google Cloud; "" if there is no answer."""
     server = os.environ.get("GCE_METADATA_IP", "metadata.google.internal")
     url = f"http://{server}/computeMetadata/v1/instance/attributes/{attribute}"
     request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
@@ -99,10 +99,10 @@ def _of_this_machine(attribute: str) -> str:
 
 
 def local_device_ids() -> list[int] | None:
-    """The GPUs of this process: [] for all that it sees, None where JAX is to decide.
+    """The GPUs of this process: [] for all it sees, None to let JAX decide.
 
-    JAX takes one GPU for each task of SLURM, by its number on the node, which is right only where
-    every task sees the GPUs of all.
+    JAX takes one GPU per SLURM task, by its number on the node, which is right only if every task
+    sees all GPUs.
     """
     counts = re.sub(r"\(x\d+\)", "", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
     is_told_by_others = {"JAX_LOCAL_DEVICE_IDS", "OMPI_COMM_WORLD_SIZE"} & os.environ.keys()

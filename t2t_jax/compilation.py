@@ -1,7 +1,7 @@
-"""How a step is compiled for the devices, which each do their own rows of a batch.
+"""Compiles a step for the devices, each of which computes its own rows of a batch.
 
-Knows no model: it takes pure functions of parameters and a batch. Where each array lies is told by
-`devices`; this file alone knows `jit`, `shard_map` and `pmap`.
+Independent of models: it takes pure functions of parameters and a batch. `devices` says where each
+array is placed; only this file uses `jit`, `shard_map` and `pmap`.
 """
 
 import sys
@@ -23,18 +23,18 @@ _WHOLE = PartitionSpec()
 
 
 def summed_over(devices: Devices, summed: Callable) -> Callable:
-    """`(params, batch, key) -> (gradients, sums)` of all rows, from one of a device's own rows.
+    """`(params, batch, key) -> (gradients, sums)` of all rows, from one for a device's own rows.
 
-    Within a training step. Parameters are put together over fsdp, to be computed with; the
-    gradients are cut again as the parameters are, in the very sum over fsdp, to be updated with. A
-    key draws for every row the same on however many devices.
+    For use inside a training step. Parameters are gathered over fsdp for the computation; the sum
+    over fsdp scatters the gradients again, split like the parameters, for the update. A key draws
+    the same for every row on any number of devices.
     """
 
     axes = _row_axes(devices)
     others = tuple(axis for axis in axes if axis != FSDP)
 
     def of_all_rows(params, batch, key):
-        layout = devices.layout(params)  # that of the gradients too
+        layout = devices.layout(params)  # also of the gradients
         cuts = jax.tree.map(_over_fsdp_alone, layout)
 
         def summed_and_cut(grad, cut):
@@ -56,13 +56,13 @@ def summed_over(devices: Devices, summed: Callable) -> Callable:
 
 
 def compile_init(devices: Devices, make_state: Callable, seed: Any) -> PyTree[jax.Array]:
-    """`make_state(seed)`, made where it is to lie."""
+    """`make_state(seed)`, created on its devices."""
     layout = devices.layout(jax.eval_shape(make_state, seed))
     return jax.jit(make_state, out_shardings=layout)(seed)
 
 
 def compile_train_step(devices: Devices, train_step: Callable, state: PyTree) -> Any:
-    """`(state, batch) -> (state, metrics)`, the old state's memory given to the new one."""
+    """`(state, batch) -> (state, metrics)`; the new state reuses the old one's memory."""
     out_shardings = (devices.layout(state), devices.replicated)
     return jax.jit(train_step, donate_argnums=0, out_shardings=out_shardings)
 
@@ -74,13 +74,13 @@ def compile_ahead(
     batches: Sequence[PyTree],
     advice: str = "",
 ) -> Callable:
-    """`compile_train_step`, whose first call compiles for all the shapes of `batches` at once.
+    """`compile_train_step`, whose first call compiles for all shapes of `batches` at once.
 
-    In threads, in the order of `batches`: put the largest first, and what does not fit is told
-    before anything is trained. Any other shape is compiled when it comes.
+    In threads, in the order of `batches`: put the largest first, to learn before training if one
+    does not fit. Other shapes are compiled when they occur.
 
     Raises:
-      ValueError: by the first call, a batch does not fit in the memory of a device; with `advice`.
+      ValueError: in the first call, if a batch does not fit in device memory; with `advice`.
     """
     compiled_later = compile_train_step(devices, train_step, state)
     shapes, limit = devices.shapes(state), devices.memory_limit()
@@ -106,7 +106,7 @@ def compile_ahead(
                 try:
                     done = [one.result() for one in found]
                 finally:
-                    threads.shutdown(cancel_futures=True)  # after an error nobody wants the rest
+                    threads.shutdown(cancel_futures=True)  # after an error, the rest is not needed
             programs.update(zip(map(_shape_of, batches), done, strict=True))
         program: Any = programs.get(_shape_of(batch), compiled_later)
         return program(state, batch)
@@ -125,7 +125,7 @@ def _does_not_fit(batch: PyTree, where: str) -> str:
 
 
 def compile_sums(devices: Devices, sums: Callable) -> Callable:
-    """`(params, batch) -> sums` of all rows, from one of a device's own rows."""
+    """`(params, batch) -> sums` of all rows, from one for a device's own rows."""
 
     def of_own_rows(params, batch):
         return jax.lax.psum(sums(params, batch), _row_axes(devices))
@@ -134,30 +134,30 @@ def compile_sums(devices: Devices, sums: Callable) -> Callable:
 
 
 def compile_by_row(devices: Devices, function: Callable) -> Callable:
-    """`(params, batch) -> batch` where no row needs another: each device does its own rows.
+    """`(params, batch) -> batch` for independent rows: each device computes its own.
 
-    Takes all rows on every host, as numpy arrays, and gives all rows to every host.
+    Takes all rows on every host, as NumPy arrays, and returns all rows on every host.
     """
     compiled = _one_at_a_time(devices, _compiled(devices, function, ROWS))
     return lambda params, batch: compiled(params, devices.put_rows(batch))
 
 
 def lower_train_step(devices: Devices, train_step: Callable, state: PyTree, batch: PyTree) -> Any:
-    """The step before it is compiled, for shapes like those of `state` and a whole `batch`."""
+    """The step before compilation, for shapes like those of `state` and a whole `batch`."""
     compiled = compile_train_step(devices, train_step, state)
     return compiled.lower(devices.shapes(state), devices.batch_shapes(batch))
 
 
 def lower_by_row(devices: Devices, function: Callable, params: PyTree, batch: PyTree) -> Any:
-    """`compile_by_row` before it is compiled, for shapes like those given."""
+    """`compile_by_row` before compilation, for shapes like those given."""
     compiled = _compiled(devices, function, ROWS)
     return compiled.lower(devices.shapes(params), devices.batch_shapes(batch))
 
 
 def memory_needed(devices: Devices, train_step: Callable, state: PyTree, batch: PyTree) -> int:
-    """Bytes of a device that a step takes for a batch of this shape.
+    """Bytes that a step takes on a device for a batch of this shape.
 
-    As many as an int can be where the compiler itself refuses what does not fit.
+    The largest int if the compiler itself refuses a step that does not fit.
     """
     lowered = lower_train_step(devices, train_step, state, batch)
     try:
@@ -169,7 +169,7 @@ def memory_needed(devices: Devices, train_step: Callable, state: PyTree, batch: 
 
 
 def bytes_of(program: Any) -> int:
-    """Of a device, while this compiled program runs."""
+    """Bytes on a device while this compiled program runs."""
     analysis = program.memory_analysis()
     return (
         analysis.argument_size_in_bytes
@@ -188,9 +188,9 @@ def _compiled(devices: Devices, function: Callable, out: PartitionSpec) -> Any:
 
 
 def _on_each(devices: Devices, function: Callable, out: PyTree[PartitionSpec]) -> Callable:
-    """`function(params, batch, ...)` of all rows, done by each device with its own.
+    """`function(params, batch, ...)` of all rows; each device computes its own.
 
-    Everything but the batch is whole on each; what comes out is so too, or has its rows again.
+    Everything but the batch is replicated; so is the output, unless `out` splits it by rows.
     """
 
     def by_shard_map(params, batch, *others):
@@ -199,8 +199,8 @@ def _on_each(devices: Devices, function: Callable, out: PyTree[PartitionSpec]) -
             mesh=devices.mesh,
             in_specs=(_WHOLE, ROWS, *[_WHOLE] * len(others)),
             out_specs=out,
-            # How a matrix product is cut over tensor is left to the compiler, but only there:
-            # kernels that are not JAX's, such as cuDNN's attention, want all axes spoken for.
+            # The compiler splits matrix products over tensor, but only there: kernels that are not
+            # JAX's, such as cuDNN's attention, need all axes to be manual.
             axis_names=set(ROW_AXES if devices.mesh.shape[TENSOR] > 1 else devices.mesh.axis_names),
             check_vma=False,
         )(params, batch, *others)
@@ -213,7 +213,7 @@ def _on_each(devices: Devices, function: Callable, out: PyTree[PartitionSpec]) -
 
 
 def _by_pmap(devices: Devices, function: Callable, out: PyTree, params, batch, *others):
-    """The same by pmap, for which devices are an axis of the arrays, before that of their rows."""
+    """The same by pmap, which takes devices as an axis of the arrays, before the rows."""
     mapped = jax.pmap(
         function,
         DATA,
@@ -222,7 +222,7 @@ def _by_pmap(devices: Devices, function: Callable, out: PyTree, params, batch, *
         devices=list(devices.mesh.devices.flat),
     )
     num_data = devices.num_data
-    # Of a language model's source there is nothing: no size can be left to the reshape.
+    # No -1: a language model's source is empty, which leaves that size undetermined.
     by_device = jax.tree.map(
         lambda rows: rows.reshape(num_data, len(rows) // num_data, *rows.shape[1:]), batch
     )
@@ -233,17 +233,17 @@ def _by_pmap(devices: Devices, function: Callable, out: PyTree, params, batch, *
 
 
 def _row_axes(devices: Devices) -> tuple[str, ...]:
-    """The axes over which rows are cut, as a device's own function may name them."""
+    """The axes that rows are split over, as named inside a device's own function."""
     if devices.compile_with == "pmap":
         return (DATA,)
     return tuple(axis for axis in ROW_AXES if devices.mesh.shape[axis] > 1)
 
 
 def _one_at_a_time(devices: Devices, compiled: Callable) -> Callable:
-    """On devices made of a CPU, waits for each result before the next call.
+    """On devices made from a CPU, waits for each result before the next call.
 
-    Two programs in flight that know nothing of each other may hold the few threads there are
-    while their collectives wait for more.
+    Two independent programs in flight may hold the few threads while their collectives wait for
+    more.
     """
     if devices.mesh.size == 1 or devices.mesh.devices.flat[0].platform != "cpu":
         return compiled

@@ -1,4 +1,4 @@
-"""What all sections of a config share: checks of types, choices and bounds, told in words."""
+"""Shared by all config sections: checks of types, choices and bounds, with clear messages."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ Section = TypeVar("Section")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def config_section(section: type[Section]) -> type[Section]:
-    """Makes a frozen dataclass with keywords only, whose `__post_init__` begins with `check_types`.
+    """Makes a frozen keyword-only dataclass, whose `__post_init__` begins with `check_types`.
 
-    The type checks that tests add to every call leave it out: a wrong type is told in our words.
+    Exempt from the type checks that tests add to every call: a wrong type gets our own message.
     """
     return no_type_check(dataclasses.dataclass(frozen=True, kw_only=True)(section))
 

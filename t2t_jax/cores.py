@@ -1,4 +1,4 @@
-"""The processor cores that are ours."""
+"""The processor cores of this process."""
 
 import os
 

@@ -1,13 +1,13 @@
-"""Which devices there are, and what lies on which of them.
+"""Which devices there are, and which arrays are placed where.
 
-Knows no model: it takes trees of arrays. The devices form a mesh of four named axes. A batch is cut
-along its first axis over replica x data x fsdp. Parameters, and with them the state of the
-optimizer, are cut over fsdp and tensor as `_LAYOUT` says; each replica and each part of data holds
-them all.
+Independent of models: it takes trees of arrays. The devices form a mesh of four named axes. A batch
+is split along its first axis over replica x data x fsdp. Parameters, and with them the optimizer's
+state, are split over fsdp and tensor according to `_LAYOUT`; each replica and each part of data
+holds all of them.
 
     replica   slices of a Cloud TPU, joined by a slow network
     data      whole copies of the model
-    fsdp      parts of the model that are put together again for each step
+    fsdp      parts of the model, gathered for each step
     tensor    parts of each matrix product (Shoeybi et al. 2019): heads, hidden units, vocabulary
 """
 
@@ -27,16 +27,16 @@ from t2t_jax import hosts
 REPLICA, DATA, FSDP, TENSOR = "replica", "data", "fsdp", "tensor"
 _AXES = (REPLICA, DATA, FSDP, TENSOR)
 ROW_AXES = (REPLICA, DATA, FSDP)
-ROWS = PartitionSpec(ROW_AXES)  # how the first axis of a batch is cut
+ROWS = PartitionSpec(ROW_AXES)  # how the first axis of a batch is split
 
 Compile = Literal["jit", "pmap"]
-# Of products of float32: the default of JAX is TF32 on GPUs and bfloat16 on TPUs.
+# For float32 products: JAX's default is TF32 on GPUs and bfloat16 on TPUs.
 MatmulPrecision = Literal["highest", "high", "default"]
 
-# The end of a parameter's path -> over which mesh axis each of its axes is cut; the first line
-# that fits path and number of axes holds. An axis that cannot be cut evenly is left whole. Where
-# nothing is cut over tensor, fsdp takes that axis if it comes first: along the first axis a TPU
-# cuts a sum while it makes it, along the last one not always.
+# The end of a parameter's path -> the mesh axis that each of its axes is split over; the first line
+# that fits path and number of axes applies. An axis that does not split evenly stays whole. If
+# nothing is split over tensor, fsdp takes that axis if it comes first: along the first axis, a TPU
+# splits a sum while computing it, along the last one not always.
 # Axes: D d_model, H heads, K d_k or d_v, F d_ff, V vocabulary.
 _LAYOUT: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"(query|key|value)/kernel", (FSDP, TENSOR, None)),  # D H K
@@ -58,7 +58,7 @@ class Devices(NamedTuple):
 
     @property
     def num_data(self) -> int:
-        """How many parts a batch is cut into; its rows must be a multiple."""
+        """How many parts a batch is split into; its rows must be a multiple."""
         return self.mesh.size // self.mesh.shape[TENSOR]
 
     @property
@@ -68,12 +68,12 @@ class Devices(NamedTuple):
 
     @property
     def num_parts(self) -> int:
-        """Into how many parts hosts cut a batch; hosts that hold the same rows feed the same."""
+        """How many parts hosts split a batch into; hosts with the same rows feed the same part."""
         return self.num_data // len(self._own_slots)
 
     @property
     def _own_slots(self) -> range:
-        """Of the parts that a batch is cut into, those on this host; hosts follow one another."""
+        """The parts of a batch that are on this host; hosts are in sequence."""
         indices = self._rows.addressable_devices_indices_map((self.num_data,))
         slots = {index[0].start or 0 for index in indices.values() if index is not None}
         return range(min(slots), max(slots) + 1)
@@ -85,59 +85,59 @@ class Devices(NamedTuple):
 
     @property
     def num_hosts(self) -> int:
-        """Processes that take part."""
+        """The number of participating processes."""
         return len({device.process_index for device in self.mesh.devices.flat})
 
     @property
     def replicated(self) -> NamedSharding:
-        """What lies on every device as a whole."""
+        """The sharding of arrays held whole by every device."""
         return NamedSharding(self.mesh, PartitionSpec())
 
     def layout(self, tree: PyTree) -> PyTree[NamedSharding]:
-        """How parameters, or a train state made of them, lie on the devices."""
+        """The layout of parameters, or of a train state, on the devices."""
         return jax.tree_util.tree_map_with_path(
             lambda path, leaf: NamedSharding(self.mesh, self._spec(path, leaf)), tree
         )
 
     def put(self, tree: PyTree) -> PyTree[jax.Array]:
-        """Lays parameters or a train state, the same on every host, out over the devices."""
+        """Places parameters or a train state, equal on all hosts, on the devices."""
         return jax.tree.map(_put, tree, self.layout(tree))
 
     def put_batch(self, batch: PyTree[np.ndarray]) -> PyTree[jax.Array]:
-        """Cuts a batch over the devices; of several hosts each gives its own part of the rows."""
+        """Splits a batch over the devices; each host supplies its own part of the rows."""
         make_array = partial(jax.make_array_from_process_local_data, self._rows)
         return jax.tree.map(make_array, batch)
 
     def put_rows(self, batch: PyTree) -> PyTree[jax.Array]:
-        """Cuts a batch of which every host has all rows."""
+        """Splits a batch of which every host has all rows."""
         return jax.tree.map(lambda rows: _put(rows, self._rows), batch)
 
     def shapes(self, tree: PyTree) -> PyTree[jax.ShapeDtypeStruct]:
-        """The shapes of `tree`, as `put` would lay it out."""
+        """The shapes of `tree`, as placed by `put`."""
         return jax.tree.map(_shape, tree, self.layout(tree))
 
     def batch_shapes(self, batch: PyTree) -> PyTree[jax.ShapeDtypeStruct]:
-        """The shapes of a whole batch, as `put_batch` would cut it."""
+        """The shapes of a whole batch, as split by `put_batch`."""
         return jax.tree.map(lambda rows: _shape(rows, self._rows), batch)
 
     def replicated_shapes(self, tree: PyTree) -> PyTree[jax.ShapeDtypeStruct]:
-        """The shapes of `tree`, as they are once they lie on every device."""
+        """The shapes of `tree`, replicated on every device."""
         return jax.tree.map(lambda leaf: _shape(leaf, self.replicated), tree)
 
     def memory_limit(self) -> int | None:
-        """Bytes of memory that a device has; None where it does not say."""
+        """Bytes of memory of a device; None if it does not say."""
         statistics = self.mesh.local_devices[0].memory_stats() or {}
         return statistics.get("bytes_limit")
 
     def peak_memory(self) -> int | None:
-        """The most bytes that a device of this host has held so far; None where it does not say."""
+        """Peak bytes on a device of this host so far; None if it does not say."""
         each = [device.memory_stats() or {} for device in self.mesh.local_devices]
         peaks = [statistics["peak_bytes_in_use"] for statistics in each if statistics]
         return max(peaks, default=None)
 
     @property
     def kind(self) -> str:
-        """What JAX calls one of them."""
+        """JAX's name for this kind of device."""
         return self.mesh.devices.flat[0].device_kind
 
     def describe(self) -> str:
@@ -145,7 +145,7 @@ class Devices(NamedTuple):
         return f"{self.mesh.size} x {self.kind}"
 
     def describe_layout(self, params: PyTree, state: PyTree) -> list[str]:
-        """Three lines: the mesh, how parameters are cut, how many bytes each device holds."""
+        """Three lines: the mesh, how parameters are split, how many bytes each device holds."""
         axes = ", ".join(f"{name} {self.mesh.shape[name]}" for name in _AXES)
         hosts = f" on {self.num_hosts} hosts" if self.num_hosts > 1 else ""
         layouts = jax.tree.leaves(self.layout(params))
@@ -170,7 +170,7 @@ class Devices(NamedTuple):
         return PartitionSpec()
 
     def _cut_evenly(self, axes: tuple[str | None, ...], shape: tuple[int, ...]) -> PartitionSpec:
-        """Over which axis of the mesh each axis of `shape` is cut, as `_LAYOUT` wants it."""
+        """The mesh axis that each axis of `shape` is split over, following `_LAYOUT`."""
         if FSDP in axes and self.mesh.shape[TENSOR] == 1:
             axes = tuple(axis and FSDP for axis in axes)
         cut = []
@@ -197,29 +197,29 @@ def make_devices(
     matmul_precision: MatmulPrecision = "highest",
     devices: Sequence[Any] | None = None,
 ) -> Devices:
-    """The devices of this run: those of all hosts, or of one host the first data x fsdp x tensor.
+    """The devices of this run: those of all hosts, or the first data x fsdp x tensor of one host.
 
-    What this process compiles from now on multiplies float32 as `matmul_precision` says; products
-    of bfloat16 are what they are.
+    Programs that this process compiles from now on multiply float32 with `matmul_precision`;
+    bfloat16 products are not affected.
 
     Args:
-      data: how many copies of the model; -1: as many as there are devices for.
-      fsdp: over how many devices a copy's parameters are cut.
-      tensor: over how many devices each matrix product is cut.
+      data: number of copies of the model; -1: as many as the devices allow.
+      fsdp: number of devices that a copy's parameters are split over.
+      tensor: number of devices that each matrix product is split over.
       compile: "jit", or "pmap" with its one axis, data.
       matmul_precision: of float32 on accelerators; a CPU multiplies float32 as float32.
-      devices: to be used in the place of those that are here, such as those of a topology.
+      devices: used instead of the local ones, such as those of a topology.
 
     Raises:
-      ValueError: there are no devices, a number is too small, or the devices at hand cannot be
-        shared out like this.
+      ValueError: there are no devices, a number is too small, or the devices cannot be divided like
+        this.
     """
     for name, value in (("fsdp", fsdp), ("tensor", tensor)):
         if value < 1:
             raise ValueError(f"devices.{name}={value} must be at least 1")
     if devices is None:
         devices = _devices_here()
-    # Hosts one after another, so that each feeds rows that lie together; slices outermost.
+    # Hosts in sequence, so that each feeds adjacent rows; slices outermost.
     devices = sorted(
         devices,
         key=lambda device: (_slice(device), device.process_index, device.id),
@@ -263,7 +263,7 @@ def make_devices(
 
 
 def _devices_here() -> Sequence[jax.Device]:
-    """Those of all hosts.
+    """The devices of all hosts.
 
     Raises:
       ValueError: there are none, or they belong to several processes that have not joined.
@@ -271,7 +271,7 @@ def _devices_here() -> Sequence[jax.Device]:
     try:
         hosts.check_joined()
         return jax.devices()
-    except (AssertionError, RuntimeError) as error:  # the first of a platform without devices
+    except (AssertionError, RuntimeError) as error:  # the first if a platform has no devices
         why = f" ({str(error).splitlines()[0]})" if str(error) else ""
         platforms = getattr(jax.config, "jax_platforms", None) or ""
         raise ValueError(
@@ -289,12 +289,12 @@ def _shape(leaf: Any, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
 
 
 def _put(array: Any, sharding: NamedSharding) -> jax.Array:
-    """An array that every host has, each device given what it is to hold of it."""
+    """An array that every host has, with each device given its own part."""
     is_spread = isinstance(array, jax.Array) and not array.is_fully_addressable
     if is_spread or jax.process_count() == 1:
         return jax.device_put(array, sharding)
     if isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
-        data = _put(jax.random.key_data(array), sharding)  # numpy knows no keys
+        data = _put(jax.random.key_data(array), sharding)  # NumPy has no keys
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
     array = np.asarray(array)
     return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])

@@ -1,6 +1,6 @@
-"""Several processes, one on each host, that do one job together.
+"""Several processes, one per host, that work on one job together.
 
-Each runs the same command. All compute; the first one alone prints and writes records.
+Each runs the same command. All compute; only the first prints and writes records.
 """
 
 import atexit
@@ -19,14 +19,14 @@ from typing import TypeVar
 
 import jax
 import numpy as np
-from jax._src.distributed import global_state  # its numbers have no public name
+from jax._src.distributed import global_state  # its numbers have no public API
 from jax.experimental import multihost_utils
 
 from t2t_jax import clusters
 
 Result = TypeVar("Result")
 
-# How long a host that is done waits for the others.
+# How long a finished host waits for the others.
 _SHUTDOWN_SECONDS = 30
 _SECONDS_FOR_THE_OTHERS = 2
 
@@ -34,11 +34,11 @@ _ENDED = (
     "t2t-jax: this process has ended before it was done: another host has stopped or cannot be "
     "reached, or somebody killed it; the same command on all hosts goes on from the last checkpoint"
 )
-# Waits for the end of its standard input; what comes before is a goodbye.
+# Waits for the end of its standard input; any input before that is a goodbye.
 _WITNESS = "import sys; sys.stdin.read() or print(sys.argv[1], file=sys.stderr)"
 _GOODBYE = b"goodbye"
 _witness: subprocess.Popen | None = None
-# What JAX does at a SIGTERM: it tells all hosts.
+# JAX's SIGTERM handler, which notifies all hosts.
 _notify: Callable[[int], None] | None = None
 _questions = itertools.count(1)
 _stops_together = False
@@ -51,20 +51,20 @@ def join(
     *,
     detect: bool | None = None,
 ) -> None:
-    """Joins the other processes of this job, if there are any; before anything is computed.
+    """Joins the other processes of this job, if any; call it before anything is computed.
 
-    Given all three numbers, these hold. Without, Cloud TPU, the manifest of a Kubernetes job or
+    If given, the three values are used. Otherwise Cloud TPU, the manifest of a Kubernetes job or
     SLURM is asked, if `detect` says that there are others, or by default if the environment or the
     machine does.
 
     Args:
       coordinator: address and port of the first process, such as 10.0.0.1:1234.
-      num_processes: how many processes there are.
-      process_id: which one this is, counted from 0.
+      num_processes: number of processes.
+      process_id: number of this process, from 0.
 
     Raises:
-      ValueError: some of the three are given and others not, a number is out of range, or the
-        others cannot be found.
+      ValueError: only some of the three are given, a number is out of range, or the others cannot
+        be found.
     """
     given = (coordinator, num_processes, process_id)
     detection = None
@@ -112,7 +112,7 @@ def join(
 
 
 def are_several() -> bool:
-    """Whether this process has joined others. Unlike JAX's count it wakes no device up."""
+    """Whether this process has joined others. Unlike JAX's count, it initialises no device."""
     return jax.distributed.is_initialized() and global_state.num_processes > 1
 
 
@@ -128,48 +128,48 @@ def check_joined() -> None:
 def is_first() -> bool:
     """Whether this process is the one that prints and writes records.
 
-    It is the first by the number it has joined with, which on Cloud TPU is that of its machine;
-    what JAX counts there as process 0 may be on another one.
+    It is the first by the number it joined with, on Cloud TPU that of its machine; JAX's process 0
+    there may be on another machine.
     """
     return not are_several() or global_state.process_id == 0
 
 
 def log(line: str) -> None:
-    """Prints a line to standard error; of several hosts the first does."""
+    """Prints a line to standard error, on the first host only."""
     if is_first():
         print(line, file=sys.stderr, flush=True)
 
 
 def any_of(flag: bool) -> bool:
-    """Whether `flag` is true on any host; all must ask at once."""
+    """Whether `flag` is true on any host; all must call this together."""
     if not are_several():
         return flag
     return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
 
 
 def give_notice() -> None:
-    """Tells all hosts, in the background, that this one has been asked to stop."""
+    """Tells all hosts, in the background, that this one was asked to stop."""
     if _notify is not None:
         _notify(signal.SIGTERM)
 
 
 def stop_together(requested: bool) -> bool:
-    """Whether to stop now, on all hosts after the same step; all ask once after every step.
+    """Whether to stop now, on all hosts after the same step; all call this once after every step.
 
-    Alone, that is whether it was `requested`. Of several hosts JAX carries the notice from one to
-    the others, so that nothing has to wait for an answer, and chooses a step ahead of them all.
+    On a single host, it returns `requested`. With several, JAX passes the notice on to the others,
+    so that nothing has to wait for an answer, and chooses a step ahead of them all.
     """
     global _stops_together
     if not are_several():
         return requested
-    # Not the step: a run that goes back to a checkpoint counts some twice. JAX says yes once.
+    # Not the step: a run that goes back to a checkpoint repeats some. JAX says yes only once.
     if multihost_utils.reached_preemption_sync_point(next(_questions)):
         _stops_together = True
     return _stops_together
 
 
 def check_same(what: str, data: bytes) -> None:
-    """Raises ValueError on every host unless `data` is the same on all; all must ask at once."""
+    """Raises ValueError on all hosts unless `data` is the same; all must call this together."""
     if not are_several():
         return
     digest = np.frombuffer(hashlib.sha256(data).digest(), np.uint8)
@@ -178,13 +178,13 @@ def check_same(what: str, data: bytes) -> None:
 
 
 def wait(what: str) -> None:
-    """Waits until every host has come to this point, which is called `what`."""
+    """Waits until every host has reached this point, named `what`."""
     if are_several():
         multihost_utils.sync_global_devices(what)
 
 
 def first_then_others(work: Callable[[], Result]) -> Result:
-    """What `work` gives here; the other hosts begin when the first is done, and find its files."""
+    """The result of `work`; other hosts start when the first is done, and find its files."""
     if not is_first():
         wait("the first is done")
     result = work()
@@ -194,10 +194,10 @@ def first_then_others(work: Callable[[], Result]) -> Result:
 
 
 def leave(sentence: str, error: Exception, exit_code: int = 1) -> None:
-    """Ends this process for an error, if it is one of several; alone it goes on.
+    """Ends this process after an error, if it is one of several; does nothing on a single host.
 
-    It ends at once: an orderly end would wait for hosts that work on, or are lost. If the error is
-    that another is lost, it ends as JAX would have it, by SIGABRT, and the witness says so.
+    It ends at once: an orderly end would wait for hosts that continue, or are lost. If the error is
+    the loss of another host, it ends by SIGABRT, as JAX would, and the witness says so.
     """
     if not are_several():
         return
@@ -208,13 +208,13 @@ def leave(sentence: str, error: Exception, exit_code: int = 1) -> None:
     if _witness is not None:
         _witness.communicate(_GOODBYE)
     if is_first():
-        # The others end with it, who may be about to say the same.
+        # The others end with it, and may be about to report the same.
         time.sleep(_SECONDS_FOR_THE_OTHERS)
     os._exit(exit_code)
 
 
 def _keep_output_clean() -> None:
-    """Leaves standard output to Python alone: gloo, which is C++, prints there."""
+    """Reserves standard output for Python: gloo, in C++, prints there too."""
     sys.stdout.flush()
     ours = os.dup(1)
     os.dup2(2, 1)
@@ -222,7 +222,7 @@ def _keep_output_clean() -> None:
 
 
 def _remember_notice() -> None:
-    """Keeps JAX's own handler of SIGTERM, which Python does not see and ours takes the place of."""
+    """Keeps JAX's own SIGTERM handler, which Python does not see and ours replaces."""
     global _notify
     libc = ctypes.CDLL(None)
     libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
@@ -233,9 +233,9 @@ def _remember_notice() -> None:
 
 
 def _have_a_witness() -> None:
-    """Starts a process that tells of the end of this one, unless it ends in an orderly way.
+    """Starts a process that reports the end of this one, unless it ends in an orderly way.
 
-    JAX ends a process whose peers are lost at once, with nothing but a stack trace.
+    JAX ends a process that lost its peers at once, with only a stack trace.
     """
     global _witness
     faulthandler.disable()  # it would add the stack of every thread
@@ -246,7 +246,7 @@ def _have_a_witness() -> None:
     )
 
     def say_goodbye() -> None:
-        jax.distributed.shutdown()  # who learns only now that others are lost is ended here
+        jax.distributed.shutdown()  # ends this process if others are lost
         witness.communicate(_GOODBYE)
 
     atexit.register(say_goodbye)

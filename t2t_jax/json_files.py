@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, JSON above all, in UTF-8 wherever they are read."""
+"""Files written whole or not at all, mostly JSON; always in UTF-8."""
 
 import contextlib
 import errno
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-# What more space, or a higher limit, would mend.
+# Errors that more space, or a higher limit, would fix.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-# Where a file may lie in a bucket too: its paths, of etils, are pathlib's in all but their class.
+# Of files that may also be in a bucket: paths of etils are like pathlib's in all but their class.
 if TYPE_CHECKING:
     AnyPath = Path
 else:
@@ -22,14 +22,14 @@ else:
 
 
 class DiskFullError(OSError):
-    """A file cannot be written, for there is no space."""
+    """A file cannot be written for lack of space."""
 
 
 def write_json(path: Path, values: dict[str, Any], *, indent: int | None = 2) -> None:
-    """Writes the whole file or nothing, as `write_bytes`.
+    """Writes the whole file or nothing, like `write_bytes`.
 
-    Without `indent` it is one line, for numbers that nobody reads. JSON knows no NaN and no
-    infinity: null stands in their place.
+    Without `indent`, it is one line, for numbers that nobody reads. JSON has no NaN and no
+    infinity: they become null.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, (json_text(finite(values), indent=indent) + "\n").encode())
@@ -39,13 +39,13 @@ def json_text(values: Any, *, indent: int | None = None) -> str:
     """The values as JSON.
 
     Raises:
-      ValueError: a number is not finite, which JSON cannot say.
+      ValueError: a number is not finite, which JSON cannot express.
     """
     return json.dumps(values, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def finite(values: Any) -> Any:
-    """The values with None in the place of each number that is none, NaN or infinite."""
+    """The values with each NaN or infinite number replaced by None."""
     match values:
         case dict():
             return {key: finite(value) for key, value in values.items()}
@@ -58,10 +58,10 @@ def finite(values: Any) -> Any:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Writes the whole file or nothing: neither a killed process nor a lost machine leaves half.
+    """Writes the whole file or nothing, even if the process is killed or the machine lost.
 
     Raises:
-      DiskFullError: there is no space; in words.
+      DiskFullError: no space; in words.
     """
     partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
     with full_disk_told(path):
@@ -79,10 +79,10 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def full_disk_told(path: AnyPath) -> Iterator[None]:
-    """Says in one sentence that `path` cannot be written for want of space, and what to do.
+    """Says in one sentence that `path` cannot be written for lack of space, and what to do.
 
     Raises:
-      DiskFullError: an error within has to do with it; others are left as they are.
+      DiskFullError: an error inside was caused by it; other errors pass unchanged.
     """
     try:
         yield
@@ -106,10 +106,10 @@ def _space_left(path: AnyPath) -> str:
 
 
 def no_space(error: BaseException | None) -> str | None:
-    """What the system says of a full disk, if that is the cause of `error`."""
+    """The system's message about a full disk, if that caused `error`."""
     while error is not None:
         for number in _NO_SPACE:
-            # Libraries in C++ put the system's words into their own.
+            # C++ libraries include the system's message in their own.
             if getattr(error, "errno", None) == number or os.strerror(number) in str(error):
                 return os.strerror(number)
         error = error.__cause__ or error.__context__
@@ -117,7 +117,7 @@ def no_space(error: BaseException | None) -> str | None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Brings the names in a directory to the disk, where the system can."""
+    """Forces the names in a directory to disk, if the system can."""
     with contextlib.suppress(OSError):  # some network disks refuse it
         descriptor = os.open(directory, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Locks on files, which the system gives back when their process ends, however it ends."""
+"""File locks, which the system releases when their process ends, however it ends."""
 
 import contextlib
 import fcntl
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-# How long the lock of a killed process may outlive it, on a disk that machines share: NFS 4 gives
-# those of a machine that is gone back after 90 s.
+# How long a killed process's lock may outlive it on a shared disk: NFS 4 releases the locks of a
+# lost machine after 90 s.
 SECONDS_FOR_THE_LOCK = 100.0
 
 
@@ -25,16 +25,16 @@ class IsTakenError(BlockingIOError):
 def locked(
     file: Path, does: str, *, who: Callable[[], str] = lambda: "another process", patience: float
 ) -> Iterator[None]:
-    """Holds the lock of `file`, which is made if it is not there.
+    """Holds the lock of `file`, which is created if missing.
 
     Args:
-      does: what is done by one process at a time, as in "trains in W".
+      does: what only one process at a time may do, as in "trains in W".
       who: names the process that holds the lock.
-      patience: seconds to wait for that process to give it back.
+      patience: seconds to wait for that process to release it.
 
     Raises:
       IsTakenError: that process still holds it then.
-      OSError: the file cannot be made or locked.
+      OSError: the file cannot be created or locked.
     """
     with open(file, "ab") as lock, contextlib.ExitStack() as waiting:
         started = time.monotonic()
@@ -55,7 +55,7 @@ def locked(
 
 @contextlib.contextmanager
 def told_waiting(what: str, log: Tell) -> Iterator[None]:
-    """Says what this process waits for, to a person by `log`, and to whoever listens."""
+    """Says what this process waits for, to the user by `log`, and to all listeners."""
     log(f"{what}: waiting for it")
     for tell in _listeners:
         tell(what)
@@ -68,7 +68,7 @@ def told_waiting(what: str, log: Tell) -> Iterator[None]:
 
 @contextlib.contextmanager
 def listening(tell: Tell) -> Iterator[None]:
-    """Has `tell` called with what this process waits for, and with "" when that is over."""
+    """Calls `tell` with what this process waits for, and with "" when that is over."""
     _listeners.append(tell)
     try:
         yield
@@ -81,10 +81,10 @@ def _say(line: str) -> None:
 
 
 def try_lock(file: IO[bytes]) -> bool:
-    """Takes the lock for this process, unless another has it.
+    """Takes the lock for this process, unless another one has it.
 
     Raises:
-      OSError: it cannot be locked; nor could checkpoints be written there, which need locks too.
+      OSError: the file cannot be locked; checkpoints, which need locks too, would fail there.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

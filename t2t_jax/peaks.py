@@ -1,7 +1,7 @@
-"""What devices could compute at most, by the name that JAX gives them: the roof of MFU."""
+"""Peak speed of devices by JAX's name for them, for MFU."""
 
-# Operations a second of dense products in bfloat16, as makers publish them.
-# Of a device as JAX counts them: a chip but for v2 and v3, where it is a core.
+# Operations/s of dense bfloat16 products, as published by the makers.
+# Per device as JAX counts them: a chip, except for v2 and v3, where it is a core.
 _PEAKS = {
     "TPU v2": 22.5e12,
     "TPU v3": 61.5e12,
@@ -31,5 +31,5 @@ _PEAKS = {
 
 
 def peak_operations(device_kind: str) -> float | None:
-    """Operations a second of one device; None of one that is not in the table."""
+    """Operations/s of one device; None if it is not in the table."""
     return _PEAKS.get(device_kind)

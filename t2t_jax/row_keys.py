@@ -1,8 +1,8 @@
 """Random keys for devices that share a batch: together they draw what one device would.
 
 Threefry's bits (Salmon et al. 2011) are a function of a key and an element's number. A key of this
-file also says which of several equal parts of the batch the rows at hand are. Their elements are
-numbered from there, so dropout does not depend on how devices share a batch.
+file also says which of several equal parts of the batch its rows are. Their elements are numbered
+from there, so that dropout does not depend on how devices share a batch.
 """
 
 import math
@@ -14,14 +14,14 @@ from jaxtyping import Array, Int, Key, UInt32
 
 
 def of_part(key: Key[Array, ""], part: Int[Array, ""]) -> Key[Array, ""]:
-    """`key`, for arrays whose first axis are the rows of the `part`-th of equal parts."""
+    """`key`, for arrays whose first axis is the rows of the `part`-th of equal parts."""
     words = jnp.append(jax.random.key_data(key), part.astype(jnp.uint32))
     return jax.random.wrap_key_data(words, impl=_PART)
 
 
 def _random_bits(key: UInt32[Array, "3"], bit_width: int, shape: tuple[int, ...]) -> Array:
     assert bit_width == 32, bit_width
-    # Numbers of elements, as JAX counts them up to 2^32; from there on they begin anew.
+    # Element numbers, as JAX counts them up to 2^32; from there on they wrap around.
     number = jnp.broadcast_to(key[2] * jnp.uint32(math.prod(shape)), shape)
     for axis in range(len(shape)):
         stride = jnp.uint32(math.prod(shape[axis + 1 :]))

@@ -1,20 +1,20 @@
-"""How fast all of it is on this machine: a suite of parts, a table, and a record of the run.
+"""Speed on this machine: a suite of parts, a table, and a record of the run.
 
     python -m experiments.benchmarks
     python -m experiments.benchmarks --parts=step,train --sizes=small --against=torch
     python -m experiments.benchmarks --parts=decode --workdir=W --against=ctranslate2
     python -m experiments.benchmarks --parts=growth --points=length,depth
 
-    step      the training step alone, on full batches, beside one written out by hand
+    step      the training step alone, on full batches, beside one written by hand
     train     training with the real feed: rate, seconds to the first step, memory
     decode    greedy and with a beam of 4: a test split, and sentences one at a time
-    prepare   text into token ids
-    startup   commands until they have done a little
-    growth    how cost grows with length, vocabulary, depth, devices, sentences: only when asked for
+    prepare   text to token ids
+    startup   time until a command has done a little
+    growth    how cost grows with length, vocabulary, depth, devices, sentences: only on request
 
-What is compared takes turns in one run. The roof is what the matrix products alone would take,
-measured in the same run. Without --workdir, a `tiny` is trained for decode and startup, and kept.
-`python -m experiments.benchmarks.measured` makes the table of docs/MEASURED.md of kept records,
+Compared programs take turns in one run. The roof is the time of the matrix products alone, measured
+in the same run. Without --workdir, a `tiny` is trained for decode and startup, and kept.
+`python -m experiments.benchmarks.measured` makes the table of docs/MEASURED.md from kept records,
 `python -m experiments.benchmarks.growth_figure` the figure of how cost grows.
 """
 
@@ -37,12 +37,12 @@ from experiments.launchers.process import FASTER_ALLOCATION
 from t2t_jax.cli.command import parse_flags
 
 _PREPARED_PAIRS = 20_000
-# A part's trainings are processes of their own, which need a GPU's memory too.
+# The trainings of a part are separate processes, which need GPU memory too.
 _ENVIRONMENT = {**FASTER_ALLOCATION, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 class Options(NamedTuple):
-    """What the flags of these names say to a part."""
+    """The values of the flags of these names, for one part."""
 
     size: str = ""
     point: str = ""
@@ -54,13 +54,13 @@ class Options(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Something that is measured by itself."""
+    """Something measured on its own."""
 
     measure: Callable[[Options], Sequence[Measured]]
-    reads: tuple[str, ...] = ()  # the options that it has, besides rounds
+    reads: tuple[str, ...] = ()  # its options, besides rounds
     against: Sequence[str] = ()  # what it can take turns with
-    of: str = "tiny"  # what it is of, where it has no size
-    unasked: bool = True  # whether it is measured where no parts are named
+    of: str = "tiny"  # what it measures, if it has no size
+    unasked: bool = True  # whether it is measured if no parts are named
 
 
 def _step(options: Options) -> Sequence[Measured]:
@@ -114,9 +114,9 @@ PARTS: Mapping[str, Part] = {
     "startup": Part(_startup, ("workdir",)),
     growth.PART: Part(_growth, ("point",), unasked=False),
 }
-# The flags of options that a part has several of, one after another.
+# Options with several values, measured one after another -> their flags.
 _EACH_OF = {"size": "sizes", "point": "points"}
-# In the place of what lies elsewhere on another machine.
+# Placeholders for paths, which differ between machines.
 _PLACES = {"workdir": "W", "directory": "DIR"}
 
 
@@ -126,7 +126,7 @@ def results(
     peers: Sequence[str],
     options: Options,
 ) -> Iterator[list[Result]]:
-    """Those of each part, and of each size or point where it has one."""
+    """The results of each part, and of each of its sizes or points if it has any."""
     for name, part in parts.items():
         several = next((option for option in each_of if option in part.reads), "")
         for one in each_of.get(several, [""]):
@@ -156,7 +156,7 @@ def main(_: list[str]) -> None:
     if any(name not in os.environ for name in _ENVIRONMENT):
         command = [sys.executable, "-m", "experiments.benchmarks", *sys.argv[1:]]
         os.execve(sys.executable, command, {**_ENVIRONMENT, **os.environ})
-    os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)  # with which no start were cold
+    os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)  # otherwise no start would be cold
     from experiments.benchmarks.records import make_record
     from t2t_jax.runs.kept_programs import keep_programs
 
@@ -187,14 +187,14 @@ def _define_choices(name: str, chosen: Sequence[str], choices: Sequence[str], wh
 if __name__ == "__main__":
     peers = [peer for part in PARTS.values() for peer in part.against]
     unasked = [name for name, part in PARTS.items() if part.unasked]
-    _define_choices("parts", unasked, [*PARTS], "what is measured")
-    _define_choices("sizes", [*SIZES], [*SIZES], "of step and train")
+    _define_choices("parts", unasked, [*PARTS], "what to measure")
+    _define_choices("sizes", [*SIZES], [*SIZES], "sizes for step and train")
     axes = [*growth.AXES]
-    _define_choices("points", axes, axes + growth.POINTS, "of growth, an axis or one of its points")
-    _define_choices("against", [], peers, "what takes turns with ours")
+    _define_choices("points", axes, axes + growth.POINTS, "growth: axes, or points of them")
+    _define_choices("against", [], peers, "libraries to compare with ours")
     flags.DEFINE_string("workdir", "", "directory of a finished run, for decode and startup")
-    flags.DEFINE_string("directory", "", "text files, as for t2t-jax train; else the grammar's")
-    flags.DEFINE_integer("lines", 0, "decode: of test the first so many; 0: all", lower_bound=0)
-    flags.DEFINE_integer("rounds", Options().rounds, "in which they take turns", lower_bound=1)
-    flags.DEFINE_string("records", "runs/benchmarks", "directory that the record goes to")
+    flags.DEFINE_string("directory", "", "text files, as for t2t-jax train; default: the grammar's")
+    flags.DEFINE_integer("lines", 0, "decode: how many lines of test; 0: all", lower_bound=0)
+    flags.DEFINE_integer("rounds", Options().rounds, "how often they take turns", lower_bound=1)
+    flags.DEFINE_string("records", "runs/benchmarks", "directory for the record")
     app.run(main, flags_parser=partial(parse_flags, "benchmarks"))

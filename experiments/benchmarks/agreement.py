@@ -1,20 +1,20 @@
-"""Whether an accelerator computes what a CPU does, and the same each time.
+"""Whether an accelerator computes the same as a CPU, and the same every time.
 
     python -m experiments.benchmarks.agreement --config=configs/tiny.py
     python -m experiments.benchmarks.agreement --config=configs/multi30k.py
 
-Trains on one batch of random tokens, on the first CPU and twice on the first of JAX's own devices,
-lets both of them search with the CPU's parameters, and prints JSON:
+Trains on one batch of random tokens, on the first CPU and twice on JAX's first default device, runs
+searches on both with the CPU's parameters, and prints JSON:
 
     loss              largest relative difference of a step's loss from the CPU's
-    parameters        root mean square of all differences at the end, over that of what was learned
-    tokens            share of the tokens found by greedy and beam search that are the same
-    is_repeated       whether the second training has the bits of the first
-    is_found_again    whether a second search has those of the first
-    memory            most that the device has held, over what its compiler had said; null of a CPU
+    parameters        root mean square of all final differences, over that of the learned change
+    tokens            share of equal tokens found by greedy and beam search
+    is_repeated       whether the second training equals the first bit for bit
+    is_found_again    whether a second search equals the first
+    memory            the device's peak memory, over its compiler's prediction; null for a CPU
 
-float32 is multiplied as `devices.matmul_precision` says; the CPU knows no other than the whole of
-it. Dropout draws the same on both.
+float32 is multiplied as `devices.matmul_precision` says; the CPU always uses full precision.
+Dropout draws the same masks on both.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from ml_collections import config_flags
 
 from t2t_jax.cli.command import parse_flags
 
-if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from jaxtyping import PyTree
 
     from t2t_jax.devices import Devices
@@ -174,6 +174,6 @@ def main(_: list[str]) -> None:
 
 if __name__ == "__main__":
     config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
-    flags.DEFINE_integer("steps", 20, "of training", lower_bound=1)
+    flags.DEFINE_integer("steps", 20, "training steps", lower_bound=1)
     flags.mark_flag_as_required("config")
     app.run(main, flags_parser=functools.partial(parse_flags, "agreement"))

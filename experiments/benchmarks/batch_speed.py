@@ -5,8 +5,8 @@
 
 The first invents a corpus with lengths like WMT's (log-normal, mean 27, correlation 0.94 between
 the sides) and plans two epochs of it, bucketed and packed, in batches of 25,000 + 25,000 tokens.
-The second takes the corpus and the batches of a config, prepared beforehand, and sets the batches
-a second that the feed alone gives beside the steps a second of the training that uses them up.
+The second takes a config's corpus, prepared beforehand, and its batches, and compares the batches/s
+of the feed alone with the steps/s of training.
 """
 
 import functools
@@ -22,7 +22,7 @@ from ml_collections import config_flags
 
 from t2t_jax.cli.command import parse_flags
 
-if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from t2t_jax.data.batches.batches import Batches
     from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
     from t2t_jax.runs.sections import Sections
@@ -198,7 +198,9 @@ def main(_: list[str]) -> None:
 
 if __name__ == "__main__":
     config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
-    flags.DEFINE_integer("pairs", 4_500_000, "of the invented corpus", lower_bound=1_000)
-    flags.DEFINE_integer("num_buckets", 8, "of the invented corpus's batches", lower_bound=1)
-    flags.DEFINE_integer("packed_length", _LONGEST, "of a packed target row", lower_bound=_LONGEST)
+    flags.DEFINE_integer("pairs", 4_500_000, "pairs of the invented corpus", lower_bound=1_000)
+    flags.DEFINE_integer("num_buckets", 8, "buckets of its batches", lower_bound=1)
+    flags.DEFINE_integer(
+        "packed_length", _LONGEST, "tokens of a packed target row", lower_bound=_LONGEST
+    )
     app.run(main, flags_parser=functools.partial(parse_flags, "batch_speed"))

@@ -1,11 +1,11 @@
-"""What a device can do at the best: one large product in each precision, and one copy.
+"""The most a device can do: one large product in each precision, and one copy.
 
     python -m experiments.benchmarks.ceilings
     python -m experiments.benchmarks.ceilings --size=512 --copy_mib=16
 
 Prints JSON: TFLOP/s of a square product of float32 ("highest", and "default": TF32 or bfloat16 on
-accelerators) and of bfloat16, and GB/s, read and written, of a copy. The best of the rounds: what
-is slower was disturbed.
+accelerators) and of bfloat16, and GB/s, read and written, of a copy. The best round counts: slower
+ones were disturbed.
 """
 
 import functools
@@ -62,6 +62,6 @@ def main(_: list[str]) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_integer("size", 8_192, "rows and columns of both matrices", lower_bound=1)
-    flags.DEFINE_integer("copy_mib", 1_024, "MiB that are copied", lower_bound=1)
-    flags.DEFINE_integer("rounds", 5, "of which the best counts", lower_bound=1)
+    flags.DEFINE_integer("copy_mib", 1_024, "MiB to copy", lower_bound=1)
+    flags.DEFINE_integer("rounds", 5, "rounds; the best counts", lower_bound=1)
     app.run(main, flags_parser=functools.partial(parse_flags, "ceilings"))

@@ -1,9 +1,9 @@
-"""What checkpoints cost training: the seconds it waits for one, and how many of them for checksums.
+"""What checkpoints cost training: the seconds it waits for one, and the share of checksums in them.
 
     python -m experiments.benchmarks.checkpoint_cost --config=configs/multi30k.py
 
-Steps on full batches, checksums and checkpoints take turns on one state, and are rated by the
-median of their rounds. Shares are of the steps between two checkpoints of the config.
+Steps on full batches, checksums and checkpoints take turns on one state; the median of the rounds
+counts. Shares are relative to the steps between two of the config's checkpoints.
 """
 
 import functools
@@ -29,7 +29,7 @@ _LENGTH = 16  # tokens of a sentence
 
 def measure(config: Any, rounds: int = _ROUNDS) -> dict[str, float]:
     """Seconds of each, and shares of training in percent."""
-    import jax  # here with the rest that is heavy: --help does not wait
+    import jax  # here, like other heavy libraries: --help is fast
 
     from t2t_jax.data.batches.batches import Batch
     from t2t_jax.model.families import make_model

@@ -1,14 +1,14 @@
-"""How fast a trained model translates here, and how fast others do with the same weights.
+"""How fast a trained model translates here, and other libraries with the same weights.
 
     python -m experiments.benchmarks --parts=decode --workdir=W
     python -m experiments.benchmarks --parts=decode --workdir=W --against=ctranslate2 --lines=200
     python -m experiments.benchmarks --parts=decode --workdir=W --against=transformers
 
 Translates the test split of the run's corpus from text to text, in stages: first with compilation
-or with programs of an earlier time, then in rounds in which all take turns. The rate is that of
-output tokens a second, in pieces of the vocabulary, the end tokens counted. Then sentences one at a
-time, as they come to somebody who waits. The others compute in float32, CTranslate2 on all cores,
-transformers on a GPU where PyTorch has one, each with the size of batches that it is fastest with.
+or with kept programs, then in rounds in which all take turns. The rate is in output tokens/s, in
+pieces of the vocabulary, end tokens included. Then sentences one at a time, as a waiting user sends
+them. The others compute in float32, CTranslate2 on all cores, transformers on a GPU if PyTorch has
+one, each with its fastest batch size.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from experiments.benchmarks import roof
 from experiments.benchmarks.peers.translators import PEERS, Translate
 from experiments.benchmarks.results import Measured, in_turns, over
 
-if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from t2t_jax.runs.workdir import Trained
 
 _THEIR_BATCHES = (16, 32, 64, 128, 256)  # sentences

@@ -1,19 +1,19 @@
-r"""The first hour on a machine with an accelerator: everything worth knowing of it, by one command.
+r"""The first hour on a machine with an accelerator: everything worth knowing, in one command.
 
     python -m experiments.benchmarks.first_hour --workdir=W --directory=DIR --topology=h100-1
     python -m experiments.benchmarks.first_hour --workdir=W --toy        # the rehearsal, on a CPU
 
     ceilings       a large product in each precision, a copy
-    agreement      float32, float32 with fast products, bfloat16, beside a CPU and a second time
-    step           base and big in bfloat16 as they are, with each switch for speed, with all
-    multi30k       DIR's corpus by its config, three seeds, trained and scored
-    decode         that model's translations, beside transformers with the same weights
-    plan           what `t2t-jax plan` says of that training, beside what it took
+    agreement      float32, float32 with fast products, bfloat16, against a CPU and a second time
+    step           base and big in bfloat16 as they are, with each speed switch, with all
+    multi30k       DIR's corpus with its config, three seeds, trained and scored
+    decode         that model's translations, against transformers with the same weights
+    plan           the prediction of `t2t-jax plan` for that training, against what it took
 
-Each part is a command of at most --minutes. What it finds goes to W/PART.json, what it says to
-W/PART.log, and the whole to W/first_hour.md as often as a part ends. The same command again goes on
-with the parts that have no record; a training that ran out of time goes on where it was. A part
-that fails stops no other.
+Each part is a command of at most --minutes. Its results go to W/PART.json, its output to
+W/PART.log, and after every part the summary to W/first_hour.md. Run the same command again for the
+parts without a record; a training that ran out of time resumes. A failed part does not stop the
+others.
 """
 
 import contextlib
@@ -227,10 +227,10 @@ def main(_: list[str]) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string("workdir", None, "directory of the records")
-    flags.DEFINE_string("directory", "", "Multi30k's files, as for t2t-jax train; '': not trained")
+    flags.DEFINE_string("directory", "", "Multi30k's files, as for t2t-jax train; '': no training")
     flags.DEFINE_string("topology", "", "the machine's name for t2t-jax plan, such as h100-1")
-    flags.DEFINE_list("only", [], "parts; default: all that have no record")
-    flags.DEFINE_float("minutes", 9.0, "of a part at the most", lower_bound=0.1)
-    flags.DEFINE_bool("toy", False, "sizes of which all is done in minutes on a CPU")
+    flags.DEFINE_list("only", [], "parts; default: all without a record")
+    flags.DEFINE_float("minutes", 9.0, "limit for each part", lower_bound=0.1)
+    flags.DEFINE_bool("toy", False, "tiny sizes: everything takes minutes on a CPU")
     flags.mark_flag_as_required("workdir")
     app.run(main, flags_parser=functools.partial(parse_flags, "first_hour"))

@@ -1,10 +1,10 @@
-"""How cost grows, drawn: growth.png and growth.svg beside the records, of what they say of it.
+"""Draws how cost grows, from the records: growth.png and growth.svg beside them.
 
     python -m experiments.benchmarks.growth_figure
     python -m experiments.benchmarks.growth_figure --records=runs/benchmarks
 
-A panel for each axis, both scales logarithmic; each cost is divided by that of the first point, so
-that slopes are compared. Of each point the newest record on the machine of the last one is drawn.
+One log-log panel per axis. Each cost is divided by that of the first point, to compare slopes. Each
+point is its newest record on the machine of the last record.
 """
 
 import functools
@@ -23,7 +23,7 @@ from experiments.benchmarks.records import Record, read_records
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.json_files import write_bytes
 
-if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from matplotlib.figure import Figure
 
 _PANEL_INCHES = 3.0
@@ -129,5 +129,5 @@ def main(_: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("records", str(RECORDS), "directory of the records, and of the figure")
+    flags.DEFINE_string("records", str(RECORDS), "directory of the records and the figure")
     app.run(main, flags_parser=functools.partial(parse_flags, "growth_figure"))

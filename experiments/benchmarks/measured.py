@@ -1,10 +1,10 @@
-"""The table of docs/MEASURED.md, made of the records that are kept.
+"""The table of docs/MEASURED.md, made from the kept records.
 
     python -m experiments.benchmarks --records=experiments/results/benchmarks
     python -m experiments.benchmarks.measured
 
-Of each figure the newest record on each machine is shown; of how cost grows the slopes. The rows
-that no record covers stand below, kept by hand.
+Each figure is the newest record on each machine; for growth, the slopes are shown. The rows below,
+which no record covers, are kept by hand.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Our training step against one written out by hand, and against the matrix products alone.
+"""Our training step against one written by hand, and against the matrix products alone.
 
     python -m experiments.benchmarks --parts=step --sizes=small --against=torch
 
@@ -6,8 +6,8 @@ All train the same model (dropout as in its config, float32) on the same full ba
 turns. The plain step is what a paper's formulas become in JAX without a library: no biases, no
 learned norms, the logits of the whole batch at once.
 
-PyTorch does the same model by hand in a process of its own, and once more in one that has its
-products use AVX-512 on processors that are not Intel's as well, where they have it.
+PyTorch trains the same hand-written model in a separate process, and in another one that makes its
+products use AVX-512 also on processors not by Intel, if they have it.
 """
 
 import contextlib
@@ -79,7 +79,7 @@ def plain_step(config: TransformerConfig, training: TrainingConfig):
 
     state = (params, opt_state, number); step(state, batch) gives the next one and the loss.
     """
-    import jax  # here with the rest that is heavy: --help does not wait
+    import jax  # here, like other heavy libraries: --help is fast
     import jax.numpy as jnp
     import optax
 

@@ -1,11 +1,11 @@
-"""How fast a corpus as large as the paper's is prepared here, and in how much memory.
+"""How fast this machine prepares a corpus as large as the paper's, and in how much memory.
 
     python -m experiments.benchmarks.prepare_speed --pairs=4500000 --directory=DIR
 
-Writes text files of invented words, Zipf-distributed as real ones are, in sentences of 25 tokens on
-average with a WMT-like spread of lengths, then prepares them twice as `t2t-jax prepare` does
-and prints what that took. Memory is the resident memory of the command and its worker
-processes, added up. --keep leaves the prepared corpus there, and finds the text there again.
+Writes text files of invented words, Zipf-distributed like real ones, in sentences of 25 tokens on
+average with a WMT-like spread of lengths, then prepares them twice as `t2t-jax prepare` does and
+prints time and memory. Memory is the total resident memory of the command and its worker processes.
+--keep keeps the prepared corpus, and reuses text from a run before.
 """
 
 import functools
@@ -231,8 +231,8 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_integer("pairs", 200_000, "sentence pairs of train", lower_bound=1)
-    flags.DEFINE_string("directory", None, "where the corpus and what is prepared of it go")
-    flags.DEFINE_bool("keep", False, "keep what is prepared; use the text that is there")
+    flags.DEFINE_integer("pairs", 200_000, "sentence pairs in train", lower_bound=1)
+    flags.DEFINE_string("directory", None, "where the corpus and the prepared data go")
+    flags.DEFINE_bool("keep", False, "keep the prepared data; reuse existing text")
     flags.mark_flag_as_required("directory")
     app.run(main, flags_parser=functools.partial(parse_flags, "prepare_speed"))

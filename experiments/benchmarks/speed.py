@@ -4,7 +4,7 @@ r"""How fast a config trains here: time to the first step, target tokens a secon
     python -m experiments.benchmarks.speed --config=configs/multi30k.py --windows=6 \
       --config.data.directory=DIR
 
-Takes the flags of `t2t-jax train`, except --workdir, and trains with the real feed until so many
+Takes the flags of `t2t-jax train`, except --workdir, and trains with the real feed until --windows
 log windows are full; the rate is the median of the last three. The corpus is prepared beforehand.
 """
 
@@ -101,5 +101,5 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_integer("windows", 6, "log windows to fill", lower_bound=RATED_WINDOWS)
-    # What it does not know are flags of `t2t-jax train`.
+    # Unknown flags are those of `t2t-jax train`.
     app.run(main, flags_parser=functools.partial(parse_flags, "speed", known_only=True))

@@ -1,4 +1,4 @@
-"""What a person waits for before anything happens: commands until they have done a little.
+"""How long a user waits before anything happens: the time until a command has done a little.
 
 python -m experiments.benchmarks --parts=startup
 python -m experiments.benchmarks --parts=startup --workdir=W

@@ -1,4 +1,4 @@
-r"""What one training step costs here, as the config is and with each switch for speed.
+r"""What one training step costs here, with the config as it is and with each speed switch.
 
     python -m experiments.benchmarks.step --config=configs/tiny.py --shape=32x64x64
     python -m experiments.benchmarks.step --config=configs/base.py --shape=768x32x32 \
@@ -7,9 +7,9 @@ r"""What one training step costs here, as the config is and with each switch for
       --config.model.num_encoder_layers=48 --config.model.num_decoder_layers=48
 
 Trains on one full batch of random tokens, rows x source x target length, and prints a JSON record:
-milliseconds in rounds in which the variants take turns, TFLOP/s of the matrix products (padding
-there is none), MFU where the device's peak is known, memory, seconds of compilation. Nothing that
-was compiled before is used.
+milliseconds in rounds in which the variants take turns, TFLOP/s of the matrix products (there is no
+padding), MFU if the device's peak is known, memory, seconds of compilation. Nothing compiled
+earlier is reused.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from ml_collections import ConfigDict, config_flags
 
 from t2t_jax.cli.command import parse_flags
 
-if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from t2t_jax.data.batches.batches import Batch
     from t2t_jax.runs.sections import Sections
 
@@ -307,10 +307,10 @@ def main(_: list[str]) -> None:
 
 if __name__ == "__main__":
     config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
-    flags.DEFINE_string("shape", "32x64x64", "of the batch: rows x source x target length")
-    flags.DEFINE_enum("switches", "none", ["none", "each"], "each: every one alone, and all")
-    flags.DEFINE_integer("rounds", 5, "in which the steps are timed", lower_bound=1)
-    flags.DEFINE_integer("num_cpu_devices", 0, "made of the CPU; 0: the devices there are")
-    flags.DEFINE_string("output", "", "file that the record goes to, beside standard output")
+    flags.DEFINE_string("shape", "32x64x64", "shape of the batch: rows x source x target length")
+    flags.DEFINE_enum("switches", "none", ["none", "each"], "each: every switch alone, then all")
+    flags.DEFINE_integer("rounds", 5, "how often the steps are timed", lower_bound=1)
+    flags.DEFINE_integer("num_cpu_devices", 0, "devices to make from the CPU; 0: the real ones")
+    flags.DEFINE_string("output", "", "file for the record, besides standard output")
     flags.mark_flag_as_required("config")
     app.run(main, flags_parser=functools.partial(parse_flags, "step"))

@@ -2,10 +2,10 @@
 
     python -m experiments.benchmarks.traffic --config=configs/tiny.py --num_devices=8
 
-A step that is cut over data alone must sum the gradients: one all-reduce of as many bytes as the
-parameters have. Cut over fsdp, it puts the parameters together (all-gather) and sums and cuts the
-gradients (reduce-scatter, or an all-reduce where the compiler has no such thing); data then sums
-the cut gradients. Beyond that only the few sums that make the metrics.
+A step split over data alone must sum the gradients: one all-reduce of as many bytes as the
+parameters. Split over fsdp, it gathers the parameters (all-gather) and sums and splits the
+gradients (reduce-scatter, or an all-reduce if the compiler has none); data then sums the split
+gradients. The rest is only the few sums behind the metrics.
 """
 
 import math
@@ -20,7 +20,7 @@ from ml_collections import ConfigDict, config_flags
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.plan.collectives import KINDS, traffic
 
-if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from jaxtyping import PyTree
 
     from t2t_jax.devices import Devices
@@ -103,6 +103,6 @@ def main(_: list[str]) -> None:
 
 if __name__ == "__main__":
     config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
-    flags.DEFINE_integer("num_devices", 8, "devices that JAX makes of this machine's CPU")
+    flags.DEFINE_integer("num_devices", 8, "devices to make from this machine's CPU")
     flags.mark_flag_as_required("config")
     app.run(main, flags_parser=lambda argv: parse_flags("experiments.benchmarks.traffic", argv))

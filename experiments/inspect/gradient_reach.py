@@ -2,9 +2,9 @@
 
     python -m experiments.inspect.gradient_reach W/recurrent/*/seed-0
 
-For every trained run the norm of d (v . h_n) / d x_(n-k) at distances k, over that at distance 0;
-h_n is the encoder's state at the last of n words, x_i an embedding, v any direction. Mean over
-sentences of different words. What a model learns of a word it learns by this gradient: recurrence
+For every trained run, prints the norm of d (v . h_n) / d x_(n-k) at distances k, over that at
+distance 0; h_n is the encoder's state at the last of n words, x_i an embedding, v any direction.
+Mean over sentences of distinct words. A model learns about a word through this gradient: recurrence
 multiplies it by a matrix at every word in between, attention reaches every word in one step.
 """
 
@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from t2t_jax.cli.command import parse_flags
 
-if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from jaxtyping import PyTree
 
     from t2t_jax.model.interface import TranslationModel

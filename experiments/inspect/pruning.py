@@ -1,12 +1,12 @@
-"""Heads taken away after training: how many does a model need that learned with all of them?
+"""Removes heads after training: how many does a model need that was trained with all of them?
 
     python -m experiments.inspect.pruning W/heads/base/seed-0
     python -m experiments.inspect.pruning W/heads/base/seed-0 --shares=0.5,0.9 --split=dev
 
-Heads go in the order of their importance, the least important first: the mean over dev batches of
-|dL / d xi_h|, xi_h a factor on the head's output (Michel et al. 2019). Since that output enters the
-layer by the head's rows of the output kernel W_h, it is |<dL / dW_h, W_h>|. As Michel et al. do,
-importances are divided by their norm over each attention. To take a head away is to make W_h zero.
+The least important heads go first. Importance is the mean over dev batches of |dL / d xi_h|, xi_h a
+factor on the head's output (Michel et al. 2019). Since that output enters the layer through the
+head's rows of the output kernel, W_h, it is |<dL / dW_h, W_h>|. As in Michel et al., importances
+are divided by their norm over each attention. Removing a head sets W_h to zero.
 """
 
 import functools
@@ -21,7 +21,7 @@ from absl import app, flags
 from experiments.run.plain_text import counted
 from t2t_jax.cli.command import parse_flags
 
-if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     import jax
     from jaxtyping import PyTree
 
@@ -152,6 +152,6 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_list("shares", ["0", "0.1", "0.2", "0.4", "0.6", "0.8"], "of all heads")
-    flags.DEFINE_string("split", "test", "on which the rest is scored")
+    flags.DEFINE_list("shares", ["0", "0.1", "0.2", "0.4", "0.6", "0.8"], "shares of all heads")
+    flags.DEFINE_string("split", "test", "split to score on")
     app.run(main, flags_parser=functools.partial(parse_flags, "pruning"))

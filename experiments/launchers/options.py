@@ -1,4 +1,4 @@
-"""The launchers by name, and the flags that choose one and say how it is to do its work."""
+"""The launchers by name, and the flags that choose and configure one."""
 
 import functools
 import json
@@ -41,50 +41,48 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "parallel",
         None,
-        "runs at a time (default: local: one for each GPU or TPU chip, else one for every two "
-        "cores; 1 gives a run all TPU chips; ray and slurm: as many as there is room for; tpu_vm: "
-        "one slice)",
+        "runs at a time (default: local: one per GPU or TPU chip, else one per two cores; 1 gives "
+        "a run all TPU chips; ray and slurm: as many as fit; tpu_vm: one slice)",
     )
     flags.DEFINE_integer(
         "runs_per_gpu",
         None,
-        "local: runs at a time on each GPU, in the place of --parallel; they share its memory",
+        "local: runs at a time on each GPU, instead of --parallel; they share its memory",
     )
     flags.DEFINE_string(
         "resources",
         None,
         'ray: what a run gets, such as {"CPU": 2}, {"GPU": 1} or {"TPU": 4} (default: {"GPU": 1} '
-        'where the cluster has GPUs, else {"CPU": 2})',
+        'if the cluster has GPUs, else {"CPU": 2})',
     )
     flags.DEFINE_string(
         "ray_address",
         None,
-        "ray: a running cluster, host:port or auto (default: RAY_ADDRESS, else a cluster of this "
-        "machine alone)",
+        "ray: a running cluster, host:port or auto (default: RAY_ADDRESS, else this machine alone)",
     )
     flags.DEFINE_string(
         "slurm",
         None,
-        "slurm: options of sbatch under submitit's names, time in minutes, such as "
+        "slurm: sbatch options by submitit's names, time in minutes, such as "
         "partition=gpu,time=600,gpus_per_node=1,cpus_per_task=8",
     )
     flags.DEFINE_string(
         "tpu",
         None,
-        "tpu_vm: project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D, and if wanted version=RUNTIME, "
+        "tpu_vm: project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D; optionally version=RUNTIME, "
         "spot=true, reserved=true or provisioning_model=flex-start, max_run_duration=4h, "
-        "reservation=, service_account=, network=, subnetwork=, labels=NAME=VALUE;...; a type of "
-        "several hosts needs share=ADDRESS:/PATH, an NFS 4.1 share; a directory D of the bucket "
+        "reservation=, service_account=, network=, subnetwork=, labels=NAME=VALUE;...; a type with "
+        "several hosts needs share=ADDRESS:/PATH, an NFS 4.1 share; each directory D of the bucket "
         "belongs to one workdir",
     )
 
 
 def chosen(values: Any) -> Chosen:
-    """The launcher that the flags name; `values` has them as attributes.
+    """The launcher named by the flags, which are attributes of `values`.
 
     Raises:
-      ValueError: an option is wrong, is missing, or is another launcher's; or what the launcher
-        needs is not installed.
+      ValueError: an option is wrong, missing, or another launcher's; or what the launcher needs is
+        not installed.
     """
     check(values)
     launch = _CHOICES[values.launcher](values)
@@ -93,7 +91,7 @@ def chosen(values: Any) -> Chosen:
 
 
 def check(values: Any) -> None:
-    """What can be said of the flags without the launcher, which may not be installed here.
+    """Checks the flags as far as possible without the launcher, which may not be installed.
 
     Raises:
       ValueError: an option is wrong, or another launcher's.
@@ -160,7 +158,7 @@ _CHOICES: Mapping[str, Callable[[Any], Launch]] = {
 
 
 def _resources(text: str) -> dict[str, float]:
-    """Raises ValueError if it is not what Ray calls resources."""
+    """Raises ValueError if `text` is not what Ray calls resources."""
     try:
         values = json.loads(text)
     except ValueError:
@@ -181,7 +179,7 @@ def _pairs(flag: str, text: str) -> dict[str, str]:
     """The pairs of "a=b,c=d".
 
     Raises:
-      ValueError: a part has no "=", or a name stands twice.
+      ValueError: a part has no "=", or a name occurs twice.
     """
     pairs: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

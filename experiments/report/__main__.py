@@ -1,4 +1,4 @@
-"""Records -> tables as Markdown, CSV, LaTeX and HTML, and figures.
+"""Records -> figures, and tables as Markdown, CSV, LaTeX and HTML.
 
     python -m experiments.report W
     python -m experiments.report W --format=csv
@@ -6,19 +6,19 @@
     python -m experiments.report W --margin=0.3
     python -m experiments.report W --pages
 
-Reads every record below W, of finished sweeps or not, prints the tables and writes W/report.md,
-report.csv, report.tex and report.html, and as far as there is something to draw
+Reads every record below W, whether or not the sweep is finished, prints the tables and writes
+W/report.md, report.csv, report.tex and report.html and, if there is something to draw,
 W/learning_curves.png, effects.png and bleu_by_length.png. W may be somebody else's: nothing in it
-is obeyed. A file that is damaged, or a record of another run than the run.json beside it, spoils
-its own run only and is named.
+is obeyed. A damaged file, or a record that belongs to another run than the run.json beside it,
+affects only its own run and is named.
 
-docs/STATISTICS.md says when a row differs from base; --margin, when it is said to be as good.
+docs/STATISTICS.md says when a row differs from base; --margin sets when it counts as equally good.
 
-Of the embedded corpus some test sentences are shown with what each row made of them. The text of
-another may not be shared: --samples asks for it, and reads it where the runs say that it lies.
+For the embedded corpus, some test sentences are shown with each row's translations. The text of
+other corpora may not be shareable: --samples asks for it, and reads it from where the runs had it.
 
---pages makes a page for each row, on which some of these sentences go through the model of its
-first finished seed, as `t2t-jax explain` has it; report.html leads there. It loads every model.
+--pages makes a page for each row: some of these sentences go through the model of its first
+finished seed, as in `t2t-jax explain`. report.html links to the pages. It loads every model.
 """
 
 import functools
@@ -30,7 +30,7 @@ from experiments.run.plain_text import plain_text
 from t2t_jax.buckets import local_path
 from t2t_jax.cli.command import parse_flags
 
-# As report.FORMATS, which --help need not wait for.
+# Same as report.FORMATS, whose import would slow down --help.
 FORMATS = ("markdown", "csv", "latex", "html")
 
 
@@ -55,24 +55,24 @@ def main(argv: list[str]) -> None:
         sys.exit(f"report: {plain_text(error)}")
     for sentence in (sentence for table in found for sentence in table.damaged):
         print(f"report: left out: {sentence}", file=sys.stderr)
-    # Not among the CSV or LaTeX that may be going into a file.
+    # To standard error: standard output may be CSV or LaTeX on its way into a file.
     print("written: " + "  ".join(map(plain_text, paths)), file=sys.stderr)
 
 
 if __name__ == "__main__":
-    flags.DEFINE_enum("format", "markdown", FORMATS, "what to print; all are written")
+    flags.DEFINE_enum("format", "markdown", FORMATS, "what to print; all formats are written")
     flags.DEFINE_integer(
         "samples",
         None,
-        "test sentences to show with their translations, whatever the corpus; by default 5 of the "
-        "embedded one, and none of others",
+        "test sentences to show with their translations, whatever the corpus; default: 5 for the "
+        "embedded corpus, none for others",
         lower_bound=0,
     )
     flags.DEFINE_float(
         "margin",
         0.5,  # as summary.MARGIN
-        "points of BLEU or accuracy: a row that is shown to be nearer to base than that is told "
-        "from one of which nothing is known",
+        "points of BLEU or accuracy: a row shown to be nearer to base than this counts as "
+        "equally good, not merely as not different",
         lower_bound=0.0,
     )
     flags.DEFINE_bool("pages", False, "make a page for each row, see above")

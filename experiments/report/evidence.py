@@ -1,14 +1,14 @@
-"""What is worth keeping of a sweep, and whether another one agrees with it.
+"""Keeps the essentials of a sweep, and checks whether another sweep agrees with it.
 
     python -m experiments.report.evidence keep W experiments/results/table3_tiny
     python -m experiments.report.evidence compare W experiments/results/table3_tiny
 
-`keep` copies records, configs, learning curves and what was not committed, without checkpoints,
-logs and translations, and writes the report beside them; of a run that failed, why. Where a row has
-one seed alone, and is compared sentence by sentence, it copies what BLEU counts of each. `compare`
-says of every row and measure whether the mean of W lies within the 95 % interval of the mean that
-was kept. Of three other seeds a tenth does not, by chance alone: exit code 1 means that a
-difference is significant, or that a run that was kept has not come out in W.
+`keep` copies records, configs, learning curves, uncommitted code and the reasons of failed runs,
+but no checkpoints, logs or translations, and writes the report beside them. If a row has a single
+seed, and so is compared sentence by sentence, it also copies the BLEU counts of each sentence.
+`compare` says for every row and measure whether the mean of W lies within the 95 % interval of the
+kept mean. With three other seeds a tenth do not, by chance alone: exit code 1 means a significant
+difference, or a kept run that is not finished in W.
 """
 
 import functools

@@ -1,13 +1,13 @@
-"""Whether the rule of reports keeps its word: tables of pure chance, and of known differences.
+"""Tests the rule that reports use, on tables of pure chance and of known differences.
 
     python -m experiments.report.simulation
     python -m experiments.report.simulation --tables=1000 --seeds=3,5 --rows=10 --candidates
 
-Prints tables of Markdown. False alarms: the share of tables without any real difference that have a
-`*` all the same, which must be 5 % at most, with its 95 % interval; where one row, half of the rows
-or base are 2 or 4 times as noisy as the others, too. Power: the share of real differences that get
-one, half of the rows being so many standard deviations (of the seeds of a row) from base.
---candidates does the same for rules that were thought of and not taken.
+Prints Markdown tables. False alarms: the share of tables without any real difference that still
+have a `*`, with its 95 % interval; it must be at most 5 %, also if one row, half of the rows or
+base are 2 or 4 times as noisy as the others. Power: the share of real differences that get a `*`,
+if half of the rows are that many standard deviations (of a row's seeds) from base. --candidates
+does the same for rules that were considered but not chosen.
 """
 
 import functools
@@ -310,8 +310,8 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_integer("tables", 4000, "simulated of each kind", lower_bound=1)
+    flags.DEFINE_integer("tables", 4000, "simulated tables of each kind", lower_bound=1)
     flags.DEFINE_list("seeds", ["2", "3", "4", "5", "7", "10"], "seeds of a row")
     flags.DEFINE_list("rows", ["5", "10", "20"], "rows beside base")
-    flags.DEFINE_bool("candidates", False, "rules that were not taken, too")
+    flags.DEFINE_bool("candidates", False, "also show the rules that were not chosen")
     app.run(main, flags_parser=functools.partial(parse_flags, "simulation"))

@@ -1,15 +1,15 @@
-"""One row, one seed: trains, scores, and leaves one JSON record.
+"""One row, one seed: trains, scores, and writes one JSON record.
 
-The form a launcher uses, with the directory that experiments.sweep has prepared:
+For launchers, with a directory prepared by experiments.sweep:
 
     python -m experiments.run RUN_DIRECTORY
 
-The form a person uses; it prepares W/table3/A.h=1/seed-0 itself:
+For people; it prepares W/table3/A.h=1/seed-0 itself:
 
     python -m experiments.run table3 --row=A.h=1 --base=configs/tiny.py --seed=0 --workdir=W
 
-Any key of the base config can be overridden: --base.training.steps=200. The same command again
-continues where it stopped, and does nothing once there is a record.json.
+Any key of the base config can be overridden: --base.training.steps=200. Run the same command again
+to resume; once there is a record.json, it does nothing.
 """
 
 import contextlib
@@ -35,10 +35,10 @@ from t2t_jax.locks import IsTakenError
 
 def define_flags() -> None:
     """The command's flags; not at import, since sweep has flags of the same names."""
-    flags.DEFINE_string("row", None, "the row's name; sweep TABLE --dry_run prints all names")
+    flags.DEFINE_string("row", None, "the row's name; sweep TABLE --dry_run lists them")
     config_flags.DEFINE_config_file("base", None, "the base config, a file of configs/")
     flags.DEFINE_integer("seed", None, "the run's seed (default: the base config's)")
-    flags.DEFINE_string("workdir", None, "where TABLE/ROW/seed-N goes: here, or gs://B/D")
+    flags.DEFINE_string("workdir", None, "where TABLE/ROW/seed-N goes: a directory, or gs://B/D")
 
 
 def _prepared_directory(table_name: str) -> Path:
@@ -92,7 +92,7 @@ def main(argv: list[str]) -> None:
         print(f"run: {error}", file=sys.stderr)
         sys.exit(presence.IS_TAKEN)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
-        traceback.print_exc()  # into the log of the run; a person finds the reason in the last line
+        traceback.print_exc()  # for the run's log; the last line gives the reason
         hosts.leave(f"run: {error}", error)
         sys.exit(f"run: {plain_text(error)}")
     if hosts.is_first():

@@ -1,4 +1,4 @@
-"""What has come of the runs below a directory, as their files say."""
+"""The outcomes of the runs below a directory, from their files."""
 
 import math
 from collections.abc import Iterable
@@ -11,37 +11,37 @@ from experiments.run.record import Run
 
 
 class Outcome(NamedTuple):
-    """A run, and what has come of it: nothing yet, a record, or a failure.
+    """A run and its outcome: nothing yet, a record, or a failure.
 
-    The text in it is plain: it may be shown.
+    Its text is plain: safe to show.
     """
 
     directory: Path
     run: Run
     record: dict[str, Any] | None
     failure: str | None
-    refused: str = ""  # why its record is not believed, if it is not
+    refused: str = ""  # why its record is not trusted, if so
 
     @property
     def has_diverged(self) -> bool:
-        """Whether its numbers became none, so that it has no scores and never will."""
+        """Whether its numbers became NaN or infinite: it will never have scores."""
         return self.record is None and is_divergence(self.failure or "")
 
 
 class Outcomes(NamedTuple):
-    """The runs below a directory, by path, and those of which nothing can be believed."""
+    """The runs below a directory, by path, and the directories that cannot be trusted."""
 
     runs: list[Outcome]
     unreadable: dict[Path, str]  # directory -> why, in a sentence that names the file
 
     @property
     def refused(self) -> list[str]:
-        """A sentence for each file that is not believed."""
+        """A sentence for each file that is not trusted."""
         return [*self.unreadable.values(), *(run.refused for run in self.runs if run.refused)]
 
 
 def read_outcomes(workdir: Path) -> Outcomes:
-    """What has come of every run below `workdir`; a file that is damaged spoils its own run."""
+    """The outcome of every run below `workdir`; a damaged file affects only its own run."""
     found = Outcomes([], {})
     for path in sorted(workdir.rglob(record.RUN_FILE)):
         try:
@@ -67,12 +67,12 @@ def _outcome(directory: Path, run: Run) -> Outcome:
 
 
 def is_divergence(failure: str) -> bool:
-    """Whether a run failed for this reason: that its numbers became none."""
+    """Whether a run failed because its numbers became NaN or infinite."""
     return failure.startswith("diverged at step ")
 
 
 def divergence_of(values: dict[str, Any]) -> str | None:
-    """What a record amounts to whose perplexity is no finite number; None where all are."""
+    """The failure of a record with a non-finite perplexity; None if all are finite."""
     if is_divergence(said := values.get("diverged") or ""):
         return said
     for split, scores in values.get("scores", {}).items():
@@ -86,7 +86,7 @@ def divergence_of(values: dict[str, Any]) -> str | None:
 
 
 def one_of_each(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """One for each row and seed or trial, a finished one if any is: a copy is no second seed."""
+    """One per row and seed or trial, a finished one if any: a copy is no second seed."""
     found: dict[tuple[str, str], Outcome] = {}
     for outcome in outcomes:
         key = outcome.run.row, outcome.run.name
@@ -96,5 +96,5 @@ def one_of_each(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def records_of(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    """The records of those that are finished."""
+    """The records of the finished runs."""
     return [outcome.record for outcome in outcomes if outcome.record is not None]

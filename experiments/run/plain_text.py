@@ -1,10 +1,10 @@
-"""Text as it may be shown: of what came out of a file no terminal, page or typesetter obeys it."""
+"""Text that is safe to show: no terminal, page or typesetter obeys what came from a file."""
 
 from typing import Any
 
 
 def plain_text(text: object) -> str:
-    r"""The text in one line; what is not printable, such as "\x1b", is written as its escape."""
+    r"""The text in one line; unprintable characters, such as "\x1b", become escapes."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(text))
 
 
@@ -14,7 +14,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def plain_values(values: Any) -> Any:
-    """JSON values with every string in them, keys too, as `plain_text`."""
+    """JSON values with `plain_text` applied to every string, keys included."""
     if isinstance(values, dict):
         return {plain_text(key): plain_values(value) for key, value in values.items()}
     if isinstance(values, list):

@@ -1,12 +1,12 @@
-"""A run's presence in its directory: a lock, so that it is there once, and a sign of life.
+"""A run's presence in its directory: a lock, so that only one process works there, and a heartbeat.
 
 W/TABLE/ROW/seed-N/running.json  who works on the run, and since when; renewed every few seconds
-                   waiting.json  for what a process waits that is to do the run, while it does
-                   .lock         held by the process that does
-                   .launch.lock  held by a launcher that does the run elsewhere
+                   waiting.json  what the process of the run waits for, while it waits
+                   .lock         held by the process of the run
+                   .launch.lock  held by a launcher that executes the run elsewhere
 
-Both are files, so that they mean the same to every launcher, on every machine that sees them. Of
-several hosts that do one run together on one disk, only the first is to be present.
+All are files, so that they mean the same to every launcher, on every machine that sees them. If
+several hosts execute one run together on one disk, only the first announces its presence.
 """
 
 import contextlib
@@ -25,17 +25,17 @@ from t2t_jax.locks import SECONDS_FOR_THE_LOCK, listening, locked, try_lock
 
 RUNNING_FILE = "running.json"
 _WAITING_FILE = "waiting.json"
-IS_TAKEN = os.EX_TEMPFAIL  # exit code of a run that another process does already
+IS_TAKEN = os.EX_TEMPFAIL  # exit code if another process already executes the run
 _LOCK_FILE = ".lock"
 _LAUNCH_LOCK_FILE = ".launch.lock"
 
 _SECONDS_BETWEEN_BEATS = 5.0
-# A sign is this old at most: clocks differ, and from a bucket it is fetched once a minute.
+# Oldest sign of a living process: clocks differ, and signs come from a bucket once a minute.
 _SECONDS_OF_SILENCE = 180.0
 
 
 class HasLauncherError(Exception):
-    """Another command has the run done."""
+    """Another command has already launched the run."""
 
 
 class Sign(NamedTuple):
@@ -43,20 +43,20 @@ class Sign(NamedTuple):
 
     host: str
     pid: int
-    started: float  # another for each start
+    started: float  # different for each start
     beat: float
     stage: str  # "starting" | "compiling" | "training" | "scoring"
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process still works, as far as can be known from here."""
+        """Whether the process still works, as far as this machine can tell."""
         if self.host == socket.gethostname() and not _exists(self.pid):
             return False
         return time.time() - self.beat < _SECONDS_OF_SILENCE
 
 
 class Waiting(NamedTuple):
-    """A process that is to do a run, and waits for another one."""
+    """A process that will execute a run, and waits for another process."""
 
     host: str
     pid: int
@@ -66,9 +66,9 @@ class Waiting(NamedTuple):
 
 @contextlib.contextmanager
 def present(directory: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iterator[None]:
-    """Has the directory for this process alone, and gives signs of life meanwhile.
+    """Holds the directory for this process alone, and sends signs of life meanwhile.
 
-    What the process waits for, for this directory or later, is told by `waiting`.
+    `waiting` says what the process waits for, for this directory or later.
 
     Args:
       patience: seconds to wait for another process to leave.
@@ -98,10 +98,10 @@ def present(directory: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iterator
 
 @contextlib.contextmanager
 def only_launcher(directory: Path) -> Iterator[None]:
-    """Has the directory to itself among the commands that would have its run done elsewhere.
+    """Holds the directory against other commands that would launch its run elsewhere.
 
     Raises:
-      HasLauncherError: another command has it done.
+      HasLauncherError: another command has launched it.
     """
     with open(directory / _LAUNCH_LOCK_FILE, "ab") as lock:
         is_free = True
@@ -113,9 +113,9 @@ def only_launcher(directory: Path) -> Iterator[None]:
 
 
 def announce(directory: Path) -> None:
-    """Writes the sign that this process is starting the run; the run itself goes on with it.
+    """Writes the sign that this process is starting the run; the run itself takes it over.
 
-    Not in the place of one who works on it already: the run will wait, and name that process.
+    Does not replace the sign of a process that already works on it: the run will wait for that one.
     """
     sign = read(directory)
     if sign is not None and sign.is_alive and sign.stage != "starting":
@@ -125,7 +125,7 @@ def announce(directory: Path) -> None:
 
 
 def _take_over(directory: Path) -> None:
-    """The first sign of the run itself, of the start that was announced if there is one."""
+    """Writes the run's first own sign, with the announced start time if there is one."""
     announced = read(directory)
     started = now = time.time()
     if announced is not None and announced.stage == "starting":
@@ -134,17 +134,17 @@ def _take_over(directory: Path) -> None:
 
 
 def clear(directory: Path) -> None:
-    """Takes the sign away; nobody works on the run any more."""
+    """Removes the sign: nobody works on the run any more."""
     for name in (RUNNING_FILE, _WAITING_FILE):
         (directory / name).unlink(missing_ok=True)
 
 
 def read(directory: Path) -> Sign | None:
-    """The last sign, None if there is none, or none that can be read."""
+    """The last sign; None if there is none, or it is unreadable."""
     try:
         values = read_json(directory / RUNNING_FILE)
     except OSError as error:
-        # On NFS a file that another machine replaces meanwhile is stale.
+        # On NFS, a file being replaced by another machine is stale.
         if error.errno not in (errno.ENOENT, errno.ESTALE):
             raise
         return None
@@ -158,7 +158,7 @@ def read(directory: Path) -> Sign | None:
 
 
 def waiting(directory: Path) -> Waiting | None:
-    """The process that waits and is to do this run; None if none does."""
+    """The process that will execute this run and waits; None if there is none."""
     try:
         values = read_json(directory / _WAITING_FILE)
     except (OSError, ValueError):
@@ -172,7 +172,7 @@ def waiting(directory: Path) -> Waiting | None:
 
 
 def _tell_waiting(directory: Path, what: str) -> None:
-    with contextlib.suppress(OSError):  # of a full disk the run itself will tell
+    with contextlib.suppress(OSError):  # the run itself will report a full disk
         if not what:
             (directory / _WAITING_FILE).unlink(missing_ok=True)
             return
@@ -188,7 +188,7 @@ def _beat(directory: Path, stop: threading.Event) -> None:
     sign = read(directory)
     size = _size(directory / "metrics.jsonl")
     while sign is not None and not stop.wait(_SECONDS_BETWEEN_BEATS):
-        # It is cut when a run is taken up again, and grows with the first steps that are done.
+        # It is truncated when a run resumes, and grows with the first finished steps.
         size_before, size = size, _size(directory / "metrics.jsonl")
         stage = sign.stage
         if (directory / "training.json").exists():
@@ -196,7 +196,7 @@ def _beat(directory: Path, stop: threading.Event) -> None:
         elif size > size_before:
             stage = "training"
         sign = sign._replace(beat=time.time(), stage=stage)
-        with contextlib.suppress(OSError):  # who cannot do without a full disk will say so
+        with contextlib.suppress(OSError):  # whoever cannot work on a full disk will say so
             _write(directory, sign)
 
 
@@ -212,5 +212,5 @@ def _exists(pid: int) -> bool:
     except OverflowError:
         return False
     except PermissionError:
-        pass  # of another user
+        pass  # another user's process
     return True

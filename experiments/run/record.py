@@ -1,12 +1,12 @@
-"""What a run is and what it leaves behind: small JSON files in the run's own directory.
+"""A run and its results: small JSON files in the run's own directory.
 
-W/TABLE/ROW/seed-N/run.json      what is to be done, written before it starts
-                   record.json   what came out, written at the very end
-                   failure.json  why it did not come out
-                   uncommitted.diff  what the code had beside the commit that the record names
+W/TABLE/ROW/seed-N/run.json      what to do, written before the start
+                   record.json   the results, written at the very end
+                   failure.json  why there are none
+                   uncommitted.diff  changes of the code since the commit named by the record
 
-Of a tuned table there are also W/TABLE/ROW/trial-N, which tries a point, and tuned-seed-N, which
-has the point that the trials have chosen.
+A tuned table also has W/TABLE/ROW/trial-N, which tries a point, and tuned-seed-N, which has the
+point chosen by the trials.
 """
 
 import math
@@ -31,14 +31,14 @@ FAILURE_FILE = "failure.json"
 DIFF_FILE = "uncommitted.diff"
 LOG_FILE = "log.txt"
 
-# What a record may lack, and what it then is.
+# Optional facts of a record, by type.
 _TEXTS = (
     *("commit", "direction", "data_fingerprint", "vocabulary_fingerprint", "hardware"),
     "diverged",
 )
 _NUMBERS = ("params", "steps", "target_tokens", "overhead_seconds")
 _SCORES = ("perplexity", "accuracy", "bleu")
-# Nothing that is measured is larger; sums of larger numbers could overflow.
+# Above every measured number; sums of larger numbers could overflow.
 _LARGEST = 1e100
 
 
@@ -51,21 +51,21 @@ class Run(NamedTuple):
     seed: int
     config: dict[str, Any]  # with the changes and the seed
     base: dict[str, Any]  # without the changes, with the seed
-    equal: Equal = "steps"  # what its row has as much of as the base row
-    # None of a run at its own values; else "space", the words of --tune, "trials", how many there
-    # are, "trial", which of them this is, if it is one, and "point", None until it is chosen.
+    equal: Equal = "steps"  # what is held equal to the base row's
+    # None for a run at its own values; else "space", the words of --tune; "trials", their number;
+    # "trial", the number of this one, if it is one; and "point", None until it is chosen.
     tuning: dict[str, Any] | None = None
 
     @property
     def kind(self) -> str:
-        """What it is for: "fixed", "trial" or "tuned"."""
+        """Its purpose: "fixed", "trial" or "tuned"."""
         if self.tuning is None:
             return "fixed"
         return "tuned" if self.tuning["trial"] is None else "trial"
 
     @property
     def point(self) -> dict[str, Any]:
-        """The tuned keys and their values; none of a fixed run, or of one that waits for trials."""
+        """The tuned keys and their values; empty for a fixed run, or one that awaits trials."""
         return (self.tuning or {}).get("point") or {}
 
     @property
@@ -75,7 +75,7 @@ class Run(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its directory, and among the runs of its row."""
+        """Its directory's name, and its name among the runs of its row."""
         if self.tuning is not None and self.kind == "trial":
             return f"trial-{self.tuning['trial']}"
         return f"tuned-seed-{self.seed}" if self.kind == "tuned" else f"seed-{self.seed}"
@@ -110,9 +110,9 @@ def make_run(
 
 
 def write_run(directory: Path, run: Run) -> None:
-    """Writes `run.json`; a run that is already there must be the same one.
+    """Writes `run.json`; an existing run must be the same one.
 
-    It may go on elsewhere and in other pieces; of one that is finished `run.json` stays as it is.
+    It may resume elsewhere and in other pieces. If it is finished, `run.json` stays as it is.
 
     Raises:
       ValueError: the directory holds a run with another config; says what differs.
@@ -128,7 +128,7 @@ def check_same_run(directory: Path, run: Run) -> None:
     if (directory / RUN_FILE).exists():
         before = read_run(directory)
         there = before.config
-        if before.awaits_trials:  # and so has the row's own values for the time being
+        if before.awaits_trials:  # and so still has the row's own values
             own = {key: value for key, value in flat_dict(there).items() if key not in run.point}
             there = own | run.point
     elif (directory / RECORD_FILE).exists():
@@ -146,7 +146,7 @@ def read_run(directory: Path) -> Run:
     """The run of a directory.
 
     Raises:
-      ValueError: there is none, or its file is damaged or does not say all that a run needs.
+      ValueError: there is none, or its file is damaged or incomplete.
     """
     path = directory / RUN_FILE
     if not path.exists():
@@ -157,7 +157,7 @@ def read_run(directory: Path) -> Run:
 
 
 def _check_run(path: Path, values: dict[str, Any]) -> None:
-    defaults = Run._field_defaults  # of runs of before
+    defaults = Run._field_defaults  # for runs of older versions
     missing = [field for field in Run._fields if field not in (*values, *defaults)]
     if missing:
         raise ValueError(f"{path} lacks {', '.join(missing)}")
@@ -196,10 +196,10 @@ def _is_config(values: Any, depth: int = 2) -> bool:
 
 
 def read_record(directory: Path) -> dict[str, Any]:
-    """The record of a directory, which is of the run there.
+    """The record in a directory, checked against the run there.
 
     Raises:
-      ValueError: it is damaged, or of another run.
+      ValueError: it is damaged, or belongs to another run.
     """
     path = directory / RECORD_FILE
     values = read_json(path)
@@ -216,10 +216,10 @@ def read_record(directory: Path) -> dict[str, Any]:
 
 
 def differences_text(of_record: dict[str, Any], of_run: dict[str, Any]) -> str:
-    """What a record says of another run than `run.json`; empty if they agree.
+    """How a record contradicts `run.json`; empty if they agree.
 
-    What one of them lacks is no contradiction, nor is another base: what was done is the config,
-    and two bases may come to the same.
+    A missing field is no contradiction, nor is another base: the config says what was done, and two
+    bases may lead to the same config.
     """
     for field in ("table", "row", "seed", "changes", "config", "tuning"):
         if field not in of_record or field not in of_run:
@@ -236,7 +236,7 @@ def differences_text(of_record: dict[str, Any], of_run: dict[str, Any]) -> str:
 
 
 def _check_facts(values: dict[str, Any]) -> None:
-    """Raises ValueError if a fact that is there is of another kind than a report can take."""
+    """Raises ValueError if a fact has a type that a report cannot handle."""
     for name in _TEXTS:
         if not isinstance(values.get(name, ""), str | None):
             raise ValueError(f"{name} must be text")
@@ -264,13 +264,13 @@ def _object(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _check_numbers(values: dict[str, Any], names: Iterable[str] | None, before: str) -> None:
     for name in values if names is None else names:
-        value = values.get(name)  # None where it was no number
+        value = values.get(name)  # None if it was not a number
         if value is not None and not is_number(value):
             raise ValueError(f"{before}{name}={values[name]!r:.60} must be a number below 10^100")
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether a JSON value is a number with which one can count, or NaN or infinite."""
+    """Whether a JSON value is a usable number, NaN or infinite."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) < _LARGEST or abs(value) == math.inf or value != value
@@ -298,16 +298,16 @@ def read_failure(directory: Path) -> str | None:
 
 
 def settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Dotted key -> value of all that is the same in runs which differ in their seed alone.
+    """Dotted key -> value of everything shared by runs that differ only in their seed.
 
-    A run from before a key came did what that key says by default.
+    A run from before a key existed did what that key's default says.
     """
     flat = completed(flat_dict(config))
     return {key: value for key, value in flat.items() if key != "seed" and key not in WHERE}
 
 
 def config_differences(old: dict, new: dict) -> list[tuple[str, Any, Any]]:
-    """(dotted key, old value, new value) wherever two configs do not do the same."""
+    """(dotted key, old value, new value) wherever two configs differ in effect."""
     old_flat, new_flat = (completed(flat_dict(config)) for config in (old, new))
     keys = dict.fromkeys([*old_flat, *new_flat])
     return [
@@ -318,7 +318,7 @@ def config_differences(old: dict, new: dict) -> list[tuple[str, Any, Any]]:
 
 
 def score_text(values: dict[str, Any]) -> str:
-    """The scores of a record in a few words: "PPL 1.23  BLEU 91.2", without BLEU accuracy."""
+    """The scores of a record in short: "PPL 1.23  BLEU 91.2"; accuracy if there is no BLEU."""
     scores = values.get("scores", {})
     perplexity = scores.get("dev", {}).get("perplexity")
     test = scores.get("test", {})

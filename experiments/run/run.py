@@ -1,4 +1,4 @@
-"""One row, one seed: trains, scores, and leaves one JSON record."""
+"""One row, one seed: trains, scores, and writes one JSON record."""
 
 import importlib.metadata
 import os
@@ -28,9 +28,9 @@ _OF_TRAINING = (
 
 
 def run(directory: Path) -> dict[str, Any]:
-    """Trains and scores the run in `directory`; gives and writes its record.
+    """Trains and scores the run in `directory`; writes and returns its record.
 
-    What is finished already is not done again. A failure leaves `failure.json` and is raised.
+    Finished parts are not repeated. A failure writes `failure.json` and is raised.
 
     Raises:
       Stopped: a signal asked for it; the training saved its state.
@@ -38,7 +38,7 @@ def run(directory: Path) -> dict[str, Any]:
     record_file, failure_file = directory / record.RECORD_FILE, directory / record.FAILURE_FILE
     if record_file.exists():
         return record.read_record(directory)
-    # Here and not above: it brings jax, which --help and a mistyped flag need not wait for.
+    # Not at the top: they import jax, which would slow down --help and mistyped flags.
     from t2t_jax import hosts
     from t2t_jax.runs.sections import read_sections
     from t2t_jax.runs.train import train
@@ -53,7 +53,7 @@ def run(directory: Path) -> dict[str, Any]:
             raise ValueError(
                 f"{directory} waits for the trials of its row: the sweep goes on with it"
             )
-        its_commit, diff = commit(), uncommitted()  # now: the code may be another at the end
+        its_commit, diff = commit(), uncommitted()  # now: the code may have changed by the end
         sign = presence.read(directory)
         started = time.time() if sign is None else sign.started
         begun = time.monotonic()
@@ -75,7 +75,7 @@ def run(directory: Path) -> dict[str, Any]:
     except (Stopped, IsTakenError):
         raise
     except Exception as error:
-        # Of one that has diverged the message says so itself.
+        # The message of a divergence says so itself.
         kind = "" if isinstance(error, Diverged) else f"{type(error).__name__}: "
         sentence = f"{kind}{error}".strip().splitlines()[0]
         if hosts.is_first() and not record_file.exists():
@@ -85,7 +85,7 @@ def run(directory: Path) -> dict[str, Any]:
 
 
 def _of_diverged(this_run: Run, sentence: str, seconds: float) -> dict[str, Any]:
-    """What is recorded of a trial that diverged: that it has lost."""
+    """The record of a diverged trial: it has lost."""
     return {
         "format": record.FORMAT,
         **this_run._asdict(),
@@ -107,24 +107,24 @@ def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
     if evaluation["bleu_on_long"]:
         splits["long"] = True
     if this_run.kind == "trial":
-        splits = {"dev": False}  # it is chosen by perplexity, and test is for those chosen
-    # As run.json says, not as config.json: of that no path is followed.
+        splits = {"dev": False}  # trials are compared by perplexity; test is for the chosen one
+    # The config of run.json, not of config.json, whose paths are not to be followed.
     scores = score_splits(directory, splits, read_sections(ConfigDict(this_run.config)))
     seconds = {"train": training["seconds"], "score": time.monotonic() - start}
     return (
         {"format": record.FORMAT, **this_run._asdict()}
         | {key: training[key] for key in _OF_TRAINING}
-        # Which runs of before did not count.
+        # Runs of older versions did not count these.
         | {key: training.get(key, {}) for key in ("examples", "operations")}
         | {"scores": scores, "seconds": seconds, "versions": versions()}
     )
 
 
 def _training(path: Path) -> dict[str, Any]:
-    """What training has left.
+    """The file that training wrote.
 
     Raises:
-      ValueError: it is damaged; says which file.
+      ValueError: it is damaged; names the file.
     """
     values = record.read_json(path)
     if missing := [key for key in (*_OF_TRAINING, "seconds") if key not in values]:
@@ -133,9 +133,9 @@ def _training(path: Path) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The git commit of this code, "-dirty" after it where files differ from it: `uncommitted`.
+    """The git commit of this code, with "-dirty" if files differ from it: see `uncommitted`.
 
-    Where the code came without its repository, who sent it says T2T_JAX_COMMIT.
+    If the code was sent without its repository, the sender sets T2T_JAX_COMMIT.
     """
     if "T2T_JAX_COMMIT" in os.environ:
         return os.environ["T2T_JAX_COMMIT"]
@@ -148,15 +148,15 @@ def commit() -> str:
 
 
 def uncommitted() -> bytes:
-    """In what the files of this code differ from the commit, as `git apply` takes it.
+    """The differences between this code and the commit, for `git apply`.
 
-    A Python file that was never added is one of them: a table of one's own, say. Empty where
-    nothing does, or where the code came without its repository.
+    They include untracked Python files, such as your own table. Empty if nothing differs, or if the
+    code came without its repository.
     """
     if "T2T_JAX_COMMIT" in os.environ:
         return b""
     try:
-        # Whatever the person's git shows in colour, or by a program of its own.
+        # Even if the user's git shows colour, or uses an external program.
         plain = ("--binary", "--no-color", "--no-ext-diff", "--no-textconv")
         in_top = ("-C", _git("rev-parse", "--show-toplevel").decode().strip())
         diff = _git(*in_top, "diff", *plain, "HEAD")
@@ -169,7 +169,7 @@ def uncommitted() -> bytes:
 
 
 def _untracked() -> list[str]:
-    """Python files that can be imported and no commit has, ignored ones too; from the top."""
+    """Importable Python files that are in no commit, ignored ones too; paths from the top."""
     files = (f"{folder}/*.py" for folder in ("configs", "experiments", "t2t_jax"))
     listed = _git("ls-files", "--others", "--full-name", "-z", "--", *files)
     return [os.fsdecode(name) for name in listed.split(b"\0") if name]
@@ -185,12 +185,12 @@ def _git(*arguments: str, codes: Collection[int] = (0,)) -> bytes:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on, and what the compiler was told."""
+    """Versions of everything the numbers depend on, and the compiler's options."""
     import jax
     import jax.extend
 
     found = {"python": platform.python_version()}
-    # Of an accelerator its plugin, and the driver or compiler with it.
+    # For an accelerator: its plugin, with the driver or compiler.
     found["backend"] = " ".join(jax.extend.backend.get_backend().platform_version.split())
     found["generator"] = str(jax.random.key_impl(jax.random.key(0)))
     found |= {name: os.environ[name] for name in _TOLD if name in os.environ}

@@ -1,4 +1,4 @@
-"""The trials of a row of a tuned table: what each came to, and which is chosen.
+"""The trials of a row of a tuned table: the result of each, and which is chosen.
 
 In: outcomes of trials. Out: points and dev perplexities.
 """
@@ -12,14 +12,14 @@ from experiments.run.record import is_number
 
 
 class Trial(NamedTuple):
-    """A trial that is over."""
+    """A finished trial."""
 
     point: dict[str, Any]  # dotted key -> value
-    perplexity: float  # of dev, per token, at the end; infinite where it diverged
+    perplexity: float  # on dev, per token, at the end; infinite if it diverged
 
 
 def trials_of(outcomes: Iterable[Outcome]) -> list[Trial]:
-    """Those of one row that are over, in the order of their numbers."""
+    """The finished trials of one row, in the order of their numbers."""
     trials = [each for each in one_of_each(outcomes) if each.run.kind == "trial"]
     trials.sort(key=lambda each: (each.run.tuning or {})["trial"])
     over = []
@@ -33,6 +33,6 @@ def trials_of(outcomes: Iterable[Outcome]) -> list[Trial]:
 
 
 def best(trials: Sequence[Trial]) -> dict[str, Any] | None:
-    """The point of the lowest perplexity, of equal ones the first; None where all have diverged."""
+    """The point with the lowest perplexity, the first if equal; None if all diverged."""
     found = min(trials, key=lambda trial: trial.perplexity, default=None)
     return None if found is None or math.isinf(found.perplexity) else found.point

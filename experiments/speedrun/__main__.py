@@ -3,10 +3,10 @@ r"""A record to beat: from the command to a score on test, in seconds, over seed
     python -m experiments.speedrun --config=configs/multi30k.py --config.data.directory=DIR \
       --target=35.0 --seeds=5 --workdir=W
 
-Each seed learns the vocabulary, prepares, compiles, trains, has dev choose a checkpoint and scores,
-with nothing kept of before. The same command again goes on with the seeds that are not done.
-W/record.json says whether it counts by the rules of docs/SPEEDRUN.md; one that does is kept as a
-file of experiments/results/speedrun, and `python -m experiments.speedrun.records` makes the tables.
+Each seed learns the vocabulary, prepares, compiles, trains, chooses a checkpoint on dev and scores,
+reusing nothing from before. Run the same command again for the unfinished seeds. W/record.json says
+whether it counts by the rules of docs/SPEEDRUN.md. A record that counts is kept in
+experiments/results/speedrun; `python -m experiments.speedrun.records` makes the tables.
 """
 
 import functools
@@ -55,7 +55,7 @@ def main(_: list[str]) -> None:
 
 
 def _command(given: dict[str, Any]) -> str:
-    """As a reader can type it, whose directories are others."""
+    """The command as others can type it, with placeholders for directories."""
     values = flags.FLAGS
     keys = {**given, "data.directory": "DIR"}
     file = config_flags.get_config_filename(values["config"])
@@ -67,7 +67,7 @@ def _command(given: dict[str, Any]) -> str:
 if __name__ == "__main__":
     config_flags.DEFINE_config_file("config", None, "a file such as configs/multi30k.py")
     flags.DEFINE_enum("target", None, ["35.0", "41.0"], "BLEU on test that the seeds must exceed")
-    flags.DEFINE_integer("seeds", 5, "how many; they count up from the config's", lower_bound=1)
+    flags.DEFINE_integer("seeds", 5, "how many; counted up from the config's", lower_bound=1)
     flags.DEFINE_string("workdir", None, "where the seeds and the record go")
     flags.mark_flags_as_required(["config", "target", "workdir"])
     app.run(main, flags_parser=functools.partial(parse_flags, "speedrun"))

@@ -1,8 +1,8 @@
-"""The tables of docs/SPEEDRUN.md, made of the records that are kept.
+"""The tables of docs/SPEEDRUN.md, made from the kept records.
 
     python -m experiments.speedrun.records
 
-One table for each target and hardware, each row a record that beat the one above it.
+One table per target and hardware; each row is a record that beat the one above it.
 """
 
 import functools

@@ -1,4 +1,4 @@
-r"""Rows x seeds of a table: prepares the runs, does the unfinished ones, prints the table.
+r"""Rows x seeds of a table: prepares the runs, executes the unfinished ones, prints the table.
 
     python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W
     python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W --rows='base,A.*'
@@ -9,26 +9,26 @@ r"""Rows x seeds of a table: prepares the runs, does the unfinished ones, prints
     python -m experiments.sweep status W
     python -m experiments.sweep score W --source=test2017.en --reference=test2017.de --name=test2017
 
-Any key of the base config can be overridden: --base.training.steps=200. Each run has its directory
-W/TABLE/ROW/seed-N with its log, its checkpoints and, when it is finished, its record.json. The same
-command again continues what is not finished and repeats nothing; Ctrl-C stops it. On a terminal a
-bar shows the whole sweep; the time left is that of start-up, training and scoring of all runs to
-come. With --tune every row is also trained at the same values of a key, in W/TABLE/ROW/trial-N,
-scored by dev perplexity alone, and then anew at its best one, in tuned-seed-N. "status" prints how
-each run stands, and the totals. "score" gives every finished run below W but trials the scores of
-another test set, one after the other on this machine, and the report its column.
+Any key of the base config can be overridden: --base.training.steps=200. Each run has a directory
+W/TABLE/ROW/seed-N with its log, its checkpoints and, once finished, its record.json. Run the same
+command again to finish the rest; nothing is repeated, and Ctrl-C stops it. On a terminal a bar
+shows the whole sweep; the time left covers start-up, training and scoring of all remaining runs.
+With --tune, every row is also trained at the same values of a key, in W/TABLE/ROW/trial-N, scored
+by dev perplexity alone, and then again at its best one, in tuned-seed-N. "status" prints the state
+of each run, and the totals. "score" scores every finished run below W, but no trials, on another
+test set, one after another on this machine, and adds a column to the report.
 
---plan prints what the table takes on hardware that is not here, compiled by its own compiler.
+--plan prints what the table takes on hardware you do not have, compiled by its own compiler.
 
---equal=tokens, flops or seconds trains each row for as many updates as come to what base has.
+--equal=tokens, flops or seconds trains each row for as many updates as match base's total.
 
 --launcher says where the runs go, and changes nothing else:
 
-    local    some at a time, each with its share of this machine's cores or GPUs, such as
-             --parallel=4, or --runs_per_gpu=2 where one run does not fill a GPU
-    ray      --resources='{"GPU": 1}'              W is a directory that all nodes share
-    slurm    --slurm=partition=gpu,time=600,...    W is a directory that all nodes share
-    tpu_vm   --tpu=project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D    a slice for each run
+    local    some at a time, each with a share of this machine's cores or GPUs, such as
+             --parallel=4, or --runs_per_gpu=2 if one run does not fill a GPU
+    ray      --resources='{"GPU": 1}'              W is a directory shared by all nodes
+    slurm    --slurm=partition=gpu,time=600,...    W is a directory shared by all nodes
+    tpu_vm   --tpu=project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D    one slice per run
 """
 
 import functools
@@ -59,50 +59,50 @@ def define_flags() -> None:
         "equal",
         "steps",
         EQUALS,
-        "the steps of each row: as its config says (steps), or so many that they come to base's "
-        "target tokens, operations of matrix products (flops) or seconds",
+        "the steps of each row: from its config (steps), or as many as match base in target "
+        "tokens, operations of matrix products (flops) or seconds",
     )
     flags.DEFINE_multi_string(
         "tune",
         [],
-        "train each row at the same --trials=N values of a key, and anew at its best: "
-        "KEY=log(LOW,HIGH), KEY=lin(LOW,HIGH) or KEY=[A,B,C]; once for each key",
+        "train each row at the same --trials=N values of a key, then again at its best: "
+        "KEY=log(LOW,HIGH), KEY=lin(LOW,HIGH) or KEY=[A,B,C]; once per key",
     )
-    flags.DEFINE_integer("trials", None, "tune: trials of each row, beside the runs of its seeds")
+    flags.DEFINE_integer("trials", None, "tune: trials per row, besides the runs of its seeds")
     flags.DEFINE_string("workdir", None, "where the runs and the tables go")
-    flags.DEFINE_integer("retries", 0, "how often a run that failed is tried again")
+    flags.DEFINE_integer("retries", 0, "how often to retry a failed run")
     flags.DEFINE_integer(
         "samples",
         0,
-        "test sentences to show with the translations of each row, whatever the corpus",
+        "test sentences to show with each row's translations, whatever the corpus",
     )
-    flags.DEFINE_bool("pages", False, "make a page for each row that shows its model at work")
+    flags.DEFINE_bool("pages", False, "make a page for each row, showing its model at work")
     flags.DEFINE_bool(
         "dry_run",
         False,
-        "only print rows, tokens and hours; needs no data, unless --equal has it counted",
+        "only print rows, tokens and hours; needs no data, unless --equal must count it",
     )
     flags.DEFINE_float(
-        "tokens_per_second", None, "dry_run: target tokens a second of the base row, for the hours"
+        "tokens_per_second", None, "dry_run: the base row's target tokens/s, for the hours"
     )
     flags.DEFINE_float("tflops", None, "dry_run: sustained 10^12 operations/s, for the hours")
     flags.DEFINE_float(
         "noise",
         None,
         "dry_run: standard deviation of BLEU between the seeds of a row, for the smallest "
-        "difference that will be seen; by default that of kept runs",
+        "detectable difference; default: that of kept runs",
     )
     flags.DEFINE_string(
         "plan",
         None,
-        "only print whether each row fits, hours and dollars on such hardware: v5e-8,v4-8,...",
+        "only print whether each row fits, hours and dollars on this hardware: v5e-8,v4-8,...",
     )
-    flags.DEFINE_bool("one_row_per_chip", False, "plan: each run has a single chip to itself")
+    flags.DEFINE_bool("one_row_per_chip", False, "plan: each run gets a single chip")
     plan_flags.define_plan_flags()
-    flags.DEFINE_bool("once", False, "status: print once, also on a terminal")
+    flags.DEFINE_bool("once", False, "status: print once, even on a terminal")
     flags.DEFINE_string("source", None, "score: a file of sentences to translate")
     flags.DEFINE_string("reference", None, "score: the file of their translations, line by line")
-    flags.DEFINE_string("name", None, "score: of the test set; else that of --source, no ending")
+    flags.DEFINE_string("name", None, "score: name of the test set; default: --source, no ending")
     options.define_flags()
     flags.adopt_module_key_flags(options)
     flags.adopt_module_key_flags(plan_flags)
@@ -143,7 +143,7 @@ def _score(arguments: list[str], values: Any) -> int:
 
 
 def _run_table(arguments: list[str], values: Any) -> int:
-    from experiments.sweep.sweep import print_dry_run, run_table  # heavy, and not for --help
+    from experiments.sweep.sweep import print_dry_run, run_table  # heavy: not needed by --help
 
     if len(arguments) != 1:
         raise ValueError(
@@ -157,9 +157,9 @@ def _run_table(arguments: list[str], values: Any) -> int:
         "base",
         _say,
         lambda base: _configs(table, base, values.rows),
-        is_for_here=values.launcher != "tpu_vm",  # whose slices have disks of their own
+        is_for_here=values.launcher != "tpu_vm",  # its slices have their own disks
     )
-    values["base"].value = base  # the options of launchers ask it too
+    values["base"].value = base  # the launchers' options read it too
     if values.trials is not None and not values.tune:
         raise ValueError("--trials is for --tune")
     space = tuning.space(values.tune, values.trials, base) if values.tune else None

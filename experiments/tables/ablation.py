@@ -1,7 +1,6 @@
 """An ablation table: named rows, each a few changes to one base config.
 
-In: a base config. Out: one complete, locked config per row, and the reasons of the rows that a
-base has no room for.
+In: a base config. Out: one complete, locked config per row, and why some rows do not fit the base.
 """
 
 import difflib
@@ -14,30 +13,30 @@ from ml_collections import ConfigDict
 
 from t2t_jax.json_files import flat_dict
 
-# A ConfigDict that is read by attribute. ml_collections types each value as a union of all that a
-# config may hold, of which a type checker then knows no attribute.
+# A ConfigDict read by attribute. ml_collections types each value as a union of everything a config
+# may hold, so that a type checker finds no attributes.
 AnyConfig: TypeAlias = Any
 
-# Of tables and rows: safe as a directory, in a shell, and in every format of a report.
+# For tables and rows: safe as a directory, in a shell, and in every report format.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,99}")
 
 
 class Score(NamedTuple):
-    """What the paper reports of one row."""
+    """The paper's numbers for one row."""
 
     perplexity: float | None  # per wordpiece, development set
     bleu: float | None  # percent, development set
-    params: float | None = None  # millions; the paper leaves it out where it equals the base
+    params: float | None = None  # millions; the paper omits it if equal to the base
     test_bleu: float | None = None  # percent, test set
 
 
 class Row(NamedTuple):
-    """Named changes to a base config; the name is also the name of a directory."""
+    """Named changes to a base config; the name is also a directory's."""
 
     name: str
     changes: Mapping[str, Any]  # dotted config key -> value
     paper: Score | None = None
-    note: str = ""  # what a reader of the changes alone would not know
+    note: str = ""  # what the changes do not say
 
     def config(self, base: ConfigDict) -> ConfigDict:
         """The base config with this row's changes, locked.
@@ -68,7 +67,7 @@ class Row(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A row that a base has no room for."""
+    """A row that does not fit a base."""
 
     name: str
     reason: str
@@ -81,7 +80,7 @@ class Rows(NamedTuple):
     left_out: list[LeftOut]
 
     def select(self, patterns: str) -> "Rows":
-        """The rows whose names match one of the glob patterns, which commas separate.
+        """The rows whose names match one of the comma-separated glob patterns.
 
         Raises:
           ValueError: a pattern matches no row.
@@ -99,7 +98,7 @@ class Rows(NamedTuple):
         return Rows(list(filter(is_wanted, self.rows)), list(filter(is_wanted, self.left_out)))
 
     def named(self, name: str) -> Row:
-        """The one row of this very name.
+        """The row with exactly this name.
 
         Raises:
           ValueError: there is none.
@@ -120,20 +119,20 @@ class Rows(NamedTuple):
 class Table(NamedTuple):
     """Rows as a function of the base config.
 
-    The row called "base" is the one that all others are compared with.
+    All others are compared with the row called "base".
     """
 
     name: str  # as typed on the command line
     title: str
     make_rows: Callable[[ConfigDict], Sequence[Row | LeftOut]]
-    # dotted config key -> value in the paper's base model; empty where the paper has no such table
+    # dotted config key -> value in the paper's base model; empty if the paper has no such table
     paper_base: Mapping[str, Any] = {}
-    paper_test: str = "newstest2013"  # of which the paper's numbers are
+    paper_test: str = "newstest2013"  # test set of the paper's numbers
 
     def has_paper_base(self, base: ConfigDict) -> bool:
-        """Whether `base` is the paper's, so that the paper's column can stand beside ours.
+        """Whether `base` is the paper's, so that the paper's column can appear beside ours.
 
-        A key that it lacks, as runs of an earlier version do, had the paper's value.
+        A missing key, as in runs of an earlier version, had the paper's value.
         """
         present = flat(base)
         return bool(self.paper_base) and all(
@@ -145,8 +144,8 @@ class Table(NamedTuple):
 
         Raises:
           KeyError, TypeError: see `Row.config`.
-          ValueError: two rows of different configs have one name, none is called base, or a name
-            is none.
+          ValueError: two rows with different configs share a name, none is called base, or a name
+            is invalid.
         """
         check_name(self.name, "table")
         rows: list[Row] = []
@@ -177,7 +176,7 @@ class Table(NamedTuple):
 
 
 def check_name(name: Any, of: str) -> None:
-    """Raises ValueError unless `name` may be the name of a table or of a row; `of` says of what."""
+    """Raises ValueError unless `name` is a valid name of `of`, a table or a row."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(
             f"the {of} {name!r} must be a name of at most 100 letters (a-z, A-Z), digits and "
@@ -191,7 +190,7 @@ def flat(config: ConfigDict) -> dict[str, Any]:
 
 
 def differing(changes: Mapping[str, Any], base: ConfigDict) -> dict[str, Any]:
-    """Those changes that the base does not have already."""
+    """The changes that the base does not have already."""
     present = flat(base)
     return {key: value for key, value in changes.items() if present.get(key) != value}
 
@@ -202,12 +201,12 @@ def as_dict(config: ConfigDict) -> dict[str, Any]:
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:
-    """Changes as one line, without the names of the sections: "num_heads=1 d_k=512 d_v=512"."""
+    """Changes as one line, without section names: "num_heads=1 d_k=512 d_v=512"."""
     return " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in changes.items())
 
 
 def num_params(config: ConfigDict) -> int:
-    """Number of parameters of the model, counted by its shapes; nothing is computed."""
+    """Number of parameters of the model, counted from its shapes; nothing is computed."""
     from t2t_jax.model.config import TransformerConfig
     from t2t_jax.model.families import num_parameters
 
@@ -218,7 +217,7 @@ def check_config(config: ConfigDict, name: str) -> None:
     """Checks every section and how they fit together, before anything is trained.
 
     Raises:
-      ValueError: a value is not allowed; the sentence begins with `name`.
+      ValueError: a value is not allowed; the message begins with `name`.
     """
     from t2t_jax.runs.sections import read_sections
 
@@ -229,10 +228,10 @@ def check_config(config: ConfigDict, name: str) -> None:
 
 
 def check_row(row: Row, base: ConfigDict) -> None:
-    """Checks the config of a row, and that all that it changes is read.
+    """Checks the config of a row, and that everything it changes is read.
 
     Raises:
-      ValueError: a value is not allowed, or nothing reads it; one that is 0, "" or no may stand.
+      ValueError: a value is not allowed, or nothing reads it; 0, "" and False are always accepted.
     """
     from t2t_jax.runs.effect import why_unread
 

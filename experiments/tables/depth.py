@@ -1,11 +1,11 @@
-"""Where depth belongs: in the encoder or in the decoder, at equal parameters.
+"""Where depth belongs: in the encoder or the decoder, at equal parameters.
 
     python -m experiments.sweep depth --base=configs/tiny.py --seeds=3 --workdir=W
 
-Xu et al. 2021 find that the encoder matters more. As many layers as the base has are dealt out
-otherwise; a decoder layer has one attention more, which the width of all feed-forward layers makes
-up for. `self_attentions=2` is the X-Transformer of Liu & Chen 2022: two self-attentions before
-each feed-forward layer, and fewer layers.
+Xu et al. 2021 find that the encoder matters more. Rows distribute the base's layers differently; a
+decoder layer has one more attention, which the width of all feed-forward layers compensates.
+`self_attentions=2` is the X-Transformer of Liu & Chen 2022: two self-attentions before each
+feed-forward layer, and fewer layers.
 """
 
 from experiments.tables.ablation import AnyConfig, LeftOut, Row, Table, differing
@@ -28,7 +28,7 @@ def _rows(base: AnyConfig) -> list[Row | LeftOut]:
 
 
 def _stacked(base: AnyConfig, own: Depth) -> Row | LeftOut:
-    """Twice the self-attentions, in as many layers as come closest to the base's weights."""
+    """Twice the self-attentions, with the number of layers closest to the base's weights."""
     wanted = layer_weights(base, own)
     depths = [
         Depth(encoder, decoder, 2 * own.self_attentions)

@@ -1,24 +1,23 @@
-"""Where the reproductions of the paper differ from it and from each other: a row for each answer.
+"""Where reproductions differ from the paper and from each other: one row per answer.
 
     python -m experiments.sweep discrepancies --base=configs/base.py --dry_run
     python -m experiments.sweep discrepancies --base=configs/tiny.py --rows='base,norm*' --workdir=W
 
-Every question below has an answer of the paper's, where the paper says, and those of others; a row
-gives one answer and leaves all else as the base has it. An answer that the base gives already is no
-row. At the end are whole recipes, rows that answer many questions at once: `t2t_2017`
-(tensor2tensor as it was published with the paper), `t2t_head` (as it is today), `fairseq` and
-`flax_wmt`. They differ from the base in the questions below and in nothing else: sizes, data and
-direction stay the base's.
+Every question below has the paper's answer, if the paper gives one, and those of others. A row
+gives one answer and keeps the rest of the base; an answer that the base already gives has no row.
+At the end are whole recipes, rows that answer many questions at once: `t2t_2017` (tensor2tensor as
+published with the paper), `t2t_head` (as it is today), `fairseq` and `flax_wmt`. They differ from
+the base only in the questions below: sizes, data and direction stay the base's.
 
-What the paper gives as a number of its own base (its warm-up, batch and vocabulary) is a share of
-the base here; at `configs/base.py` the shares are the numbers of the source that is named.
+Numbers that the paper states for its own base (warm-up, batch and vocabulary) are shares of the
+base here; with `configs/base.py`, the shares are the numbers of the named source.
 
-Some differences have no row, because no key of a config makes them. Which sentences there are is
-the affair of `data.directory`, and all of dev and test count (the wmt example of flax leaves out
-the long ones). Perplexities compare only where the vocabulary is the same, so not with the rows
-that change it. BLEU on subwords with the right beginnings given (approx_bleu) is no BLEU and not
-among our scores. The script behind the paper's BLEU splits compounds at hyphens before it counts;
-sacreBLEU does not, and gives about one point less, to every row alike.
+Some differences have no row, because no config key covers them. `data.directory` decides on the
+sentences, and all of dev and test count (flax's wmt example leaves out the long ones). Perplexities
+are comparable only with the same vocabulary, so not for the rows that change it. BLEU on subwords
+given the right prefix (approx_bleu) is not BLEU and not among our scores. The script behind the
+paper's BLEU splits compounds at hyphens before it counts; sacreBLEU does not, and gives about one
+point less, equally for every row.
 """
 
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ from t2t_jax.training.config import SCHEDULES_WITH_AN_END
 
 _Changes = Mapping[str, Any]
 
-# Of the paper's base, which the shares below are of.
+# The paper's base, which the shares below refer to.
 _PAPER_TOKENS_PER_BATCH = 25_000
 _PAPER_VOCABULARY = 37_000
 _PAPER_PEAK = (512 * 4_000) ** -0.5  # learning rate at the end of warm-up
@@ -39,20 +38,20 @@ _PAPER_PEAK = (512 * 4_000) ** -0.5  # learning rate at the end of warm-up
 class Answer(NamedTuple):
     """One answer to a question."""
 
-    changes: _Changes | str  # or the sentence saying why the base has no room for them
-    who: str  # those who give this answer
+    changes: _Changes | str  # or a sentence saying why they do not fit the base
+    who: str  # who gives this answer
 
 
 def questions(base: AnyConfig) -> dict[str, dict[str, Answer]]:
-    """Each question's answers by name, with the changes to `base` that they take."""
+    """Each question's answers by name, with the changes to `base` they need."""
     return _of_the_model(base) | _of_training(base) | _of_translation(base)
 
 
 def _of_the_model(base: AnyConfig) -> dict[str, dict[str, Answer]]:
-    """What is computed, and where it starts."""
+    """The computation, and its initialisation."""
     return {
-        # How are sines and cosines arranged in a position's vector, what are their frequencies,
-        # and what is the number of the first position?
+        # How are sines and cosines arranged in a position's vector, with which frequencies, and
+        # what is the first position's number?
         "sinusoids": {
             "interleaved": _sinusoids("sinusoidal", 0, "the paper"),
             "concatenated": _sinusoids("sinusoidal_concatenated", 0, "Sockeye, HF Marian"),
@@ -67,7 +66,7 @@ def _of_the_model(base: AnyConfig) -> dict[str, dict[str, Answer]]:
                 {"model.norm": "pre"}, "tensor2tensor since 2017-08, flax wmt, OpenNMT-py"
             ),
         },
-        # Is there dropout inside the sub-layers too, of attention weights and hidden units?
+        # Is there dropout inside the sub-layers too, on attention weights and hidden units?
         "inner_dropout": {
             "no": _inner_dropout(0.0, "the paper, fairseq"),
             "yes": _inner_dropout(
@@ -93,7 +92,7 @@ def _of_the_model(base: AnyConfig) -> dict[str, dict[str, Answer]]:
                 "flax wmt",
             ),
         },
-        # Are query, key and value drawn as one matrix, and so sqrt(2) smaller, or as three?
+        # Are query, key and value initialised as one matrix, and so sqrt(2) smaller, or as three?
         "projection_init": {
             "fused": Answer({"model.attention_init": "fused"}, "tensor2tensor of 2017, fairseq"),
             "separate": Answer(
@@ -114,9 +113,9 @@ def _of_the_model(base: AnyConfig) -> dict[str, dict[str, Answer]]:
 
 
 def _of_training(base: AnyConfig) -> dict[str, dict[str, Answer]]:
-    """What is learned from, and how."""
+    """The data, and how the model learns from it."""
     return {
-        # How many pieces has the vocabulary, and hence rows the embedding?
+        # How many pieces does the vocabulary have, and hence rows the embedding?
         "vocabulary": {
             "32768": _vocabulary(base, 32_768, "tensor2tensor and fairseq, of 37,000"),
             "32000": _vocabulary(base, 32_000, "flax wmt, of 37,000"),
@@ -129,7 +128,7 @@ def _of_training(base: AnyConfig) -> dict[str, dict[str, Answer]]:
                 base, Fraction(_PAPER_TOKENS_PER_BATCH, 8), "the paper's steps on one GPU"
             ),
         },
-        # How long is the warm-up, and how high the rate at its end?
+        # How long is the warm-up, and how high is the rate at its end?
         "schedule": {
             # transformer_base_v3: warm-up 8,000 instead of 4,000 and a constant of 2, hence a
             # peak sqrt(2) times as high.
@@ -159,9 +158,9 @@ def _of_training(base: AnyConfig) -> dict[str, dict[str, Answer]]:
 
 
 def _of_translation(base: AnyConfig) -> dict[str, dict[str, Answer]]:
-    """What is made of a trained model."""
+    """How a trained model is used and scored."""
     return {
-        # What is the log-probability of n tokens divided by, with the same alpha?
+        # What divides the log-probability of n tokens, with the same alpha?
         "length_penalty": {
             "gnmt": Answer(
                 {"decoding.length_penalty_formula": "gnmt"}, "the paper, tensor2tensor, flax"
@@ -176,16 +175,16 @@ def _of_translation(base: AnyConfig) -> dict[str, dict[str, Answer]]:
             "source+50": _longest_output(50, 0, "the paper"),
             "source+100": _longest_output(100, 0, "tensor2tensor today"),
             "256": _longest_output(base.decoding.max_extra_tokens, 256, "flax wmt"),
-            # Its 200 do not count the end.
+            # Its 200 do not include the end token.
             "201": _longest_output(base.decoding.max_extra_tokens, 201, "fairseq"),
         },
-        # How many of the last checkpoints are averaged for translating?
+        # How many last checkpoints are averaged for translation?
         "averaging": {
             "1": Answer(averaging(base, 1, base.training.steps), "the paper's Table 3"),
             "5": Answer(averaging(base, 5, base.training.steps), "the paper's Table 2"),
             "10": Answer(averaging(base, 10, base.training.steps), "fairseq"),
         },
-        # How is a translation cut into words before they are counted?
+        # How is a translation split into words before counting?
         "bleu": {
             "13a": Answer({"evaluation.bleu_tokenizer": "13a"}, "sacreBLEU"),
             "intl": Answer({"evaluation.bleu_tokenizer": "intl"}, "sacreBLEU on request"),
@@ -193,8 +192,8 @@ def _of_translation(base: AnyConfig) -> dict[str, dict[str, Answer]]:
     }
 
 
-# Answers by question. A question that is not named is left to the base: the source does not
-# answer it, or answers with the paper's number, which is a share of 1.
+# Answers by question. Questions not named are left to the base: the source does not answer them, or
+# gives the paper's number, which is a share of 1.
 RECIPES: dict[str, dict[str, str]] = {
     # github.com/tensorflow/tensor2tensor 3d9c62f2 (2017-06-15), `transformer_base`, and the flags
     # of its trainer; its learning rate of 0.1 is the paper's equation 3.
@@ -206,13 +205,13 @@ RECIPES: dict[str, dict[str, str]] = {
         "adam_epsilon": "1e-9",  # optimizer_adam_epsilon
         "batch": "8x4096",  # batch_size = 4096 tokens on each GPU
         "length_penalty": "gnmt",  # utils/beam_search.py
-        "averaging": "1",  # there was no script for it yet
+        "averaging": "1",  # no script for it yet
         "smoothing_mass": "others",  # common_layers.smoothing_cross_entropy
         "embedding_scale": "vectors",  # multiply_embedding_mode = "sqrt_depth"
         "longest_output": "source+50",  # decode_extra_length
         "projection_init": "fused",  # multihead_attention: one qkv_transform
         "norm_epsilon": "1e-6",  # common_layers.layer_norm
-        "projection_biases": "yes",  # conv1d has them unless told otherwise
+        "projection_biases": "yes",  # conv1d has them by default
     },
     # github.com/tensorflow/tensor2tensor, last commit of master, `transformer_base` (version 3).
     "t2t_head": {
@@ -225,7 +224,7 @@ RECIPES: dict[str, dict[str, str]] = {
         "vocabulary": "32768",  # TranslateProblem.approx_vocab_size = 2**15
         "batch": "8x4096",  # batch_size = 4096 tokens on each GPU
         "length_penalty": "gnmt",  # utils/beam_search.py
-        "averaging": "1",  # a script of its own, t2t_avg_all
+        "averaging": "1",  # only by a separate script, t2t_avg_all
         "smoothing_mass": "others",  # common_layers.smoothing_cross_entropy
         "embedding_scale": "vectors",  # multiply_embedding_mode = "sqrt_depth"
         "longest_output": "source+100",  # decode_hparams: extra_length
@@ -234,7 +233,7 @@ RECIPES: dict[str, dict[str, str]] = {
         "projection_biases": "no",  # compute_attention_component: use_bias=False
     },
     # github.com/facebookresearch/fairseq 3d262bb2, architecture `transformer_wmt_en_de` with the
-    # flags of examples/scaling_nmt/README.md, which are of the big model: its learning rate of
+    # flags of examples/scaling_nmt/README.md, which are for the big model: its learning rate of
     # 0.0005 is equation 3's peak there, and the batch is left out.
     "fairseq": {
         "sinusoids": "t2t_from_2",  # get_embedding; positions count from padding_idx + 1
@@ -280,7 +279,7 @@ def _sinusoids(positions: str, first: int, who: str) -> Answer:
 
 
 def _inner_dropout(rate: float, who: str) -> Answer:
-    """As much inside the sub-layers as outside, or where the base has none 0.1."""
+    """As much inside the sub-layers as outside, or 0.1 if the base has none."""
     changes = {"model.attention_dropout_rate": rate, "model.feed_forward_dropout_rate": rate}
     return Answer(changes, who)
 
@@ -292,7 +291,7 @@ def _schedule(base: AnyConfig, warmup_share: Fraction, peak_share: float, who: s
     if training.schedule in SCHEDULES_WITH_AN_END and warmup_steps >= training.steps:
         return Answer(f"warm-up would be {warmup_steps} of {training.steps} steps", who)
     if training.schedule == "paper":
-        # The longer the warm-up, the lower equation 3's peak: as its square root.
+        # Equation 3's peak falls with the square root of the warm-up.
         factor = peak_share * float(warmup_share) ** 0.5
         rate = {"training.learning_rate_scale": _product(factor, training.learning_rate_scale)}
     else:
@@ -301,13 +300,13 @@ def _schedule(base: AnyConfig, warmup_share: Fraction, peak_share: float, who: s
 
 
 def _vocabulary(base: AnyConfig, size: int, who: str) -> Answer:
-    """As many rows as pieces: at the paper's size `size` of each."""
+    """As many rows as pieces: at the paper's vocabulary size, `size` of each."""
     pieces = round(base.data.vocabulary_size * Fraction(size, _PAPER_VOCABULARY))
     return Answer({"data.vocabulary_size": pieces, "model.vocabulary_rows": pieces}, who)
 
 
 def _batch(base: AnyConfig, tokens: Fraction, who: str) -> Answer:
-    """As many source and target tokens as `tokens` are of the paper's batch."""
+    """The share of source and target tokens that `tokens` are of the paper's batch."""
     share = tokens / _PAPER_TOKENS_PER_BATCH
     keys = "source_tokens_per_batch", "target_tokens_per_batch"
     changes = {f"data.{key}": round(share * base.data[key]) for key in keys}
@@ -318,11 +317,11 @@ def _batch(base: AnyConfig, tokens: Fraction, who: str) -> Answer:
 
 
 def averaging(base: AnyConfig, number: int, steps: int) -> dict[str, Any] | str:
-    """The mean of the last `number` checkpoints of `steps`, which a run has to make and to keep.
+    """The mean of the last `number` checkpoints of `steps`, which a run must save and keep.
 
-    They are of the last tenth of the training at most, as ten are at `configs/base.py`: weights
-    that are still far from the end make a mean that is worse than any of them. Where the steps are
-    too few for that, the sentence saying so.
+    They come from at most the last tenth of training, as ten do with `configs/base.py`: weights
+    still far from the end give a mean worse than any of them. If there are too few steps for that,
+    the sentence saying so.
     """
     apart = steps // (10 * number) if number > 1 else steps
     every = min(base.training.checkpoint_every_steps, apart)
@@ -344,7 +343,7 @@ def _longest_output(extra: int, absolute: int, who: str) -> Answer:
 
 
 def _product(factor: float, rate: float) -> float:
-    # Four digits are more than anyone has tuned, and can be read in a table.
+    # Four digits are more than anyone tunes, and readable in a table.
     return float(f"{factor * rate:.4g}")
 
 
@@ -363,7 +362,7 @@ def _rows(base: AnyConfig) -> list[Row | LeftOut]:
 
 
 def _row(base: AnyConfig, name: str, answers: list[Answer], note: str) -> Row | LeftOut:
-    """The row that gives all of the answers; it names what differs from the base."""
+    """The row that gives all these answers, with only what differs from the base."""
     changes: dict[str, Any] = {}
     for answer in answers:
         if isinstance(answer.changes, str):

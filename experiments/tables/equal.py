@@ -1,6 +1,6 @@
-"""What each row of a table has as much of as base: tokens, operations or seconds, if anything.
+"""What rows of a table have equal to base, if anything: tokens, operations or seconds.
 
-In: a row and what it is to have. Out: the same row, its training stretched over so many updates.
+In: a row and a number of updates. Out: the same row, its training stretched to that many updates.
 """
 
 import math
@@ -14,16 +14,16 @@ from experiments.tables.ablation import AnyConfig, Row
 Equal = Literal["steps", "tokens", "flops", "seconds"]
 EQUALS: tuple[Equal, ...] = get_args(Equal)
 
-# What is as many updates longer as the training is.
+# Stretched in proportion to the training.
 _INTERVALS = ("warmup_steps", "evaluate_every_steps", "checkpoint_every_steps")
 _STRETCHED = {f"training.{name}" for name in ("steps", *_INTERVALS, "learning_rate_scale")}
 
 
 def stretched(row: Row, base: ConfigDict, steps: int) -> Row:
-    """The row trained for so many updates, on the same curve of rates and as often evaluated.
+    """The row trained for `steps` updates, on the same curve of rates and evaluated as often.
 
     Raises:
-      ValueError: these are too few updates.
+      ValueError: too few updates.
     """
     if steps < 2:
         raise ValueError(f"row {row.name}: what base has comes to {steps} of its updates")
@@ -32,7 +32,7 @@ def stretched(row: Row, base: ConfigDict, steps: int) -> Row:
     new = {"steps": steps}
     new |= {name: max(1, round(training[name] * ratio)) for name in _INTERVALS}
     new["warmup_steps"] = min(new["warmup_steps"], steps - 1)
-    if training["schedule"] == "paper":  # whose peak follows from the warm-up
+    if training["schedule"] == "paper":  # its peak follows from the warm-up
         peak = math.sqrt(new["warmup_steps"] / training["warmup_steps"])
         new["learning_rate_scale"] = training["learning_rate_scale"] * peak
     changed = {f"training.{key}": value for key, value in new.items() if value != training[key]}
@@ -40,7 +40,7 @@ def stretched(row: Row, base: ConfigDict, steps: int) -> Row:
 
 
 def is_stretched(row: Row, changes: Mapping[str, Any]) -> bool:
-    """Whether these are the changes of the row, but for what `stretched` makes of it."""
+    """Whether these are the changes of the row, apart from those by `stretched`."""
     return _rest(row.changes) == _rest(changes)
 
 

@@ -1,6 +1,6 @@
-"""Sizes that give another model as many parameters as the base has, without building either.
+"""Sizes that give another model as many parameters as the base, without building either.
 
-Biases and layer norms are left out of the count: they are less than one in a hundred.
+Biases and layer norms are not counted: they are less than one in a hundred.
 """
 
 from typing import NamedTuple
@@ -17,23 +17,23 @@ class Depth(NamedTuple):
 
 
 def depth_of(base: AnyConfig) -> Depth:
-    """The base's own."""
+    """The base's own depth."""
     model = base.model
     return Depth(model.num_encoder_layers, model.num_decoder_layers, model.num_self_attentions)
 
 
 def d_ff_for(base: AnyConfig, depth: Depth) -> int:
-    """The width of feed-forward layers with which `depth` has the base's parameters; or below 1."""
+    """The feed-forward width that gives `depth` the base's parameters; below 1 if impossible."""
     own = depth_of(base)
     feed_forward = base.model.d_ff * (own.encoder + own.decoder)
-    # An attention has as many weights as d_ff / 2 d_model of its feed-forward units.
+    # A feed-forward unit has 2 d_model weights.
     saved = _num_attentions(own) - _num_attentions(depth)
     units = feed_forward + saved * _attention_weights(base) / (2 * base.model.d_model)
     return round(units / (depth.encoder + depth.decoder))
 
 
 def layer_weights(base: AnyConfig, depth: Depth) -> int:
-    """Weights in all layers of `depth` at the base's own widths."""
+    """Weights in all layers of `depth` at the base's widths."""
     feed_forward = 2 * base.model.d_model * base.model.d_ff
     return (
         _num_attentions(depth) * _attention_weights(base)
@@ -42,11 +42,11 @@ def layer_weights(base: AnyConfig, depth: Depth) -> int:
 
 
 def recurrent_d_model(base: AnyConfig, cell: str, attends: bool) -> int:
-    """The width, an even number, of the recurrent model with the base's parameters."""
+    """The even width of the recurrent model with the base's parameters."""
     model = base.model
     encoder, decoder = model.num_encoder_layers, model.num_decoder_layers
     num_gates = {"tanh": 1, "gru": 3, "lstm": 4}[cell]
-    # In units of d_model^2. Two directions of half the width in the encoder.
+    # In units of d_model^2. The encoder has two directions of half the width.
     cells = num_gates * (3 / 2 * encoder + 2 * decoder)
     first_states = decoder * (2 if cell == "lstm" else 1)
     squares = cells + first_states + (3 if attends else 0)

@@ -1,9 +1,9 @@
-"""How many heads: more and narrower ones at the same cost (paper Table 3, rows A).
+"""Number of heads: more but narrower ones at the same cost (paper Table 3, rows A).
 
     python -m experiments.sweep heads --base=configs/tiny.py --seeds=3 --workdir=W
     python -m experiments.inspect.pruning W/heads/base/seed-0    # without some heads
 
-Every power of two that shares out the base's h d_k and h d_v evenly.
+Every power of two that divides the base's h d_k and h d_v evenly.
 """
 
 from experiments.tables.ablation import AnyConfig, LeftOut, Row, Table

@@ -1,10 +1,10 @@
-"""Adam (paper section 5.3) and what came after it.
+"""Adam (paper section 5.3) and later optimizers.
 
     python -m experiments.sweep optimizers --base=configs/tiny.py --seeds=3 --workdir=W
 
-The rows are all that the base does not have. Each takes the base's rate times a factor of
-which its authors speak, which is where tuning begins and no more: at a fixed rate this table says
-which optimizer suits the base's rate.
+The rows are all optimizers but the base's. Each takes the base's rate times a factor suggested by
+its authors. That is only a starting point for tuning: at a fixed rate, this table says which
+optimizer suits the base's rate.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a base must share with the paper's for the paper's columns to stand beside ours."""
+"""What a base must share with the paper's for the paper's columns to appear beside ours."""
 
 import runpy
 from pathlib import Path
@@ -23,7 +23,7 @@ OF_OTHER_MODELS = frozenset(
     }
 )
 
-# Keys of the model of which the paper says nothing.
+# Model keys about which the paper says nothing.
 _UNSAID = frozenset(
     {
         *("model.attention_init", "model.embedding_init", "model.norm_epsilon"),
@@ -67,7 +67,7 @@ _SAID = {
     "training.label_smoothing": 0.1,
 }
 
-# Any other key of the model is one that the paper's has not, and configs/base.py says so.
+# Any other model key is a feature that the paper lacks; configs/base.py turns it off.
 PAPER_BASE = {
     key: value
     for key, value in config_file("base").items()

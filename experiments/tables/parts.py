@@ -1,10 +1,10 @@
-"""What each part of a layer is worth: taken away, or as others have it.
+"""What each part of a layer is worth: removed, or replaced by a common alternative.
 
     python -m experiments.sweep parts --base=configs/tiny.py --seeds=3 --workdir=W
 
 The divisor of the scores (section 3.2.1), the residual sum and the norm around each sub-layer
 (section 3.1), and the feed-forward network with its non-linearity (section 3.3). Rows keep the
-rate of the base, though without a norm or a divisor another may suit them better: `--tune` it.
+base's rate, though without a norm or a divisor another may suit them better: `--tune` it.
 """
 
 from experiments.tables.ablation import AnyConfig, LeftOut, Row, Table

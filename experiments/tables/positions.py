@@ -1,12 +1,12 @@
-"""What tells the model where a word is (paper section 3.5), and what it is worth.
+"""What positional encodings (paper section 3.5) are worth.
 
     python -m experiments.sweep positions --base=configs/tiny.py \
       --base.evaluation.bleu_on_long=True --seeds=3 --workdir=W
 
-The paper's sinusoids and the two other layouts in which they are found in the field; learned
-positions, its row (E); the kinds that Kazemnejad et al. 2023 compare; the two that come to mind
-first, a number that counts, whole or as a share; and none at all. On the embedded corpus the probes
-tell who takes notice of word order, and `long` who can count beyond the lengths seen in training.
+The paper's sinusoids and their two other common layouts; learned positions, its row (E); the kinds
+that Kazemnejad et al. 2023 compare; the two most obvious, the position's number, whole or as a
+share; and none at all. On the embedded corpus, the probes show which models use word order, and
+`long` which can count beyond the lengths seen in training.
 """
 
 from experiments.tables.ablation import AnyConfig, LeftOut, Row, Table

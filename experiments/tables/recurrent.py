@@ -1,11 +1,11 @@
-"""The predecessor: recurrent models with as many parameters as the Transformer has.
+"""The predecessor: recurrent models with as many parameters as the Transformer.
 
     python -m experiments.sweep recurrent --base=configs/tiny.py \
       --base.evaluation.bleu_on_long=True --seeds=3 --workdir=W
     python -m experiments.inspect.gradient_reach W/recurrent/*/seed-0
 
-The case against recurrence, as a table: BLEU (by length of the sentence, in the report), seconds
-for the same tokens, and by the second command how far a gradient reaches. Each cell with attention
+The case against recurrence, as a table: BLEU (by sentence length in the report), seconds for the
+same tokens, and from the second command how far a gradient reaches. Each cell with attention
 (Bahdanau et al. 2015) and without (Sutskever et al. 2014), as deep as the base.
 """
 

@@ -1,6 +1,6 @@
-"""The tables there are, by the name typed on the command line: every file here that has a TABLE.
+"""All tables, by their command-line name: every file here that has a TABLE.
 
-A file that cannot be read is told to who asks for its table, and is in nobody else's way.
+A broken file is reported only if its table is requested; it does not affect other tables.
 """
 
 import importlib
@@ -17,17 +17,17 @@ class Found(NamedTuple):
     """The tables of a folder, by name."""
 
     tables: dict[str, Table]
-    broken: dict[str, str]  # a sentence for each file that gives none, though it ought to
+    broken: dict[str, str]  # a sentence for each file that should have one but does not
 
 
 def read_tables() -> Found:
-    """Every file of this folder."""
+    """Reads every file of this folder."""
     found = Found({}, {})
     for file in pkgutil.iter_modules(tables.__path__):
         name, path = file.name, f"experiments/tables/{file.name}.py"
         try:
             module = importlib.import_module(f"{tables.__name__}.{name}")
-        except Exception as error:  # whatever somebody's file may raise
+        except Exception as error:  # whatever a user's file may raise
             found.broken[name] = f"{path} cannot be read: {_text(error, path)}"
             continue
         if not hasattr(module, "TABLE"):
@@ -45,10 +45,10 @@ def read_tables() -> Found:
 
 
 def _text(error: Exception, path: str) -> str:
-    """Kind, message and line of what a file raised."""
+    """Kind, message and line of an error in a file."""
     places = traceback.extract_tb(error.__traceback__)
     lines = [place.lineno for place in places if Path(place.filename).name == Path(path).name]
-    where = f", line {lines[-1]}" if lines else ""  # of a syntax error the message has it
+    where = f", line {lines[-1]}" if lines else ""  # a syntax error has it in its message
     message = str(error).partition("\n")[0]
     return f"{type(error).__name__}: {message}{where}"
 
@@ -57,7 +57,7 @@ TABLES, BROKEN = read_tables()
 
 
 def find_table(name: str) -> Table:
-    """The table of this name.
+    """The table with this name.
 
     Raises:
       ValueError: there is none, or its file is broken.
@@ -70,5 +70,5 @@ def find_table(name: str) -> Table:
 
 
 def names_text() -> str:
-    """The names of all tables, and of those that are broken why."""
+    """The names of all tables, and what is wrong with broken ones."""
     return "; ".join([", ".join(TABLES), *BROKEN.values()])

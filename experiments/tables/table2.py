@@ -5,9 +5,10 @@
       --base.data.name=wmt14_translate/fr-en --base.data.target_language=fr \
       --base.data.vocabulary_size=32000
 
-Base is translated with the mean of its last 5 checkpoints, big with that of its last 20, as in the
-paper, which saved one every ten minutes: here training.checkpoint_every_steps says how often. To
-French the paper's big model has a dropout of 0.1, as base. The paper's BLEU is of its own script.
+Base translates with the mean of its last 5 checkpoints, big with that of its last 20, as in the
+paper. The paper saved one every ten minutes; here training.checkpoint_every_steps says how often.
+For French, the paper's big model has a dropout of 0.1, like base. The paper's BLEU is from its own
+script.
 """
 
 from experiments.tables.ablation import AnyConfig, LeftOut, Row, Score, Table

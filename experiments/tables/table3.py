@@ -3,9 +3,9 @@
     python -m experiments.sweep table3 --base=configs/base.py --dry_run
     python -m experiments.run table3 --row=A.h=1 --base=configs/tiny.py --workdir=W
 
-The rows are shares of the base: an eighth of its heads, a third of its layers. At `configs/base.py`
-they are exactly the paper's; at a smaller base a share that is not a whole number is rounded or
-left out, as each function below says.
+The rows are shares of the base: an eighth of its heads, a third of its layers. With
+`configs/base.py` they are exactly the paper's; with a smaller base, a share that is not a whole
+number is rounded or left out, as each function below says.
 """
 
 from fractions import Fraction
@@ -14,7 +14,7 @@ from typing import Any
 from experiments.tables.ablation import AnyConfig, LeftOut, Row, Score, Table
 from experiments.tables.paper_base import PAPER_BASE
 
-# Above this the network is mostly switched off and the row says nothing about the model.
+# Above this, most of the network is off, and the row says nothing about the model.
 _HIGHEST_DROPOUT = 0.8
 
 _FRACTION_WORDS = {
@@ -81,7 +81,7 @@ def _heads(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOut:
 
 
 def _size(base: AnyConfig, group: str, key: str, share: Fraction, paper: Score) -> Row | LeftOut:
-    """Group (B), width of queries and keys, and (C), of feed-forward layers: that alone."""
+    """Group (B), only the width of queries and keys, and (C), only that of feed-forward layers."""
     exact = share * base.model[key]
     name = f"{group}.{key}={_text(exact)}"
     size = _whole(exact, f"{_FRACTION_WORDS[share]} of {key}={base.model[key]}")
@@ -117,7 +117,7 @@ def _width(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOut:
 
 
 def _dropout(base: AnyConfig, factor: int, paper: Score) -> Row | LeftOut:
-    """Group (D): no dropout, or twice as much; twice nothing is taken as the paper's 0.1."""
+    """Group (D): no dropout, or twice as much; 0.1, the paper's, if the base has none."""
     rate = _product(factor, base.model.dropout_rate or 0.05)
     name = f"D.dropout={rate:g}"
     if rate > _HIGHEST_DROPOUT:
@@ -155,14 +155,14 @@ def big_changes(base: AnyConfig) -> dict[str, Any] | LeftOut:
 
 
 def _whole(number: Fraction, what: str) -> int | str:
-    """The number as an int, or the sentence saying that it is none."""
+    """The number as an int, or a sentence saying that it is not whole."""
     if number.denominator == 1:
         return int(number)
     return f"{what} would be {_text(number)}, not a whole number"
 
 
 def _product(factor: int, rate: float) -> float:
-    # 3 * 0.1 is 0.30000000000000004, which no one wants to read in a table.
+    # 3 * 0.1 is 0.30000000000000004, which nobody wants in a table.
     return round(factor * rate, 6)
 
 

@@ -1,6 +1,6 @@
-"""Which values a tuned table tries: the same points for every row, the base too.
+"""Which values a tuned table tries: the same points for every row, including the base.
 
-In: what --tune and --trials say, and a base config. Out: points, each a value for every tuned key.
+In: --tune and --trials, and a base config. Out: points, each with a value for every tuned key.
 """
 
 import difflib
@@ -14,21 +14,21 @@ from ml_collections import ConfigDict
 
 from experiments.tables.ablation import Row, changes_text, check_row, flat
 
-# All trials have it; those of a table count up from 0 or wherever its base begins.
+# Used by all trials; the seeds of a table count up from the base's.
 TRIAL_SEED = 2**31 - 1
 
 _FORM = re.compile(r"([\w.]+)=(?:(log|lin)\(([^,]*),([^,]*)\)|\[(.*)\])")
-# Trials are compared by perplexity of the same tokens.
+# Only these: trials are compared by perplexity of the same tokens.
 _SECTIONS = ("model.", "training.")
-_DIGITS = 4  # of a point between the ends of a range: more would only be harder to read
+_DIGITS = 4  # of a point inside a range: more would only be harder to read
 
 Point = dict[str, Any]  # dotted key -> value
 
 
 class Space(NamedTuple):
-    """What is tuned, and where it is tried."""
+    """What to tune, and which points to try."""
 
-    words: tuple[str, ...]  # as they were typed
+    words: tuple[str, ...]  # as typed
     points: tuple[Point, ...]
 
     @property
@@ -43,7 +43,7 @@ class _Axis(NamedTuple):
     values: list[Any]  # the ends, or all of a list
 
     def at(self, share: float) -> Any:
-        """The value so far between the ends, which are 0 and 1."""
+        """The value at this share of the way from one end, 0, to the other, 1."""
         if self.scale == "list":
             return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
         low, high = self.values
@@ -55,16 +55,16 @@ class _Axis(NamedTuple):
 
 
 def space(words: Sequence[str], num_trials: int | None, base: ConfigDict) -> Space:
-    """The points of a range of one key, evenly spaced, its ends among them; of one list, its all.
+    """The points: for one range, evenly spaced, including its ends; for one list, all its values.
 
-    Of several keys a Sobol sequence, which fills the space evenly.
+    For several keys, a Sobol sequence, which fills the space evenly.
 
     Args:
-      words: "KEY=log(LOW,HIGH)", "KEY=lin(LOW,HIGH)" or "KEY=[A,B,C]", a key each.
-      num_trials: how many points; of one list it need not be said.
+      words: "KEY=log(LOW,HIGH)", "KEY=lin(LOW,HIGH)" or "KEY=[A,B,C]", one key each.
+      num_trials: number of points; optional for one list.
 
     Raises:
-      ValueError: in words, what is wrong.
+      ValueError: something is wrong; in words.
     """
     axes = [_axis(each, base) for each in words]
     if len({axis.key for axis in axes}) < len(axes):
@@ -87,12 +87,12 @@ def space(words: Sequence[str], num_trials: int | None, base: ConfigDict) -> Spa
 
 
 def at(row: Row, point: Mapping[str, Any]) -> Row:
-    """The row with these values in the place of its own."""
+    """The row with these values instead of its own."""
     return row._replace(changes={**row.changes, **point})
 
 
 def check(found: Space, rows: Sequence[Row], base: ConfigDict) -> None:
-    """Raises ValueError if a row would be another one, or its config is none, at some point."""
+    """Raises ValueError if at some point a row would equal another, or its config is invalid."""
     keys = set(found.keys)
     for row in rows:
         if row.changes and keys >= row.changes.keys():
@@ -106,7 +106,7 @@ def check(found: Space, rows: Sequence[Row], base: ConfigDict) -> None:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a tuned value is one, and so has a place on an axis."""
+    """Whether a tuned value is a number, and so has a place on an axis."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -118,7 +118,7 @@ def _evenly(number: int, axis: _Axis) -> list[list[float]]:
 def _sobol(number: int, dimensions: int) -> list[list[float]]:
     from scipy.stats import qmc  # it takes a second to load
 
-    # In whole powers of two, as it is balanced; shifted, since it begins in a corner.
+    # A power of two of them, for balance; shifted, since the sequence begins in a corner.
     points = qmc.Sobol(dimensions, scramble=False).random_base2(math.ceil(math.log2(number)))
     shift = np.random.default_rng(0).random(dimensions)
     return ((points[:number] + shift) % 1).tolist()
@@ -153,7 +153,7 @@ def _axis(words: str, base: ConfigDict) -> _Axis:
 
 
 def _value(text: str, of_base: Any, words: str) -> Any:
-    """The text as a value of the type that the base has."""
+    """The text as a value of the base's type."""
     kind = type(of_base)
     try:
         return {"true": True, "false": False}[text.lower()] if kind is bool else kind(text)

@@ -1,4 +1,4 @@
-"""The model that the flags of `workdir_flags` name."""
+"""Loads the model named by the flags of `workdir_flags`."""
 
 from absl import flags
 
@@ -9,7 +9,7 @@ from t2t_jax.runs.workdir import Trained, UsableModel, load_trained
 
 
 def trained_of_flags() -> Trained:
-    """The model that --workdir names, with its config.
+    """The model named by --workdir, with its config.
 
     Raises:
       ValueError: there is none, or it does not fit the config.
@@ -20,7 +20,7 @@ def trained_of_flags() -> Trained:
 
 
 def model_of_flags() -> UsableModel:
-    """The model that the flags name, with their config.
+    """The model named by the flags, with their config.
 
     Raises:
       ValueError: there is none, or it does not fit the config.

@@ -1,11 +1,11 @@
-"""t2t-jax classify: the class of every line of standard input, and its probability.
+"""t2t-jax classify: the class of each line of standard input, with its probability.
 
     t2t-jax classify --workdir=W < sentences > classes
     t2t-jax classify --model=hf:DIR < sentences    a BERT or DistilBERT in Hugging Face format
 
-A line each, in their order: class, tab, probability; an empty line gives an empty line. The
-names of the classes are those of W/classes.txt, or of DIR/config.json. A line of more than
---config.data.max_length tokens ends it, once those before it are written.
+Writes one line per input line, in order: class, tab, probability; an empty line gives an empty
+line. The class names come from W/classes.txt or DIR/config.json. A line longer than
+--config.data.max_length tokens is an error; the lines before it are written first.
 """
 
 from t2t_jax.cli.workdir_flags import define_model_flags

@@ -1,4 +1,4 @@
-"""Reads flags so that a mistyped one ends in one sentence, not in a traceback."""
+"""Reads flags; a mistyped one ends in one sentence, not in a traceback."""
 
 import contextlib
 import difflib
@@ -21,24 +21,24 @@ _ONLY_IN_A_CHECKOUT = (
 
 
 def parse_flags(name: str, argv: list[str], *, known_only: bool = False) -> list[str]:
-    """A `flags_parser` for `app.run`; `name` stands before the sentences about flags.
+    """A `flags_parser` for `app.run`; `name` prefixes its error messages.
 
-    With `known_only`, flags that are not defined are given back among the other arguments.
+    With `known_only`, undefined flags are returned with the other arguments.
 
-    Libraries tell their warnings only, and no stacks, unless --verbosity says otherwise.
+    Libraries log only warnings, without stacks, unless --verbosity says otherwise.
     """
     try:
         with may_be_cut_off():
             rest = flags.FLAGS(argv, known_only=known_only)
         for flag in flags.FLAGS:
-            hasattr(flags.FLAGS[flag].value, "")  # of a config that is not there this raises
+            hasattr(flags.FLAGS[flag].value, "")  # raises if a config is missing
     except (
         *(AttributeError, KeyError, NameError, SyntaxError),
         flags.UnrecognizedFlagError,
     ) as error:
         if not (sentence := _no_python(argv)):
             if isinstance(error, NameError | SyntaxError):
-                raise  # within a config: who writes one wants to see where
+                raise  # within a config: its author wants to see where
             sentence = _unknown_flag(argv, error)
         sys.exit(f"{name}: {sentence}")
     except (ImportError, OSError) as error:
@@ -48,17 +48,17 @@ def parse_flags(name: str, argv: list[str], *, known_only: bool = False) -> list
     except (TypeError, ValueError, flags.Error) as error:
         sys.exit(f"{name}: {error}")
     except SystemExit as end:
-        # absl ends so once it has printed the help.
+        # How absl ends after printing the help.
         sys.exit(0 if end.code == 1 and _asks_for_help(argv) else end.code)
     if flags.FLAGS["verbosity"].using_default_value:
-        flags.FLAGS.verbosity = logging.WARNING  # Orbax tells every file it touches
+        flags.FLAGS.verbosity = logging.WARNING  # Orbax logs every file it touches
         logging.get_absl_logger().addFilter(_without_stack)
     return rest
 
 
 @contextlib.contextmanager
 def may_be_cut_off() -> Iterator[None]:
-    """Ends without a word where who reads standard output, as `head` does, has had enough."""
+    """Ends silently if the reader of standard output, such as `head`, stops reading."""
     try:
         try:
             yield
@@ -66,7 +66,7 @@ def may_be_cut_off() -> Iterator[None]:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except BrokenPipeError:
-        # What has not been written would be tried once more when Python ends.
+        # Otherwise Python would try to write the rest again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(128 + signal.SIGPIPE)
 
@@ -83,7 +83,7 @@ _NOT_OF_THE_TYPE = {
 
 
 def _wrong_value(said: str) -> str:
-    """A line in which absl says what is wrong with one flag, or with two, in other words."""
+    """Rewords a line of absl's about one or two wrong flags."""
     if missing := re.search(r"Flag --(\S+) must have a value other than None", said):
         return _missing(missing[1])
     if one_of := re.search(r"one of \((\w+), (\w+)\) must have a value other than None", said):
@@ -116,7 +116,7 @@ def _without_stack(entry: LogRecord) -> bool:
 
 
 def _unknown_flag(argv: list[str], error: Exception) -> str:
-    """Which flag or key there is not, and which may have been meant."""
+    """Which flag or key does not exist, and which may have been meant."""
     config_flags = [name for name in ("config", "base") if name in flags.FLAGS]
     keys = [f"{flag}.{key.path}" for flag in config_flags for key in config_keys()]
     known = [*flags.FLAGS, *keys]
@@ -126,7 +126,7 @@ def _unknown_flag(argv: list[str], error: Exception) -> str:
         if not argument.startswith("-") or name.removeprefix("no") in known or name in known:
             continue
         if "." in name and not keys and leaf not in str(error):
-            continue  # a key that is there: only a checkout knows them all
+            continue  # a key that exists: only a checkout knows them all
         meant = [key for key in keys if key.endswith(f".{leaf}")]
         meant = meant or difflib.get_close_matches(name, known, n=1, cutoff=0.75)
         advice = f": did you mean --{' or --'.join(meant)}?" if meant else ", see --help"
@@ -135,7 +135,7 @@ def _unknown_flag(argv: list[str], error: Exception) -> str:
 
 
 def _no_python(argv: list[str]) -> str:
-    """Which config is a file of another kind; nothing if none is."""
+    """Which config is not a Python file; "" if all are."""
     for flag in ("config", "base"):
         for argument, following in itertools.zip_longest(argv, argv[1:], fillvalue=""):
             given, _, value = argument.lstrip("-").partition("=")
@@ -150,7 +150,7 @@ def _no_python(argv: list[str]) -> str:
 
 
 def _no_config(argv: list[str], error: Exception) -> str:
-    """Why a config cannot be read, and where it may lie."""
+    """Why a config cannot be read, and where it may be."""
     sentence = str(error).rpartition("\n")[2].strip()
     if not Path("configs").is_dir():
         return f"{sentence}; {_ONLY_IN_A_CHECKOUT}"

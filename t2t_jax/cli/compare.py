@@ -1,11 +1,11 @@
-"""t2t-jax compare: two runs on the same sentences, how far apart they are and where.
+"""t2t-jax compare: how far apart two runs are on the same sentences, and where.
 
     t2t-jax compare W1 W2
     t2t-jax compare W1 W2 --name=test2017 --sentences=5
 
-Of what `t2t-jax score` has left in both: each metric of W1, of W2, W2 - W1 with its 95 % interval
-and p value by a paired bootstrap over the sentences, which knows nothing of the noise between
-seeds; then BLEU by words of the source, and of each length the sentences that differ most.
+Reads what `t2t-jax score` left in both. Prints each metric of W1 and W2, and W2 - W1 with its 95 %
+interval and p value by a paired bootstrap over the sentences, which ignores the noise between
+seeds; then BLEU by source length in words, and the sentences of each length that differ most.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,8 +21,8 @@ ARGUMENTS = ("W1", "W2")
 
 def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
-    flags.DEFINE_string("name", "test", "a split or a test set that both have scores of")
-    flags.DEFINE_integer("sentences", 2, "of each length, those that differ most", lower_bound=0)
+    flags.DEFINE_string("name", "test", "a split or test set scored in both runs")
+    flags.DEFINE_integer("sentences", 2, "most different ones to show, per length", lower_bound=0)
 
 
 def main(first: str, second: str) -> None:
@@ -86,7 +86,7 @@ def _by_length(found: "Compared") -> Iterator[str]:
 
 
 def _aligned(rows: Sequence[Sequence[str]], sides: str) -> Iterator[str]:
-    """Lines of columns that each are as wide as their widest cell, to its left or right side."""
+    """Lines of columns, each as wide as its widest cell, aligned left or right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = zip(row, sides, widths, strict=True)
@@ -94,5 +94,5 @@ def _aligned(rows: Sequence[Sequence[str]], sides: str) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """The text without what would move a terminal's cursor: the runs may be anybody's."""
+    """The text without terminal control characters: the runs may be anybody's."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,6 +1,6 @@
-"""Every key of a config with its comment, as configs/base.py states them: for --help and for typos.
+"""Every config key with its comment, read from configs/base.py: for --help and for typos.
 
-The file is read as text, since only a checkout has it; an installed wheel has no configs.
+The file is read as text, since only a checkout has it: an installed wheel has no configs.
 """
 
 import ast
@@ -18,19 +18,19 @@ _WIDTH, _COMMENT_COLUMN = 100, 42
 class Key(NamedTuple):
     """A key of a config."""
 
-    section: str  # "" of a key beside the sections
+    section: str  # "" for a key outside the sections
     name: str
-    value: str  # of the paper's base, as Python writes it
-    comment: str  # what it is, its unit, its choices
+    value: str  # in the paper's base, as Python writes it
+    comment: str  # its meaning, unit and choices
 
     @property
     def path(self) -> str:
-        """As it stands after --config."""
+        """As written after --config."""
         return f"{self.section}.{self.name}".lstrip(".")
 
 
 def config_keys() -> list[Key]:
-    """The keys in their order; none where there is no checkout."""
+    """The keys in order; none without a checkout."""
     if not _BASE.exists():
         return []
     source = _BASE.read_text("utf-8")
@@ -57,7 +57,7 @@ def config_keys() -> list[Key]:
 
 
 def help_text(section: str = "") -> str:
-    """The keys of a section, or of all.
+    """The keys of one section, or of all.
 
     Raises:
       ValueError: there is no such section.

@@ -1,4 +1,4 @@
-"""t2t-jax explain: one sentence on its way through a model, as a page to look at.
+"""t2t-jax explain: one sentence on its way through a model, as a web page.
 
     t2t-jax explain --workdir=W --source="The dog sees the cat." --output=page.html
     t2t-jax explain --workdir=W --source="The dog sees the cat." --output=page.html --language=de
@@ -6,15 +6,15 @@
     t2t-jax explain --workdir=W --source="The dog sees the cat." --output=head.pdf --head=1
     t2t-jax explain --model=hf:DIR --prompt="The dog" --output=page.html
 
-The page needs no other file and no network: pieces and ids, embedding, positions, each attention
-head by head, residuals, feed-forward, what is written token by token, and the search as a tree.
---source or --prompt may be given several times: the page has a list to choose from.
+The page needs no other file and no network. It shows pieces and ids, embedding, positions, every
+head of every attention, residuals, feed-forward, the output token by token, and the search as a
+tree. --source or --prompt may be given several times: the page then has a list to choose from.
 
---compare=W2 puts another model beside this one; --control, this one with queries, keys and values
-drawn at random, so that one sees what was learned. The ending of --output, or --format, says what
-is written: html; json, all tokens and arrays; csv, what each head does in numbers; png, svg and
-pdf, one figure: --figure=attention (of --attention, --layer and --head; all heads without --head),
-contexts, embedding, positions, residual, feed_forward, steps or search.
+--compare=W2 puts another model beside this one; --control, the same model with random queries, keys
+and values, to show what was learned. The ending of --output, or --format, says what is written:
+html; json, all tokens and arrays; csv, statistics of each head; png, svg and pdf, one figure:
+--figure=attention (see --attention, --layer and --head; all heads without --head), contexts,
+embedding, positions, residual, feed_forward, steps or search.
 """
 
 import os
@@ -49,21 +49,19 @@ def define_flags(arguments: list[str]) -> None:
     flags.DEFINE_multi_string("source", None, "a sentence; may be given several times")
     flags.DEFINE_multi_string("prompt", None, "the beginning of a text; as often")
     flags.DEFINE_string("output", None, "the file to write")
-    flags.DEFINE_enum("format", None, _FORMATS, "by default what --output ends in")
-    flags.DEFINE_enum("language", "en", ["en", "de"], "of the page and of the words in figures")
-    flags.DEFINE_string("compare", None, "W2 or hf:DIR, a model to be put beside this one")
-    flags.DEFINE_bool(
-        "control", False, "put beside it the same model with projections drawn at random"
-    )
-    flags.DEFINE_enum("figure", "attention", _FIGURES, "of png, svg and pdf: what is drawn")
+    flags.DEFINE_enum("format", None, _FORMATS, "default: the ending of --output")
+    flags.DEFINE_enum("language", "en", ["en", "de"], "language of the page and of figures")
+    flags.DEFINE_string("compare", None, "W2 or hf:DIR, a model to show beside this one")
+    flags.DEFINE_bool("control", False, "show beside it the same model with random projections")
+    flags.DEFINE_enum("figure", "attention", _FIGURES, "png, svg and pdf: what to draw")
     flags.DEFINE_enum(
-        "attention", None, _LOOKS, "of a figure: who looks; by default the first there is"
+        "attention", None, _LOOKS, "figure: which attention; default: the model's first"
     )
-    flags.DEFINE_integer("layer", 1, "of a figure, counted from 1", lower_bound=1)
-    flags.DEFINE_integer("head", None, "of a figure, counted from 1; by default all", lower_bound=1)
-    flags.DEFINE_integer("top_n", 5, "likeliest next tokens of every step", lower_bound=1)
+    flags.DEFINE_integer("layer", 1, "figure: which layer, from 1", lower_bound=1)
+    flags.DEFINE_integer("head", None, "figure: which head, from 1; default: all", lower_bound=1)
+    flags.DEFINE_integer("top_n", 5, "likeliest next tokens to show per step", lower_bound=1)
     flags.DEFINE_integer(
-        "max_new_tokens", 12, "of a language model, most tokens after the text", lower_bound=1
+        "max_new_tokens", 12, "language model: most tokens after the text", lower_bound=1
     )
     flags.mark_flag_as_required("output")
     flags.mark_flags_as_mutual_exclusive(["source", "prompt"], required=True)
@@ -135,10 +133,10 @@ def _output() -> Path:
 
 
 def _format(output: Path) -> str:
-    """What is to be written.
+    """The format to write.
 
     Raises:
-      ValueError: neither a flag nor the ending of the file says it.
+      ValueError: neither --format nor the file's ending says it.
     """
     kind = flags.FLAGS.format or output.suffix.removeprefix(".").lower()
     if kind not in _FORMATS:
@@ -179,7 +177,7 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 
 def _other(name: str) -> "UsableModel":
-    """The model of --compare, as its own config says."""
+    """The model of --compare, with its own config."""
     from t2t_jax.buckets import directory_of
     from t2t_jax.runs import pretrained
     from t2t_jax.runs.workdir import load_trained

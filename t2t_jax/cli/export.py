@@ -1,12 +1,12 @@
-"""t2t-jax export: a trained translation model as files of another library.
+"""t2t-jax export: writes a trained translation model as another library's files.
 
     t2t-jax export --workdir=W --format=marian --output=DIR
     t2t-jax export --workdir=W --format=ctranslate2 --output=DIR
 
-"marian": DIR is what `transformers` loads as MarianMTModel and MarianTokenizer. "ctranslate2": DIR
-is for `ctranslate2.Translator`, which takes and gives pieces of DIR/vocabulary.model. A directory
-that is there already is not written to. Needs the `interop` extra. MarianMT has an epsilon of its
-own in layer norms: --config.model.norm_epsilon=1e-5 moves a logit by some 1e-5.
+"marian": `transformers` loads DIR as MarianMTModel and MarianTokenizer. "ctranslate2": DIR is for
+`ctranslate2.Translator`, which takes and returns pieces of DIR/vocabulary.model. An existing
+directory is not written to. Needs the `interop` extra. MarianMT has its own layer norm epsilon:
+--config.model.norm_epsilon=1e-5 moves a logit by some 1e-5.
 """
 
 from absl import flags
@@ -18,8 +18,8 @@ def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     define_workdir_flags(arguments, __name__)
     flags.DEFINE_string("format", None, "marian or ctranslate2")
-    flags.DEFINE_string("output", None, "the directory to make")
-    flags.DEFINE_integer("max_positions", 512, "longest sentence it will take, tokens")
+    flags.DEFINE_string("output", None, "the directory to create")
+    flags.DEFINE_integer("max_positions", 512, "longest sentence it will accept, in tokens")
     flags.mark_flags_as_required(["format", "output"])
 
 

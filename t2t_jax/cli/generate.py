@@ -1,15 +1,15 @@
-"""t2t-jax generate: a language model goes on from a prompt, token by token.
+"""t2t-jax generate: a language model continues a prompt, token by token.
 
     t2t-jax generate --workdir=W --prompt="The dog" --top_n=3
     t2t-jax generate --workdir=W --prompt="The dog" --temperature=0.8 --top_p=0.9 --seed=1
     t2t-jax generate --workdir=W --top_n=0 < prompts > texts
     t2t-jax generate --model=hf:DIR --prompt="The dog"    a GPT-2 in Hugging Face format
 
-For every token: what was chosen (>), and the top_n likeliest next tokens with their logits and
-probabilities, as the model says them before temperature, top_k and top_p. The text comes last.
---prompt may be given several times; without it every line of standard input is one. Temperature 0,
-which is the default, always chooses the likeliest token. With --top_n=0 there are only the texts,
-with --json a JSON object a line.
+For every token: the choice (>), and the top_n likeliest next tokens with their logits and
+probabilities before temperature, top_k and top_p. The text comes last. --prompt may be given
+several times; without it, every line of standard input is a prompt. Temperature 0, the default,
+always chooses the likeliest token. --top_n=0 prints only the texts, --json one JSON object per
+line.
 """
 
 from absl import flags
@@ -21,20 +21,20 @@ def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     define_model_flags(arguments, __name__)
     flags.DEFINE_multi_string(
-        "prompt", None, "what to go on from, one or more; without it, the lines of standard input"
+        "prompt", None, "text to continue; repeatable; default: the lines of standard input"
     )
-    flags.DEFINE_integer("max_new_tokens", 50, "most tokens after the prompt, the end counted")
+    flags.DEFINE_integer("max_new_tokens", 50, "most tokens after the prompt, end token included")
     flags.DEFINE_integer(
-        "top_n", 3, "likeliest next tokens shown for every token; 0: only the text"
+        "top_n", 3, "likeliest next tokens to show for every token; 0: only the text"
     )
-    flags.DEFINE_float("temperature", 0.0, "what logits are divided by; 0: the likeliest token")
-    flags.DEFINE_integer("top_k", 0, "draw from so many likeliest tokens; 0: from all")
+    flags.DEFINE_float("temperature", 0.0, "divides the logits; 0: the likeliest token")
+    flags.DEFINE_integer("top_k", 0, "draw from the k likeliest tokens; 0: from all")
     flags.DEFINE_float(
-        "top_p", 1.0, "draw from the likeliest tokens of so much probability; 1: all"
+        "top_p", 1.0, "draw from the likeliest tokens with this total probability; 1: all"
     )
-    flags.DEFINE_integer("seed", 0, "of all draws")
-    flags.DEFINE_integer("num_samples", 1, "continuations of every prompt")
-    flags.DEFINE_bool("json", False, "print one JSON object a line")
+    flags.DEFINE_integer("seed", 0, "seed of all draws")
+    flags.DEFINE_integer("num_samples", 1, "continuations per prompt")
+    flags.DEFINE_bool("json", False, "print one JSON object per line")
 
 
 def main() -> None:

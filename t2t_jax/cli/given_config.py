@@ -1,4 +1,4 @@
-"""A config from the command line, as the person who typed it means it."""
+"""A config from the command line, as the user meant it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,15 +14,15 @@ def given_config(
     *,
     is_for_here: bool = True,
 ) -> ConfigDict:
-    """The value of --config or --base, with the files of a corpus that was given.
+    """The value of --config or --base, with the files of a given corpus.
 
-    Where no data.cache was typed it is T2T_JAX_CACHE of the environment, if that is set.
+    If no data.cache was given, it is T2T_JAX_CACHE of the environment, if set.
 
     Args:
       flag: "config" or "base".
       log: takes a line about what was found.
-      variants: what is done with it; a key that was set must have an effect in one of them.
-      is_for_here: whether it is used where this machine's environment is meant.
+      variants: the configs made from it; a key that was set must have an effect in one of them.
+      is_for_here: whether this machine's environment applies.
 
     Raises:
       ValueError, TypeError: a key that was set has no effect, or several files could be meant.

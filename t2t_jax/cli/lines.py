@@ -1,4 +1,4 @@
-"""Standard input as lines and standard output, both UTF-8 wherever they are."""
+"""Lines of standard input, and standard output; both are UTF-8 on every machine."""
 
 import contextlib
 import io
@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 
 from t2t_jax import hosts
 
-# Read at once, put in order of length and written together. Enough for full batches of every
-# length; few enough that memory stays flat and that what is done is soon written.
+# Read at once, sorted by length and written together. Enough for full batches of every length;
+# few enough that memory stays flat and output comes soon.
 BYTES_AT_ONCE = 1 << 19
 
 
 def read_windows() -> Iterator[list[str]]:
-    """The lines of standard input without their ends, some thousands at a time.
+    """The lines of standard input without line ends, some thousands at a time.
 
-    The last line needs no end.
+    The last line needs no line end.
 
     Raises:
-      ValueError: standard input is closed; when it comes to it: a line is not UTF-8, which is
-        named once those before it have been given, or other hosts were given other lines.
+      ValueError: standard input is closed. While reading: a line is not UTF-8 (raised after the
+        lines before it were yielded), or other hosts got other lines.
     """
     if sys.stdin is None:
         raise ValueError("standard input is closed: give it lines, such as < sentences")
@@ -31,7 +31,7 @@ def read_windows() -> Iterator[list[str]]:
 def _windows(readlines: Callable[[int], list[bytes]]) -> Iterator[list[str]]:
     num_before = 0
     num_bytes = BYTES_AT_ONCE
-    while num_bytes >= BYTES_AT_ONCE:  # fewer are the last ones
+    while num_bytes >= BYTES_AT_ONCE:  # fewer: the last ones
         raw = readlines(BYTES_AT_ONCE)
         num_bytes = sum(map(len, raw))
         hosts.check_same("standard input", b"".join(raw))
@@ -51,10 +51,10 @@ def _windows(readlines: Callable[[int], list[bytes]]) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def text_output() -> Iterator[io.TextIOWrapper]:
-    """Standard output, which every line reaches at once.
+    """Standard output, flushed after every line.
 
-    Who reads it may have enough before the end, as `head` has: then the program ends without a
-    word, with the exit code that a shell gives to one that SIGPIPE has ended.
+    If its reader stops early, as `head` does, the program ends silently, with the exit code that a
+    shell reports after SIGPIPE.
 
     Raises:
       ValueError: it is closed.
@@ -66,7 +66,7 @@ def text_output() -> Iterator[io.TextIOWrapper]:
         yield output
         output.flush()
     except BrokenPipeError as error:
-        # What has not been written would be tried once more when Python ends.
+        # Otherwise Python would try to write the rest again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         hosts.leave("t2t-jax: nobody reads standard output any more", error)
         sys.exit(128 + signal.SIGPIPE)

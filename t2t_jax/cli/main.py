@@ -1,18 +1,18 @@
 """t2t-jax: the Transformer of "Attention Is All You Need", and what each part of it is worth.
 
     t2t-jax prepare   --config=configs/tiny.py                learn the vocabulary, tokenise once
-    t2t-jax train     --config=configs/tiny.py --workdir=W    train, or go on with what is there
+    t2t-jax train     --config=configs/tiny.py --workdir=W    train, or resume
     t2t-jax translate --workdir=W < sentences > translations
     t2t-jax generate  --workdir=W --prompt="The dog"          what a language model writes next
     t2t-jax classify  --workdir=W < sentences > classes
     t2t-jax score     --workdir=W --split=test                perplexity, and BLEU or accuracy
-    t2t-jax compare W1 W2                                     their scores, and where they differ
+    t2t-jax compare W1 W2                                     scores, and where they differ
     t2t-jax export    --workdir=W --format=marian --output=DIR    for transformers or CTranslate2
     t2t-jax explain   --workdir=W --source="The dog sleeps." --output=page.html    look inside
-    t2t-jax plan      --config=configs/big.py --topology=v5e-8    fits, hours, dollars
+    t2t-jax plan      --config=configs/big.py --topology=v5e-8    fit, hours, dollars
 
-Every key of a config can be set: --config.section.key=value. `t2t-jax VERB --help` explains one,
-and lists the keys; `t2t-jax VERB --help=model` those of one section.
+Every config key can be set: --config.section.key=value. `t2t-jax VERB --help` explains a verb and
+lists the keys; `t2t-jax VERB --help=model` lists those of one section.
 """
 
 import importlib
@@ -26,7 +26,7 @@ from absl import app, flags
 from t2t_jax.cli import config_keys
 from t2t_jax.cli.command import may_be_cut_off, parse_flags
 
-# Modules of this package. They import what they work with when they run: help does not wait.
+# Modules of this package. They import heavy libraries only when they run: --help is fast.
 _VERBS = (
     "prepare",
     "train",
@@ -44,13 +44,13 @@ _MAKE_RUNS = (
     "prepare",
     "train",
     "plan",
-)  # these ask for their config themselves: they find its corpus
-STOPPED = 130  # the exit code of whatever a person or a machine has stopped
+)  # these read their config themselves: they find its corpus
+STOPPED = 130  # exit code of whatever a person or a machine stopped
 
 
 def main() -> None:
     """Entry point of the command."""
-    if os.getcwd() not in sys.path:  # as it is of `python -m`: a config may import others
+    if os.getcwd() not in sys.path:  # as with `python -m`: a config may import others
         sys.path.insert(0, os.getcwd())
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
@@ -82,7 +82,7 @@ def _print_help(verb: ModuleType, section: str) -> None:
     if not section:
         print(verb.__doc__)
         print(flags.FLAGS.module_help(verb.__name__))
-    if not hasattr(verb, "ARGUMENTS"):  # which has no config
+    if not hasattr(verb, "ARGUMENTS"):  # those have no config
         print(config_keys.help_text(section))
 
 
@@ -96,7 +96,7 @@ def _stopped_text(name: str, values: flags.FlagValues) -> str:
 
 
 def _out_of_memory_text(name: str, values: flags.FlagValues) -> str:
-    """What helps where a device has not enough memory."""
+    """What helps when a device runs out of memory."""
     if name != "train":
         return "lower data.*_tokens_per_batch, or decoding.tokens_per_batch"
     lower = "lower data.source_tokens_per_batch and data.target_tokens_per_batch"
@@ -115,7 +115,7 @@ def _told(error: Exception) -> str:
 
 
 def _end_at_once(sentence: str) -> None:
-    """Ends this process as one that was stopped, whatever its threads are at.
+    """Ends this process as a stopped one, whatever its threads are doing.
 
     An orderly end while XLA compiles in another thread may crash.
     """
@@ -125,16 +125,16 @@ def _end_at_once(sentence: str) -> None:
 
 
 def _define_common_flags(module_name: str) -> None:
-    flags.DEFINE_bool("debug", False, "show where an error arose", module_name=module_name)
+    flags.DEFINE_bool("debug", False, "show the traceback of an error", module_name=module_name)
     for define, flag, meaning in (
-        (flags.DEFINE_string, "coordinator", "of several hosts: address:port of the first"),
-        (flags.DEFINE_integer, "num_processes", "of several hosts: how many"),
-        (flags.DEFINE_integer, "process_id", "of several hosts: which one this is, from 0"),
+        (flags.DEFINE_string, "coordinator", "several hosts: address:port of the first"),
+        (flags.DEFINE_integer, "num_processes", "several hosts: how many processes"),
+        (flags.DEFINE_integer, "process_id", "several hosts: number of this process, from 0"),
     ):
         define(flag, None, meaning, module_name=module_name)
     meaning = (
-        "of several hosts: find the others by what the cloud or the cluster says of them; by "
-        "default where it speaks of others, with --nodistributed never"
+        "several hosts: find the others through the cloud or cluster; by default if it announces "
+        "others; --nodistributed: never"
     )
     flags.DEFINE_bool("distributed", None, meaning, module_name=module_name)
 
@@ -164,7 +164,7 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
         )
         keep_programs()
         if not hosts.is_first():
-            sys.stdout = open(os.devnull, "w")  # what is written is the same on every host
+            sys.stdout = open(os.devnull, "w")  # every host would print the same
         if name not in _MAKE_RUNS and "config" in values:
             check_given("config", [values.config], name)
         with buckets.kept_up(hosts.is_first):

@@ -1,14 +1,14 @@
-r"""t2t-jax plan: whether a run fits on hardware that is not here, its hours and its dollars.
+r"""t2t-jax plan: whether a run fits on hardware you do not have, its hours and its dollars.
 
     t2t-jax plan --config=configs/big.py --topology=v5e-8
     t2t-jax plan --config=configs/base.py --topologies=v5e-8,v5e-32,v5e-128 --output=plan.png
     t2t-jax plan --config=configs/big.py --topology=v5e-8 --layouts=auto
     t2t-jax plan --config=configs/base.py --topology=v6e-8 --calibrate=W
 
-The steps that would run are compiled by the TPU's own compiler, which needs the extra `tpu` and no
-TPU; each takes minutes, once. Where memory is too small there are more microbatches, then layers
-are computed again. Hours are a range: how much of the published peaks is reached is not known
-until a run on real hardware has --calibrate'd it. GPUs are planned by their peaks alone.
+The TPU's own compiler compiles the steps that would run: this needs the extra `tpu` but no TPU, and
+takes minutes per step, once. If memory is too small, the plan uses more microbatches, then
+recomputes layers. Hours are a range: which share of the published peaks is reached is unknown until
+--calibrate gives a run on real hardware. GPUs are planned from their peaks alone.
 """
 
 import sys
@@ -26,36 +26,39 @@ def define_flags(arguments: list[str]) -> None:
     flags.mark_flag_as_required("config")
     flags.DEFINE_string("topology", None, "the hardware, such as v5e-8, v4-8 (4 chips) or h100-8")
     flags.DEFINE_string(
-        "topologies", None, "several, with commas: how time, efficiency and price grow"
+        "topologies", None, "several, with commas: shows how time, efficiency and price grow"
     )
     flags.DEFINE_enum(
         "layouts",
         "config",
         ["config", "auto"],
-        "how chips share the run: as config.devices says, or all ways, the fastest first",
+        "how chips share the run: as config.devices says, or every way, fastest first",
     )
-    flags.DEFINE_list("output", [], "files to be written: plan.png, a figure; plan.json")
+    flags.DEFINE_list("output", [], "files to write: plan.png, a figure; plan.json")
     define_plan_flags()
 
 
 def define_plan_flags() -> None:
-    """Those of whatever plans."""
+    """The flags of every command that plans."""
     flags.DEFINE_enum(
         "programs",
         "all",
         ["all", "largest"],
-        "what is compiled: steps of the largest and the commonest batch and the widest search, or "
-        "the first alone",
+        "what to compile: all: the steps of the largest and the commonest batch, and the widest "
+        "search; largest: only the first",
     )
     flags.DEFINE_string(
         "facts",
         None,
-        "where what the compiler said is kept; else plan.json in ~/.cache/t2t_jax or T2T_JAX_CACHE",
+        "file that keeps the compiler's results; default: plan.json in ~/.cache/t2t_jax or "
+        "T2T_JAX_CACHE",
     )
-    flags.DEFINE_string("prices", None, "a file of prices, in the form of t2t_jax/plan/prices.json")
-    flags.DEFINE_bool("old_prices", False, "take prices that are older than 180 days")
     flags.DEFINE_string(
-        "calibrate", None, "a finished run on real hardware, or its record: predictions follow it"
+        "prices", None, "a file of prices, in the format of t2t_jax/plan/prices.json"
+    )
+    flags.DEFINE_bool("old_prices", False, "accept prices older than 180 days")
+    flags.DEFINE_string(
+        "calibrate", None, "a finished run on real hardware, or its record, to scale predictions by"
     )
 
 

@@ -2,9 +2,9 @@
 
     t2t-jax prepare --config=configs/multi30k.py --config.data.directory=DIR
 
-What it makes is kept in --config.data.cache, or where T2T_JAX_CACHE of the environment says, or in
-~/.cache/t2t_jax, and found again by every later command. After a kill or on a disk that was full,
-the same command goes on with what is there.
+The result goes to --config.data.cache, else to T2T_JAX_CACHE of the environment, else to
+~/.cache/t2t_jax, where every later command finds it. After a kill or a full disk, the same command
+resumes.
 """
 
 from absl import flags

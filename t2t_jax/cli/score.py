@@ -1,24 +1,24 @@
-"""t2t-jax score: how good a trained model is on a split of its corpus, or on other files.
+"""t2t-jax score: how good a trained model is on a split of its corpus or on other files.
 
     t2t-jax score --workdir=W --split=test
     t2t-jax score --workdir=W --source=test2017.en --reference=test2017.de --name=test2017
     t2t-jax score --workdir=W --split=dev --every_checkpoint
 
-Prints the scores as JSON and writes them to W/scores. Every model has perplexity and accuracy; a
-classifier has the accuracy of each class, a language model what a unigram and a bigram model reach.
-A translation model has BLEU, of all sentences and by their length, and "metrics" of the same
-translations, each with its signature: sacreBLEU of 13a and intl tokens, cased and lower-cased,
-chrF2, TER, and the tokenised BLEU of Moses and of the paper. The translations are in
-W/translations, the counts of each sentence in W/scores/NAME.sentences.json and
+Prints the scores as JSON and writes them to W/scores. Every model gets perplexity and accuracy; a
+classifier also the accuracy of each class, a language model also the perplexity of a unigram and a
+bigram model. A translation model gets BLEU, overall and by sentence length, and "metrics" of the
+same translations, each with its signature: sacreBLEU with 13a and intl tokens, cased and
+lower-cased, chrF2, TER, and the tokenised BLEU of Moses and of the paper. Translations go to
+W/translations, the counts of each sentence to W/scores/NAME.sentences.json and
 NAME.statistics.json.
 
 Give either --split or files. A split is read from the run's corpus, or from
---config.data.directory. --source and --reference are a test set of their own, whose scores are kept
-by its --name; there can be any number of them, and the run's corpus is not needed.
---every_checkpoint prints a line for each, and writes them to W/scores/NAME.checkpoints.jsonl.
+--config.data.directory. --source and --reference are a test set of their own, whose scores are
+stored under its --name; you can score any number of them, and the run's corpus is not needed.
+--every_checkpoint prints one line per checkpoint and writes W/scores/NAME.checkpoints.jsonl.
 
-Prepared data is kept in --config.data.cache, or where T2T_JAX_CACHE of the environment says, or in
-~/.cache/t2t_jax. Where the run kept its own does not matter: the run may be somebody else's.
+Prepared data is kept in --config.data.cache, else in T2T_JAX_CACHE of the environment, else in
+~/.cache/t2t_jax. The run's own cache is ignored: the run may be somebody else's.
 """
 
 import json
@@ -37,16 +37,16 @@ def define_flags(arguments: list[str]) -> None:
     flags.DEFINE_string(
         "split",
         "test",
-        "train, dev or test; the embedded corpus has long too, unless it is classified",
+        "train, dev or test; the embedded corpus also has long, unless it is for classification",
     )
-    flags.DEFINE_string("source", None, "a file of sentences to translate, in the place of --split")
+    flags.DEFINE_string("source", None, "a file of sentences to translate, instead of --split")
     flags.DEFINE_string("reference", None, "the file of their translations, line by line")
     flags.DEFINE_string(
         "name",
         None,
-        "of the test set: its scores are W/scores/NAME.json; default: --source without its ending",
+        "name of the test set, for W/scores/NAME.json; default: --source without its ending",
     )
-    flags.DEFINE_bool("every_checkpoint", False, "score each checkpoint that there is: a curve")
+    flags.DEFINE_bool("every_checkpoint", False, "score every checkpoint: a curve")
 
 
 def main() -> None:

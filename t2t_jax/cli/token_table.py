@@ -1,4 +1,4 @@
-"""What a language model wrote, as a person reads it: the likeliest next tokens, then the text."""
+"""Prints what a language model wrote: the likeliest next tokens, then the text."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,9 +11,9 @@ from rich.text import Text
 
 from t2t_jax.decoding.generate import Generation, Token
 
-_BAR_WIDTH = 24  # characters, of probability 1
+_BAR_WIDTH = 24  # characters, for probability 1
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-# No terminal: whatever the tokens need, so that no line is ever folded.
+# Outside a terminal: wide enough that no line is ever wrapped.
 _FILE_WIDTH = 10_000
 
 
@@ -23,7 +23,7 @@ def print_texts(
     *,
     as_json: bool = False,
 ) -> None:
-    """Prints a prompt's continuations: tokens and text, or the text alone if no best are known."""
+    """Prints each prompt's continuations: tokens and text, or only the text if top_n was 0."""
     console = make_console(output)
     is_first = True
     for prompt, samples in generations:
@@ -42,7 +42,7 @@ def print_texts(
 
 
 def _json_values(prompt: str, sample: int, generation: Generation) -> dict[str, Any]:
-    """Everything that is known of one continuation."""
+    """Everything known about one continuation."""
     return {
         "prompt": prompt,
         "sample": sample,
@@ -56,7 +56,7 @@ def _json_values(prompt: str, sample: int, generation: Generation) -> dict[str, 
 
 
 def make_console(output: TextIOWrapper) -> Console:
-    """Colours and bars where `output` is a terminal, plain lines elsewhere."""
+    """Colours and bars if `output` is a terminal, else plain lines."""
     width = None if output.isatty() else _FILE_WIDTH
     return Console(file=output, width=width, highlight=False, markup=False, emoji=False)
 
@@ -74,7 +74,7 @@ def print_generation(console: Console, heading: str, generation: Generation) -> 
 
 
 def token_table(tokens: list[Token], *, with_bars: bool) -> Table:
-    """A row for every candidate; `>` marks the chosen one, a number where a token begins."""
+    """One row per candidate; `>` marks the chosen one, a number the first row of each token."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", justify="right", style="dim")
     table.add_column("", style="bold green")
@@ -110,5 +110,5 @@ def _bar(probability: float) -> str:
 
 
 def _shown(piece: str) -> str:
-    """The piece on one line, whatever characters it has."""
+    """The piece on one line, whatever its characters."""
     return piece if piece.isprintable() else piece.encode("unicode_escape").decode("ascii")

@@ -1,16 +1,16 @@
-r"""t2t-jax train: trains a model, or goes on with one that was stopped.
+r"""t2t-jax train: trains a model, or resumes a stopped run.
 
     t2t-jax train --config=configs/tiny.py --workdir=W
     t2t-jax train --config=configs/tiny.py --workdir=W --config.training.steps=500
-    t2t-jax train --workdir=W                                  goes on, with the config of W
+    t2t-jax train --workdir=W                                  resumes, with the config of W
     t2t-jax train --config=configs/tiny.py --workdir=W --init=hf:DIR \
       --config.training.label_smoothing_mass=others_but_padding
 
 --profile_steps=10:12 writes a trace of these steps to W/profile, for TensorBoard's profiler.
 
-The same command again continues from the last checkpoint, and does nothing when the run is done.
-W then holds the config, the vocabulary, a classifier's classes.txt, checkpoints, metrics.jsonl and
-TensorBoard files.
+Run the same command again to resume from the last checkpoint; once the run is done, it does
+nothing. W holds the config, the vocabulary, a classifier's classes.txt, checkpoints, metrics.jsonl
+and TensorBoard files.
 """
 
 from absl import flags
@@ -37,10 +37,10 @@ def define_flags(arguments: list[str]) -> None:
     flags.DEFINE_string(
         "workdir",
         None,
-        "the directory of the run, to be made or found again: here, or gs://B/D in a bucket",
+        "the directory of the run, new or existing: a local one, or gs://B/D in a bucket",
     )
     flags.DEFINE_string(
-        "init", None, "hf:DIR: begin with the weights of a directory in Hugging Face format"
+        "init", None, "hf:DIR: start from the weights of a directory in Hugging Face format"
     )
     flags.DEFINE_string("profile_steps", None, "a:b: write a trace of these steps to W/profile")
     flags.mark_flag_as_required("workdir")

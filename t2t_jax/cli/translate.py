@@ -1,14 +1,14 @@
-"""t2t-jax translate: translates standard input, a sentence a line, to standard output.
+"""t2t-jax translate: translates standard input, one sentence per line, to standard output.
 
     t2t-jax translate --workdir=W < sentences.en > sentences.de
     t2t-jax translate --workdir=W --config.decoding.beam_size=1 < sentences.en
     t2t-jax translate --model=hf:DIR < sentences.en    a MarianMT model in Hugging Face format
 
-Lines stay in their order; an empty line gives an empty line. With --config.decoding.n_best above
-1, each translation is a line of its own: number of the sentence, score, translation, tabs between.
+Lines keep their order; an empty line gives an empty line. With --config.decoding.n_best above 1,
+each translation has its own line: sentence number, score, translation, separated by tabs.
 
-Lines are translated and written some thousands at a time. One that is longer than the model has
-learned from, --config.data.max_length tokens, is translated sentence by sentence, which is told.
+Lines are translated and written some thousands at a time. A line longer than the model was trained
+on, --config.data.max_length tokens, is translated sentence by sentence, with a message.
 """
 
 from typing import get_args

@@ -1,4 +1,4 @@
-"""Flags of the verbs that use a model: where it is, and its config to be changed."""
+"""Flags of the verbs that use a model: its location, and changes to its config."""
 
 import sys
 
@@ -9,7 +9,7 @@ from ml_collections import config_flags
 def define_workdir_flags(
     arguments: list[str], module_name: str, *, is_required: bool = True
 ) -> None:
-    """--workdir, --checkpoint, and --config.section.key with that of the run as default.
+    """--workdir, --checkpoint, and --config.section.key; the run's config gives the defaults.
 
     Raises:
       ValueError: `arguments` name a directory that holds no run.
@@ -20,8 +20,8 @@ def define_workdir_flags(
     flags.DEFINE_integer(
         "checkpoint",
         None,
-        "a step of the run: its checkpoint, and with decoding.average_checkpoints those before it; "
-        "by default the last",
+        "use the checkpoint of this step, with decoding.average_checkpoints also those before it; "
+        "default: the last",
         module_name=module_name,
     )
     if is_required:
@@ -30,7 +30,7 @@ def define_workdir_flags(
 
 
 def define_config_of_run(arguments: list[str]) -> None:
-    """--config.section.key with the config of the run that --workdir names as default.
+    """--config.section.key; the defaults are the config of the run named by --workdir.
 
     Raises:
       ValueError: the directory holds no run.
@@ -44,7 +44,7 @@ def define_config_of_run(arguments: list[str]) -> None:
 
 
 def say_whose_cache(arguments: list[str]) -> None:
-    """Tells a verb's user that prepared data is looked for elsewhere than the run had it.
+    """Tells the user if prepared data is looked for elsewhere than in the run's own cache.
 
     Raises:
       ValueError: `arguments` name a directory that holds no run.
@@ -66,7 +66,7 @@ def say_whose_cache(arguments: list[str]) -> None:
 
 
 def define_model_flags(arguments: list[str], module_name: str) -> None:
-    """The same, or --model=hf:DIR, a model of another library.
+    """The flags of `define_workdir_flags`, or --model=hf:DIR, a model of another library.
 
     Raises:
       ValueError: `arguments` name a directory that holds no run or no model, or both a run and a
@@ -76,7 +76,7 @@ def define_model_flags(arguments: list[str], module_name: str) -> None:
     flags.DEFINE_string(
         "model",
         None,
-        "hf:DIR, a directory in Hugging Face format, in the place of --workdir",
+        "hf:DIR, a directory in Hugging Face format, instead of --workdir",
         module_name=module_name,
     )
     flags.mark_flags_as_mutual_exclusive(["workdir", "model"], required=True)
@@ -89,7 +89,7 @@ def define_model_flags(arguments: list[str], module_name: str) -> None:
 
 
 def value_of(arguments: list[str], name: str) -> str | None:
-    """The value of a flag that must be known before all flags can be defined."""
+    """The value of a flag that is needed before all flags can be defined."""
     for argument, following in zip(arguments, [*arguments[1:], None], strict=False):
         for dashes in ("--", "-"):
             if argument.startswith(f"{dashes}{name}="):

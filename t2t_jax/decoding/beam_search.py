@@ -1,7 +1,7 @@
 """Beam search with a length penalty (paper section 6.1, GNMT, tensor2tensor).
 
-Comes in: a `decode_step`, its cache, the most tokens each sentence may have. Goes out: the best
-finished hypotheses of every sentence.
+In: a `decode_step`, its cache, the most tokens each sentence may have. Out: the best finished
+hypotheses of every sentence.
 
 Axes: B sentences, W beams, N = B * W rows of the cache (the beams of sentence b are rows b * W to
 b * W + W - 1), L output positions, C = 2 * W candidates.
@@ -21,7 +21,7 @@ from t2t_jax.decoding.step import DecodeStep, Hypotheses, likeliest_next, search
 
 
 class BeamState(NamedTuple):
-    """What one step hands to the next. A beam with log-probability -inf is not alive."""
+    """What one step passes to the next. A beam with log-probability -inf is not alive."""
 
     limits: Int[Array, " B"]
     alive_ids: Int[Array, "B W L"]
@@ -34,8 +34,8 @@ class BeamState(NamedTuple):
 class Candidates(NamedTuple):
     """The best continuations of each sentence's alive beams, best first."""
 
-    beams: Int[Array, "B C"]  # the beam that is continued
-    ids: Int[Array, "B C"]  # the token it is continued with
+    beams: Int[Array, "B C"]  # the beam to continue
+    ids: Int[Array, "B C"]  # the token to continue it with
     log_probs: Float[Array, "B C"]  # of the whole hypothesis
 
 
@@ -43,26 +43,26 @@ class Candidates(NamedTuple):
 class BeamSearch:
     """The `n_best` finished hypotheses of each sentence, by penalised log-probability.
 
-    Each step looks at the 2 W likeliest continuations of a sentence's W alive beams. Those among
-    the first W that are the end token are finished; the W likeliest others stay alive (2 W are
-    looked at so that W always can). A sentence is done when its W likeliest continuations all
-    end, or when no alive beam can come to a better score than the worst hypothesis that would be
-    given back: what is returned could not change any more.
+    Each step considers the 2 W likeliest continuations of a sentence's W alive beams. Those among
+    the first W that are the end token are finished; the W likeliest others stay alive (2 W ensure
+    that there always are W). A sentence is done when its W likeliest continuations all end, or when
+    no alive beam can score better than the worst hypothesis to return: the result can then no
+    longer change.
 
-    Departs from tensor2tensor: there an end token anywhere among the 2 W finishes a hypothesis,
-    and a sentence whose W likeliest continuations all end goes on. As it is here, a beam of one is
-    greedy search whatever the length penalty. And a sentence at its limit must end, so that every
+    Departs from tensor2tensor: there, an end token anywhere among the 2 W finishes a hypothesis,
+    and a sentence whose W likeliest continuations all end continues. Here, a beam of one is greedy
+    search whatever the length penalty. And a sentence at its limit must end, so that every
     hypothesis is a whole sentence and its score the likelihood of one.
     """
 
     beam_size: int  # W
-    n_best: int  # at most W; with fewer the search may stop earlier, and finds the first of those W
+    n_best: int  # at most W; if fewer, the search may stop earlier; it finds the first of those W
     length_penalty: float  # alpha, not negative
     length_penalty_formula: LengthPenaltyFormula = "gnmt"  # what alpha is the exponent of
     vocabulary_size: int | None = None  # ids from here on are never generated
 
     def start(self, cache: PyTree, limits: Int[Array, " B"], room: int) -> BeamState:
-        """See `Search`. One beam of each sentence is alive: W alike would stay alike."""
+        """See `Search`. One beam per sentence is alive: W equal ones would stay equal."""
         num_sentences = limits.shape[0]
         is_alive = (jnp.arange(self.beam_size) == 0)[None] & (limits > 0)[:, None]
         return BeamState(
@@ -83,15 +83,15 @@ class BeamSearch:
         """See `Search`."""
         logits, cache = decode_step(state.cache, state.last_ids.reshape(-1), position)
         must_end = jnp.repeat(position + 1 >= state.limits, self.beam_size)
-        # No beam gives more than 2 W candidates: first its own best, then the best of all beams.
+        # No beam supplies more than 2 W candidates: first the best per beam, then of all beams.
         num_per_beam = min(2 * self.beam_size, logits.shape[-1])
         likeliest = likeliest_next(logits, must_end, self.vocabulary_size, num_per_beam)
         candidates = best_continuations(state.alive_log_probs, *likeliest)
         finished = _with_finished(state, candidates, position, self._penalty(position + 1))
         alive = _alive(candidates, self.beam_size)
 
-        # Log-probabilities only fall and the penalty only grows, so no alive beam can come to a
-        # better score than its log-probability of now over the penalty of the longest output.
+        # Log-probabilities only fall and the penalty only grows, so no alive beam can score better
+        # than its current log-probability over the penalty of the longest output.
         bound = alive.log_probs / self._penalty(state.limits)[:, None]
         can_win = bound > finished.scores[:, -1:]
         return BeamState(
@@ -108,7 +108,7 @@ class BeamSearch:
         return jnp.any(state.alive_log_probs > -jnp.inf, axis=1)
 
     def found(self, state: BeamState) -> Hypotheses:
-        """See `Search`. Sorted best first, no two alike."""
+        """See `Search`. Sorted best first, no two equal."""
         return state.finished
 
     def _penalty(self, num_tokens: Int[Array, "..."]) -> Float[Array, "..."]:
@@ -125,17 +125,15 @@ def beam_search(
     n_best: int | None = None,
     **options,
 ) -> Hypotheses:
-    """All of a `BeamSearch` with `options`, at once.
+    """Runs a whole `BeamSearch` with `options`.
 
     Args:
-      decode_step: asked for the next logits of N rows.
-      cache: as `decode_step` wants it before the first step; N rows, the same for all beams of a
-        sentence.
-      limits: most tokens each sentence may have, the end token included; 0 for a row that holds
-        no sentence.
-      max_length: L, the positions that `cache` has room for; limits above it count as it.
+      decode_step: returns the next logits of N rows.
+      cache: for `decode_step` before the first step; N rows, the same for all beams of a sentence.
+      limits: most tokens of each sentence, the end token included; 0 for a row without a sentence.
+      max_length: L, the positions that `cache` has room for; higher limits are reduced to it.
       beam_size: W.
-      n_best: hypotheses to give back; all W where it is not given.
+      n_best: hypotheses to return; default: all W.
     """
     search = BeamSearch(beam_size, n_best or beam_size, **options)
     state = search.start(cache, jnp.minimum(limits, max_length), max_length)
@@ -147,7 +145,7 @@ def best_continuations(
     gains: Float[Array, "N per_beam"],
     ids: Int[Array, "N per_beam"],
 ) -> Candidates:
-    """The 2 W likeliest continuations of a sentence, of those of each of its W beams."""
+    """The 2 W likeliest continuations of each sentence, among those of its W beams."""
     num_sentences, beam_size = alive_log_probs.shape
     num_per_beam = gains.shape[1]
     totals = alive_log_probs[:, :, None] + gains.reshape(num_sentences, beam_size, num_per_beam)
@@ -165,7 +163,7 @@ def _with_finished(
     position: Int[Array, ""],
     this_penalty: Float[Array, ""],
 ) -> Hypotheses:
-    """The best of what was finished before and the end tokens among the first W candidates."""
+    """The best of earlier finished hypotheses and the end tokens among the first W candidates."""
     _, beam_size = state.alive_log_probs.shape
     first = jax.tree.map(lambda leaf: leaf[:, :beam_size], candidates)
     new_scores = jnp.where(first.ids == END_ID, first.log_probs / this_penalty, -jnp.inf)
@@ -177,7 +175,7 @@ def _with_finished(
 
 
 def _alive(candidates: Candidates, beam_size: int) -> Candidates:
-    """The W likeliest candidates that do not end; none where the first W of a sentence all end."""
+    """The W likeliest candidates that do not end; none if a sentence's first W all end."""
     goes_on = (candidates.ids != END_ID) & (candidates.log_probs > -jnp.inf)
     any_goes_on = jnp.any(goes_on[:, :beam_size], axis=1, keepdims=True)
     log_probs, places = jax.lax.top_k(
@@ -199,10 +197,10 @@ def _extended_ids(
 
 
 def _reordered(cache: PyTree, beams: Int[Array, "B W"]) -> PyTree:
-    """The cache whose beam w of each sentence is what beam `beams[:, w]` was.
+    """The cache with beam w of each sentence replaced by its beam `beams[:, w]`.
 
-    Sentence by sentence: taken from all N rows at once, a cache that is cut over devices between
-    sentences would have to be put together on each of them first.
+    Sentence by sentence: indexing all N rows at once would first gather a cache that is split over
+    devices by sentence.
     """
 
     def reordered(leaf: Array) -> Array:

@@ -26,7 +26,7 @@ _Classify = Callable[[PyTree, Int[Array, "B T"]], Float[Array, "B num_classes"]]
 
 
 class Classification(NamedTuple):
-    """What a sentence was taken for."""
+    """The predicted class of a sentence."""
 
     name: str  # of the likeliest class
     probability: float
@@ -41,13 +41,13 @@ class SentenceClassifier:
       params: of `model`.
       vocabulary: the one `model` was trained with.
       class_names: the name of every class, in the order of the model's logits.
-      compile: what compiles the forward pass, such as `jax.jit`. Rows know nothing of each other,
-        so it may also cut them over devices.
+      compile: compiles the forward pass, such as `jax.jit`. Rows are independent, so it may also
+        split them over devices.
       tokens_per_batch: longest sentence times rows at once, padding included.
-      row_multiple: every batch has a multiple of so many rows, for a `compile` that cuts them.
+      row_multiple: every batch has a multiple of this many rows, for a `compile` that splits them.
 
     Raises:
-      ValueError: there are more or fewer names than classes.
+      ValueError: the number of names differs from that of classes.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class SentenceClassifier:
         self._class_names = tuple(class_names)
         self._tokens_per_batch = tokens_per_batch
         self._row_multiple = row_multiple
-        self._shapes: set[tuple[int, int]] = set()  # of batches, which have been compiled
+        self._shapes: set[tuple[int, int]] = set()  # of batches compiled so far
         self._max_positions = config.longest_sequence
 
         def classify(params: PyTree, ids: Int[Array, "B T"]) -> Float[Array, "B num_classes"]:
@@ -92,8 +92,8 @@ class SentenceClassifier:
           progress: called with (sentences done, sentences) now and then.
 
         Raises:
-          ValueError: a sentence is longer than the model has learned positions for, or the model
-            diverged in training.
+          ValueError: a sentence is longer than the model's learned positions, or the model diverged
+            in training.
         """
         ids = self._vocabulary.encode(list(sentences))
         rows = [[START_ID, *tokens, END_ID] if tokens else [] for tokens in ids]

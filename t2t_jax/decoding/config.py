@@ -1,4 +1,4 @@
-"""How translations are searched for."""
+"""How to search for translations."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ LengthPenaltyFormula = Literal["gnmt", "power"]
 
 @config_section
 class DecodingConfig:
-    """A search, checked once, when it is made.
+    """A search, checked once, on creation.
 
     Raises:
       ValueError: a value is not allowed, or two do not fit together.
@@ -20,10 +20,10 @@ class DecodingConfig:
     length_penalty: float  # alpha (the paper: 0.6); 0 ranks by log-probability alone
     length_penalty_formula: LengthPenaltyFormula  # see length_penalty.py
     max_extra_tokens: int  # a translation has at most this many tokens more than its source (50)
-    max_tokens: int  # most tokens whatever the source, the end included; 0: max_extra_tokens rules
-    n_best: int  # translations given back for each sentence, at most beam_size
+    max_tokens: int  # most tokens for any source, the end included; 0: max_extra_tokens applies
+    n_best: int  # translations to return for each sentence, at most beam_size
     tokens_per_batch: int  # source tokens x beams, padding included
-    average_checkpoints: int  # mean of so many last checkpoints; 1 is the last one alone
+    average_checkpoints: int  # number of last checkpoints to average; 1: only the last
 
     def __post_init__(self) -> None:
         check_types("decoding", self)

@@ -1,7 +1,7 @@
-"""What a language model writes after prompts: one loop, in which prompts of all lengths run.
+"""What a language model writes after prompts: one loop for prompts of all lengths.
 
-Comes in: a `decode_step`, its cache, prompts. Goes out: every token that was chosen and, beside
-it, what the model would have liked best, as it says itself: before any temperature or cut.
+In: a `decode_step`, its cache, prompts. Out: every chosen token and the model's likeliest tokens,
+before any temperature or cut.
 
 Axes: B rows, P prompt positions, L positions, M best next tokens.
 """
@@ -18,17 +18,17 @@ from t2t_jax.decoding.step import DecodeStep, next_log_probs
 
 
 class Prompts(NamedTuple):
-    """Beginnings to be continued, one a row."""
+    """Texts to continue, one per row."""
 
-    ids: Int[Array, "B P"]  # all that the model is to read, its start token included; padded
-    num_tokens: Int[Array, " B"]  # of `ids`; 0 for a row that holds no prompt
-    keys: Key[Array, " B"]  # of the row's choices: all that chance knows
+    ids: Int[Array, "B P"]  # everything the model reads, its start token included; padded
+    num_tokens: Int[Array, " B"]  # of `ids`; 0 for a row without a prompt
+    keys: Key[Array, " B"]  # the only randomness of the row's choices
 
 
 class Continuations(NamedTuple):
-    """At place l what follows position l of a row; for a prompt of p tokens the new are from p - 1.
+    """Index l holds what follows position l; after a prompt of p tokens, new ones start at p - 1.
 
-    A forced token of the prompt has its numbers too. After a row's end everything is 0.
+    The prompt's own tokens have their numbers too. After a row's end, everything is 0.
     """
 
     ids: Int[Array, "B L"]
@@ -40,7 +40,7 @@ class Continuations(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What one position hands to the next."""
+    """What one position passes to the next."""
 
     position: Int[Array, ""]
     last_ids: Int[Array, " B"]  # the tokens at `position`
@@ -59,20 +59,20 @@ def continue_prompts(
     top_n: int = 0,
     vocabulary_size: int | None = None,
 ) -> Continuations:
-    """Each prompt goes on until its end token, or until `max_new_tokens` were chosen.
+    """Continues each prompt until its end token, or for `max_new_tokens` tokens.
 
-    A token is a function of its row's prompt, its row's key and its position, and of nothing else:
-    neither other rows nor padding change it. Where the model's probabilities are no numbers
-    a row ends, and what is recorded of its last token is no number either.
+    A token depends only on its row's prompt, its row's key and its position: neither other rows nor
+    padding change it. If the model's probabilities are NaN, a row ends, and the numbers of its last
+    token are NaN too.
 
     Args:
-      decode_step: asked for the next logits of B rows, from position 0 on.
-      cache: as `decode_step` wants it before the first step, with room for
-        L = P + max_new_tokens - 1 positions: the last token is never read.
+      decode_step: returns the next logits of B rows, from position 0 on.
+      cache: for `decode_step` before the first step, with room for L = P + max_new_tokens - 1
+        positions: the last token is never read.
       prompts: P at least 1.
-      max_new_tokens: at least 1, the end token counted.
-      sampling: how a token is chosen.
-      top_n: M, the best next tokens to be recorded at every position.
+      max_new_tokens: at least 1, the end token included.
+      sampling: how to choose a token.
+      top_n: M, the best next tokens to record at every position.
       vocabulary_size: ids from here on are never generated.
     """
     num_rows, prompt_length = prompts.ids.shape
@@ -114,8 +114,8 @@ def _with_numbers(
     log_probs: Float[Array, "B vocab"],
     top_n: int,
 ) -> Continuations:
-    """What is to be known of one position's choice: without the axis L."""
-    # Of all ids, those that may not come next included: what the model says, undisturbed.
+    """The record of one position's choice, without the axis L."""
+    # Over all ids, even those that may not come next: the model's own probabilities.
     probs = jax.nn.softmax(logits)
     _, best_ids = jax.lax.top_k(log_probs, top_n)
 

@@ -1,4 +1,4 @@
-"""Prompts in, texts out, and token by token what the language model thought of it.
+"""Prompts in, texts out, with the language model's probabilities token by token.
 
 Axes: B rows, P prompt positions, L positions, M best next tokens.
 """
@@ -27,7 +27,7 @@ _Generate = Callable[[PyTree, Prompts], Continuations]
 
 
 class Candidate(NamedTuple):
-    """A token that may come next, and what the model says of it, before temperature and cuts."""
+    """A possible next token, with the model's numbers before temperature and cuts."""
 
     id: int
     piece: str  # as the vocabulary writes it
@@ -36,21 +36,21 @@ class Candidate(NamedTuple):
 
 
 class Token(NamedTuple):
-    """One step: what was chosen, and what the model liked best."""
+    """One step: the chosen token, and the model's likeliest."""
 
     chosen: Candidate
     best: list[Candidate]  # likeliest first
 
 
 class Generation(NamedTuple):
-    """A prompt and what the model wrote after it."""
+    """A prompt and its continuation by the model."""
 
     text: str  # the prompt, as the vocabulary writes it back, and its continuation
-    tokens: list[Token]  # of the continuation, the end token included where it came to one
+    tokens: list[Token]  # of the continuation, including the end token if reached
 
     @property
     def has_ended(self) -> bool:
-        """The model came to the end; without it, to the most tokens that were allowed."""
+        """Whether the model reached the end token; if not, it used all allowed tokens."""
         return self.tokens[-1].chosen.id == END_ID
 
 
@@ -61,15 +61,15 @@ class Generator:
       model: used through `start_cache` and `decode_step`.
       params: of `model`.
       vocabulary: the one `model` was trained with.
-      max_new_tokens: most tokens after a prompt, the end token counted.
-      sampling: how a token is chosen.
-      top_n: best next tokens to be given for every token.
+      max_new_tokens: most tokens after a prompt, the end token included.
+      sampling: how to choose a token.
+      top_n: best next tokens to return for every token.
       tokens_per_batch: longest row times rows at once, padding included.
-      compile: what compiles the loop, such as `jax.jit`. Rows know nothing of each other, so it
-        may also cut them over devices.
-      row_multiple: every batch has a multiple of so many rows, for a `compile` that cuts them.
-      opens_with_start: the model reads the start token before a prompt, as ours are trained to;
-        GPT-2 is not.
+      compile: compiles the loop, such as `jax.jit`. Rows are independent, so it may also split them
+        over devices.
+      row_multiple: every batch has a multiple of this many rows, for a `compile` that splits them.
+      opens_with_start: whether the model reads the start token before a prompt, as ours are trained
+        to; GPT-2 is not.
 
     Raises:
       ValueError: a number is too small or too large.
@@ -102,7 +102,7 @@ class Generator:
         self._sampling = sampling
         self._tokens_per_batch = tokens_per_batch
         self._row_multiple = row_multiple
-        self._shapes: set[tuple[int, int]] = set()  # of batches, which have been compiled
+        self._shapes: set[tuple[int, int]] = set()  # of batches compiled so far
         self._first_ids = [START_ID] if opens_with_start else []
         self._max_positions = model.config.longest_sequence
         self._generate = compile(
@@ -126,20 +126,20 @@ class Generator:
     ) -> list[list[Generation]]:
         """The `num_samples` continuations of each prompt, in the order of the input.
 
-        An empty prompt is a text from its very beginning. A text depends on its prompt, the seed,
-        the prompt's place in the input and the sample's number alone.
+        An empty prompt generates a text from its very beginning. A text depends only on its prompt,
+        the seed, the prompt's index in the input and the sample's number.
 
         Args:
           prompts: one string each.
           num_samples: continuations of each prompt.
           seed: of all choices.
-          first: the first prompt's place in the input, where this is a part of one.
+          first: the first prompt's index in the input, if this is a part of one.
           progress: called with (continuations done, continuations) now and then.
 
         Raises:
-          ValueError: a prompt and its continuation are longer than the model has learned
-            positions for, there is nothing to begin with, the model diverged, or greedy choice
-            would give the same sample again.
+          ValueError: a prompt and its continuation are longer than the model's learned positions,
+            there is nothing to begin with, the model diverged, or greedy choice would repeat the
+            same sample.
         """
         _check_at_least(1, num_samples=num_samples)
         if not 0 <= seed < 2**31:
@@ -151,7 +151,7 @@ class Generator:
             )
         prompt_ids = [self._first_ids + ids for ids in self._vocabulary.encode(list(prompts))]
         self._check_lengths(prompt_ids)
-        # Row by row, a prompt's samples beside each other.
+        # One row per sample, a prompt's samples adjacent.
         rows = [ids for ids in prompt_ids for _ in range(num_samples)]
         generations: list[Generation | None] = [None] * len(rows)
         num_done = 0
@@ -169,7 +169,7 @@ class Generator:
     def _continued(
         self, rows: Sequence[Sequence[int]], num_samples: int, seed: int, first: int
     ) -> Iterator[tuple[LengthBatch, Continuations]]:
-        """Every batch with its continuations, while the batches after it are already in work."""
+        """Every batch with its continuations, while later batches are already running."""
 
         def start(batch: LengthBatch) -> Continuations:
             num_tokens, places = np.zeros((2, batch.num_rows), np.int32)
@@ -199,7 +199,7 @@ class Generator:
                     f"prompt {number} is empty: this model knows no start token, so it needs at "
                     "least one word to go on from"
                 )
-            # The last token that is generated is never read.
+            # The last generated token is never read.
             needed = len(ids) + self._max_new_tokens - 1
             if self._max_positions is not None and needed > self._max_positions:
                 raise ValueError(
@@ -209,7 +209,7 @@ class Generator:
                 )
 
     def _generation(self, prompt_ids: list[int], found: Continuations) -> Generation:
-        """The text of one row, whose arrays have lost their first axis."""
+        """The text of one row; its arrays lack the first axis."""
         first = len(prompt_ids) - 1
         num_new = int(np.sum(found.ids[first:] != PAD_ID))
         new = jax.tree.map(lambda leaf: leaf[first : first + num_new].tolist(), found)
@@ -248,13 +248,13 @@ def make_generate(
     top_n: int,
     vocabulary_size: int,
 ) -> _Generate:
-    """Builds `generate(params, prompts)`, the loop over a batch of prompts, to be compiled."""
+    """Builds `generate(params, prompts)`, the loop over a batch of prompts, ready to compile."""
 
     def generate(params: PyTree, prompts: Prompts) -> Continuations:
         num_rows, prompt_length = prompts.ids.shape
         max_length = prompt_length + max_new_tokens - 1
         if (longest := model.config.longest_sequence) is not None:
-            max_length = min(max_length, longest)  # padding of the prompts has no positions
+            max_length = min(max_length, longest)  # padding in prompts needs no positions
         cache = model.bind({"params": params}).start_cache(num_rows, max_length)
 
         def decode_step(cache, last_ids, position):

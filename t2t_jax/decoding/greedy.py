@@ -16,7 +16,7 @@ from t2t_jax.decoding.step import DecodeStep, Hypotheses, likeliest_next, search
 
 
 class GreedyState(NamedTuple):
-    """What one step hands to the next."""
+    """What one step passes to the next."""
 
     limits: Int[Array, " B"]
     last_ids: Int[Array, " B"]
@@ -28,9 +28,9 @@ class GreedyState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class GreedySearch:
-    """One hypothesis per sentence (W = 1): what `BeamSearch` finds with a beam of one."""
+    """One hypothesis per sentence (W = 1), the same as `BeamSearch` with a beam of one."""
 
-    length_penalty: float = 0.0  # alpha, which no choice depends on, only the score
+    length_penalty: float = 0.0  # alpha, which affects only the score, no choice
     length_penalty_formula: LengthPenaltyFormula = "gnmt"  # what alpha is the exponent of
     vocabulary_size: int | None = None  # ids from here on are never generated
     beam_size: int = dataclasses.field(default=1, init=False)
@@ -52,7 +52,7 @@ class GreedySearch:
     ) -> GreedyState:
         """See `Search`."""
         logits, cache = decode_step(state.cache, state.last_ids, position)
-        # In the last place that a sentence has, it must end.
+        # At its last position, a sentence must end.
         must_end = position + 1 >= state.limits
         gains, likeliest = likeliest_next(logits, must_end, self.vocabulary_size, 1)
         ids = jnp.where(state.is_going, likeliest[:, 0], PAD_ID)
@@ -88,14 +88,13 @@ def greedy_search(
     max_length: int,
     **options,
 ) -> Hypotheses:
-    """All of a `GreedySearch` with `options`, at once.
+    """Runs a whole `GreedySearch` with `options`.
 
     Args:
-      decode_step: asked for the next logits of N = B rows.
-      cache: as `decode_step` wants it before the first step.
-      limits: most tokens each sentence may have, the end token included; 0 for a row that holds
-        no sentence.
-      max_length: L, the positions that `cache` has room for; limits above it count as it.
+      decode_step: returns the next logits of N = B rows.
+      cache: for `decode_step` before the first step.
+      limits: most tokens of each sentence, the end token included; 0 for a row without a sentence.
+      max_length: L, the positions that `cache` has room for; higher limits are reduced to it.
     """
     search = GreedySearch(**options)
     state = search.start(cache, jnp.minimum(limits, max_length), max_length)

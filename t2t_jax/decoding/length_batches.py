@@ -1,7 +1,7 @@
-"""Texts of similar length in one batch, few shapes, and the device always at work.
+"""Batches of texts of similar length, with few shapes and the device always busy.
 
-Comes in: the number of tokens of each text. Goes out: which texts go through the model together,
-and their ids side by side.
+In: the number of tokens of each text. Out: which texts go through the model together, and their
+padded ids.
 
 Axes: B rows, T positions.
 """
@@ -17,18 +17,18 @@ from t2t_jax.data.vocabulary.vocabulary import PAD_ID
 
 Result = TypeVar("Result")
 
-# Lengths are padded to powers of two from here on: compiling for one more shape takes as long as
-# hundreds of short texts take a small model.
+# From here on, lengths are padded to powers of two: compiling one more shape takes as long as a
+# small model takes for hundreds of short texts.
 SHORTEST = 16
 
-# So that the device is at work while the host makes text of what it found before.
+# So that the device works while the host decodes earlier results to text.
 _BATCHES_IN_WORK = 2
 
 
 class LengthBatch(NamedTuple):
     """Texts that go through the model together."""
 
-    places: list[int]  # of the texts in the input
+    places: list[int]  # indices of the texts in the input
     num_rows: int  # at least len(places); the rest is padding
     length: int  # tokens, padding included
 
@@ -42,18 +42,17 @@ def batches_by_length(
     max_length: int | None = None,
     shapes: set[tuple[int, int]] | None = None,
 ) -> Iterator[LengthBatch]:
-    """Every text with tokens in one batch, those of one shape together, longest first.
+    """Puts every non-empty text in one batch, batches of one shape together, longest first.
 
-    The longest first, because if one does not fit into memory that shows at once.
+    Longest first, so that one too large for memory shows at once.
 
     Args:
-      lengths: tokens of each text; one of 0 is in no batch.
+      lengths: tokens of each text; empty texts are in no batch.
       tokens_per_batch: rows x length of a batch, as far as `row_multiple` allows.
-      extra_length: what is counted beyond the length, such as tokens to be generated.
-      row_multiple: every batch has a multiple of so many rows.
-      max_length: what no length is padded beyond; the texts themselves must not be longer.
-      shapes: rows and length of what has been compiled; the fitting ones are used again, and new
-        ones are added.
+      extra_length: counted in addition to the length, such as tokens to generate.
+      row_multiple: every batch has a multiple of this many rows.
+      max_length: lengths are not padded beyond it; texts must not be longer.
+      shapes: rows and length of compiled shapes; fitting ones are reused, new ones added.
     """
     shapes = set() if shapes is None else shapes
     places_by_length: dict[int, list[int]] = {}
@@ -62,7 +61,7 @@ def batches_by_length(
             length = _padded_length(lengths[place], max_length)
             places_by_length.setdefault(length, []).append(place)
     for length, places in places_by_length.items():
-        # A few texts do not pay for a full batch, nor for a compilation per number of them.
+        # A few texts are not worth a full batch, nor a compilation for each number of them.
         num_rows = min(
             max(1, tokens_per_batch // (length + extra_length)), _power_of_two(len(places))
         )
@@ -75,7 +74,7 @@ def batches_by_length(
 
 
 def padded_ids(batch: LengthBatch, texts: Sequence[Sequence[int]]) -> Int[np.ndarray, "B T"]:
-    """The ids of the batch's texts, out of all `texts`, each in the first places of its row."""
+    """The ids of the batch's texts, out of all `texts`, each padded at the end of its row."""
     ids = np.full((batch.num_rows, batch.length), PAD_ID, np.int32)
     for row, place in enumerate(batch.places):
         ids[row, : len(texts[place])] = texts[place]
@@ -85,9 +84,9 @@ def padded_ids(batch: LengthBatch, texts: Sequence[Sequence[int]]) -> Int[np.nda
 def check_lengths(
     sentences: Sequence[Sequence[int]], max_positions: int | None, *, counted: str
 ) -> None:
-    """Raises ValueError where a sentence is longer than the model has learned positions for.
+    """Raises ValueError if a sentence is longer than the model's learned positions.
 
-    `counted` names the tokens among its ids that nobody wrote; None bounds no sentence.
+    `counted` names the special tokens among its ids; `max_positions=None` sets no limit.
     """
     for number, ids in enumerate(sentences, start=1):
         if max_positions is not None and len(ids) > max_positions:
@@ -100,7 +99,7 @@ def check_lengths(
 def worked_ahead(
     batches: Iterable[LengthBatch], start: Callable[[LengthBatch], Result]
 ) -> Iterator[tuple[LengthBatch, Result]]:
-    """Every batch with what `start` gives for it, while the batches after it are in work."""
+    """Every batch with its result of `start`, while later batches are already running."""
     in_work: deque[tuple[LengthBatch, Result]] = deque()
     for batch in batches:
         in_work.append((batch, start(batch)))
@@ -115,5 +114,5 @@ def _padded_length(num_tokens: int, max_length: int | None) -> int:
 
 
 def _power_of_two(number: int) -> int:
-    """The smallest one that is not below `number`."""
+    """The smallest power of two not below `number`."""
     return 1 << (number - 1).bit_length()

@@ -1,6 +1,6 @@
-"""Lines longer than all that a model has learned from: cut into parts, or refused.
+"""Lines longer than anything a model was trained on: split into parts, or refused.
 
-Comes in: lines of text. Goes out: parts that are short enough, or the lines as they are.
+In: lines of text. Out: parts that are short enough, or the lines as they are.
 """
 
 import re
@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 
 LongLines = Literal["split", "refuse"]
 
-# The space after a full stop or the like and what closes a quotation; after a full-width one, which
-# has no space, the place itself.
+# The space after a full stop or the like and a closing quotation mark; after a full-width one,
+# which has no space, the position itself.
 _SENTENCE_END = re.compile(r"""(?<=[.!?…])\s+|(?<=[.!?…]["'”’»)\]])\s+|(?<=[。！？])""")
 
 CountTokens = Callable[[list[str]], list[int]]
@@ -19,14 +19,14 @@ CountTokens = Callable[[list[str]], list[int]]
 class LineLimit(NamedTuple):
     """How long a line may be."""
 
-    most: int  # tokens, those that nobody wrote included
-    key: str  # of the config, which says so
+    most: int  # tokens, special ones included
+    key: str  # the config key that says so
 
 
 def parts_of(line: str, count_tokens: CountTokens, most: int) -> list[str]:
-    """The sentences of a line; one that has more than `most` tokens in halves, at a space.
+    """The sentences of a line; one with more than `most` tokens is halved at a space.
 
-    Without a space a sentence is cut in its middle.
+    Without a space, a sentence is cut in the middle.
     """
     parts = []
     for sentence in filter(None, _SENTENCE_END.split(line)):
@@ -50,10 +50,10 @@ def _halves(text: str, count_tokens: CountTokens, most: int) -> list[str]:
 def refusing_long_lines(
     windows: Iterable[Sequence[str]], count_tokens: CountTokens, limit: LineLimit, advice: str
 ) -> Iterator[Sequence[str]]:
-    """The same windows; where a line is too long, the lines before it, and then an error.
+    """The same windows; at a line that is too long, the lines before it, then an error.
 
     Raises:
-      ValueError: a line is too long; says which and gives the advice.
+      ValueError: a line is too long; names it and gives the advice.
     """
     num_before = 0
     for lines in windows:

@@ -1,7 +1,7 @@
-"""What a search saw, step by step: a forward pass over the tokens that it found.
+"""What a search saw, step by step: a forward pass over the tokens it found.
 
-Nothing can be asked of a search while it runs, nor need it be: given the same tokens, a forward
-pass makes the numbers that `decode_step` made one position after the other.
+A running search cannot be captured, and need not be: given the same tokens, a forward pass computes
+the same numbers that `decode_step` computed position by position.
 
 Axes: B rows, T output positions, S source positions.
 """
@@ -18,10 +18,10 @@ from t2t_jax.model.interface import Model
 
 
 class Replay(NamedTuple):
-    """At place t, what the search saw when it chose the token at t; after a row's end nothing."""
+    """Index t holds what the search saw when choosing token t; meaningless after a row's end."""
 
-    log_probs: Float[Array, "B T vocab"]  # of every token, those too that no search may choose
-    captured: Captured  # attention weights and hidden states, by the names of `capture`
+    log_probs: Float[Array, "B T vocab"]  # of every token, even those no search may choose
+    captured: Captured  # attention weights and hidden states, under the names of `capture`
 
 
 def replay(
@@ -32,13 +32,13 @@ def replay(
     *,
     first_ids: Int[Array, " B"] | None = None,
 ) -> Replay:
-    """What `model` said and made on the way to `found_ids`.
+    """The log-probabilities and internals of `model` on the way to `found_ids`.
 
     Args:
-      found_ids: of one output a row, such as `Hypotheses.ids[:, 0]`, or `Continuations.ids` with
-        the prompt that they go on from.
-      source_ids: of the sentences that were translated; a language model has none.
-      first_ids: what the model read first; the start token, unless it was a prompt's own first
+      found_ids: one output per row, such as `Hypotheses.ids[:, 0]`, or `Continuations.ids`, which
+        include the prompt.
+      source_ids: of the translated sentences; a language model has none.
+      first_ids: what the model read first: the start token, unless it was the prompt's own first
         token, as with GPT-2.
     """
     first = jnp.full(found_ids.shape[0], START_ID) if first_ids is None else first_ids

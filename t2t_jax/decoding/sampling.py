@@ -1,7 +1,7 @@
-"""The choice of the next token: the likeliest, or one drawn from what temperature and cuts leave.
+"""Chooses the next token: the likeliest, or one sampled after temperature and cuts.
 
-Comes in: scores of the next ids, which are logits or log-probabilities, -inf where an id may not
-come next. Goes out: the chosen ids. Every function looks at each row alone.
+In: scores of the next ids, logits or log-probabilities, -inf if an id may not come next. Out: the
+chosen ids. Every function treats each row independently.
 
 Axes: N rows, `vocab` the next ids.
 """
@@ -12,22 +12,22 @@ from jaxtyping import Array, Float, Int, Key
 
 from t2t_jax.config_checks import check_at_least, check_types, config_section
 
-# Every random thing is a function of (seed, purpose, ...): tells this use of the seed from others.
+# All randomness is a function of (seed, purpose, ...): separates this use of the seed from others.
 _PURPOSE = 2
 
 
 @config_section
 class Sampling:
-    """How the next token is chosen, checked once, when it is made.
+    """How to choose the next token, checked once, on creation.
 
     Raises:
       ValueError: a value is not allowed.
       TypeError: a value has the wrong type.
     """
 
-    temperature: float = 0.0  # what logits are divided by; 0 is greedy: the likeliest
-    top_k: int = 0  # only so many likeliest may be drawn; 0: all
-    top_p: float = 1.0  # only the likeliest that together have this probability; 1: all
+    temperature: float = 0.0  # divides the logits; 0 is greedy: the likeliest
+    top_k: int = 0  # draw only from the k likeliest; 0: all
+    top_p: float = 1.0  # draw only from the likeliest with this total probability; 1: all
 
     def __post_init__(self) -> None:
         check_types("sampling", self)
@@ -43,9 +43,9 @@ class Sampling:
 def choose(
     scores: Float[Array, "N vocab"], keys: Key[Array, " N"], sampling: Sampling
 ) -> Int[Array, " N"]:
-    """The next id of each row; of equally likely ones greedy choice takes the lowest.
+    """The next id of each row; among equally likely ids, greedy choice takes the lowest.
 
-    A row whose scores are all -inf has nothing to choose from: what it gets means nothing.
+    For a row whose scores are all -inf, the result is meaningless.
     """
     if sampling.temperature == 0:
         return jnp.argmax(scores, axis=-1)
@@ -53,10 +53,10 @@ def choose(
 
 
 def sampled_from(scores: Float[Array, "N vocab"], sampling: Sampling) -> Float[Array, "N vocab"]:
-    """Scores whose softmax is what is sampled from: temperature, then top-k, then nucleus.
+    """Scores whose softmax is sampled from: temperature, then top-k, then nucleus.
 
-    That is the order of Hugging Face's `generate`: the nucleus is measured in the probabilities
-    that the temperature and the first cut have left.
+    This is the order of Hugging Face's `generate`: the nucleus is measured in probabilities after
+    temperature and top-k.
     """
     scores = with_temperature(scores, sampling.temperature)
     return with_top_p(with_top_k(scores, sampling.top_k), sampling.top_p)
@@ -65,8 +65,8 @@ def sampled_from(scores: Float[Array, "N vocab"], sampling: Sampling) -> Float[A
 def with_temperature(
     scores: Float[Array, "N vocab"], temperature: float
 ) -> Float[Array, "N vocab"]:
-    """`scores` over the temperature, which is above 0: below 1 the likely become likelier."""
-    # Shifted so that the best is 0, which no temperature can make too large for a float.
+    """`scores` divided by the temperature, above 0: below 1, likely ids become likelier."""
+    # Shifted to make the best 0, which no temperature can overflow.
     best = jnp.max(scores, axis=-1, keepdims=True)
     return jnp.where(scores > -jnp.inf, scores - best, -jnp.inf) / temperature
 
@@ -74,7 +74,7 @@ def with_temperature(
 def with_top_k(scores: Float[Array, "N vocab"], k: int) -> Float[Array, "N vocab"]:
     """-inf where k or more ids are likelier; 0 keeps all. Fan et al. 2018.
 
-    Ids as likely as the last that is kept are kept too: no id is preferred for its number.
+    Ids as likely as the last one kept are kept too: no id is preferred for its number.
     """
     if not 0 < k < scores.shape[-1]:
         return scores
@@ -83,12 +83,12 @@ def with_top_k(scores: Float[Array, "N vocab"], k: int) -> Float[Array, "N vocab
 
 
 def with_top_p(scores: Float[Array, "N vocab"], p: float) -> Float[Array, "N vocab"]:
-    """-inf where the ids that are likelier have the probability p together. Holtzman et al. 2020.
+    """-inf where likelier ids already have total probability p. Holtzman et al. 2020.
 
-    The likeliest is always kept, however small p is, and 1 keeps all. Ids as likely as the last
-    that is kept are kept too: no id is preferred for its number.
+    The likeliest id is always kept, however small p is, and 1 keeps all. Ids as likely as the last
+    one kept are kept too: no id is preferred for its number.
     """
-    if p == 1:  # sums of floats come to 1 before their last term
+    if p == 1:  # sums of floats may reach 1 before their last term
         return scores
     sorted_scores = jnp.sort(scores, axis=-1, descending=True)
     probabilities = jax.nn.softmax(sorted_scores)
@@ -100,12 +100,12 @@ def with_top_p(scores: Float[Array, "N vocab"], p: float) -> Float[Array, "N voc
 def row_keys(
     seed: int | Int[Array, ""], row: Int[Array, " N"], sample: Int[Array, " N"]
 ) -> Key[Array, " N"]:
-    """One key for each row, from where its prompt stands in the input and which sample it is."""
+    """One key per row, from its prompt's index in the input and its sample number."""
     purpose = jax.random.fold_in(jax.random.key(seed), _PURPOSE)
     fold_in = jax.vmap(jax.random.fold_in)
     return fold_in(jax.vmap(lambda row: jax.random.fold_in(purpose, row))(row), sample)
 
 
 def position_keys(keys: Key[Array, " N"], position: Int[Array, ""]) -> Key[Array, " N"]:
-    """The keys of one choice: those of the rows, each for the token at `position`."""
+    """The rows' keys for the choice of the token at `position`."""
     return jax.vmap(lambda key: jax.random.fold_in(key, position))(keys)

@@ -1,9 +1,8 @@
-"""A search as the tree that it was: every hypothesis that it kept, and what ended each.
+"""A search as a tree: every hypothesis it kept, and what ended each.
 
-The search itself runs, one step at a time; beside each step stands what it chose from.
+The actual search runs, one step at a time, with its candidates recorded at each step.
 
-Axes: N rows of the cache, W beams, C candidates of a step, L output positions. There is one
-sentence.
+Axes: N rows of the cache, W beams, C candidates of a step, L output positions; one sentence.
 """
 
 from collections.abc import Iterator
@@ -21,10 +20,10 @@ from t2t_jax.decoding.step import likeliest_next
 from t2t_jax.decoding.translate import TranslationDecoder
 
 # What ended a hypothesis:
-#   "end"          it came to the end token
-#   "limit"        it had as many tokens as are allowed, and had to end
-#   "crowded_out"  the likeliest W continuations were all of other hypotheses
-#   "cannot_win"   nothing that follows could make it better than one that has ended
+#   "end"          it reached the end token
+#   "limit"        it had to end, having as many tokens as allowed
+#   "crowded_out"  the likeliest W continuations all belonged to other hypotheses
+#   "cannot_win"   no continuation could score better than a finished hypothesis
 Ending = Literal["end", "limit", "crowded_out", "cannot_win"]
 _Ids = tuple[int, ...]  # of a hypothesis so far
 
@@ -32,22 +31,22 @@ _Ids = tuple[int, ...]  # of a hypothesis so far
 class Node(NamedTuple):
     """A token that the search kept, after those of its parents."""
 
-    parent: int  # its place in the list; -1 of a first token
+    parent: int  # index in the list; -1 for a first token
     id: int
     log_prob: float  # of all tokens up to this one, nats
-    ending: Ending | None = None  # of the last token of a hypothesis
-    score: float | None = None  # of one with an end token: log_prob over the length penalty
+    ending: Ending | None = None  # for the last token of a hypothesis
+    score: float | None = None  # for an end token: log_prob over the length penalty
 
 
 class SearchTree(NamedTuple):
-    """All that was kept; parents stand before their children."""
+    """Everything the search kept; parents come before their children."""
 
     beam_size: int  # W
     nodes: list[Node]
-    best: int  # the place of the end token of what the search gives back
+    best: int  # index of the end token of the search's result
 
     def path(self, place: int) -> list[int]:
-        """The places of the nodes from the first token to this one."""
+        """The indices of the nodes from the first token to this one."""
         places = []
         while place >= 0:
             places.append(place)
@@ -56,15 +55,15 @@ class SearchTree(NamedTuple):
 
     @property
     def best_ids(self) -> list[int]:
-        """The tokens that the search gives back, the end token with them."""
+        """The tokens of the search's result, including the end token."""
         return [self.nodes[place].id for place in self.path(self.best)]
 
 
 def search_tree(decoder: TranslationDecoder, params: PyTree, source_ids: list[int]) -> SearchTree:
-    """What `decoder` does with one sentence, whose ids have the end token.
+    """The search of `decoder` for one sentence, whose ids include the end token.
 
     Raises:
-      ValueError: the model diverged: it gives no sentence a probability.
+      ValueError: the model diverged: no sentence has a probability.
     """
     search, config = decoder.search, decoder.config
     limit = decoder.most_tokens(len(source_ids))
@@ -112,7 +111,7 @@ def search_tree(decoder: TranslationDecoder, params: PyTree, source_ids: list[in
 def _steps(
     decoder: TranslationDecoder, params: PyTree, source_ids: list[int], limit: int
 ) -> Iterator[tuple[int, list[tuple[int, int, float]], Any]]:
-    """Of each step its position, the candidates (beam, id, log-probability), the state after it."""
+    """For each step: its position, its candidates (beam, id, log-probability), the state after."""
     search = decoder.search
 
     def start(params: PyTree) -> Any:
@@ -151,7 +150,7 @@ def _listed(found: Candidates) -> list[tuple[int, int, float]]:
 
 
 def _beams(state: Any, length: int) -> list[tuple[_Ids, float]]:
-    """The tokens of each beam, and their log-probability, -inf of one that is not alive."""
+    """The tokens of each beam, and their log-probability; -inf if it is not alive."""
     if isinstance(state, BeamState):
         ids, log_probs = state.alive_ids[0], state.alive_log_probs[0]
     else:

@@ -1,11 +1,11 @@
 """A search over many batches, which sentences leave as they end.
 
-All outputs of a batch take as long as its longest, and most are much shorter. So a batch stops
-every few positions: the sentences that have ended leave it, and those that go on are put together
-with those of other batches that stand at the same position. The cache grows with what is written.
+A batch takes as long as its longest output, and most are much shorter. So a batch stops every few
+positions: finished sentences leave it, and the others are merged with those of other batches at the
+same position. The cache grows with the output.
 
-Several such searches go side by side on a CPU: a small product makes poor use of two cores, and
-what is between the products of one.
+On a CPU, several such searches run in parallel: a small product makes poor use of two cores, and
+the work between products uses one.
 
 Axes: B rows of sentences, W beams, N = B * W rows, S source positions.
 """
@@ -26,14 +26,14 @@ from jaxtyping import Array, Bool, Int, PyTree
 from t2t_jax.decoding.length_batches import LengthBatch, padded_ids
 from t2t_jax.decoding.step import Hypotheses, Search, searched
 
-# There is room for so many positions at first, then for twice as many, until all fit.
+# Room for this many positions at first, then doubled until all fit.
 _FIRST_ROOM = 16
 
-# A batch stops after so many positions, later after a quarter of those that it has.
+# A batch stops after this many positions, later after a quarter of those it has.
 _SHORTEST_STAGE = 4
 
-# A batch of which a smaller part is going waits for others; one that has none to wait for is cut
-# down when so few are left. A batch of fewer rows does all at once: one program, compiled once.
+# A batch with a smaller share still going waits for others; without others, it shrinks when only
+# the share _FEW is left. A batch with fewer rows runs in one stage: one program, compiled once.
 _FULL_ENOUGH = 0.75
 _FEW = 0.25
 _FEWEST_ROWS = 16
@@ -44,7 +44,7 @@ _AnyArray = jax.Array | np.ndarray
 
 
 class Rows(NamedTuple):
-    """Sentences between two steps of their search. Every leaf has a leading axis B or N."""
+    """Sentences between two search steps. Every leaf has a leading axis B or N."""
 
     encoded: PyTree[Array]
     state: Any  # of the search
@@ -56,24 +56,24 @@ class Decoder(Protocol):
 
     @property
     def search(self) -> Search:
-        """How it is searched."""
+        """The search."""
         ...
 
     def most_tokens(self, source_length: int) -> int:
-        """The most tokens that an output can have where sources are padded to this length."""
+        """The most tokens of an output if sources are padded to this length."""
         ...
 
     def start(self, params: PyTree, source_ids: Int[Array, "B S"], room: int) -> Rows:
-        """Before the first step; a row that is all padding holds no sentence."""
+        """The rows before the first step; a row of only padding holds no sentence."""
         ...
 
     def decode_step(self, params: PyTree, encoded: PyTree) -> Callable:
-        """What the search asks for logits."""
+        """The function that gives the search its logits."""
         ...
 
 
 class _Batch(NamedTuple):
-    places: Int[np.ndarray, " B"]  # of the sentences in the input; -1 where none is going
+    places: Int[np.ndarray, " B"]  # indices of the sentences in the input; -1 where none is going
     rows: Rows
     position: int
     room: int
@@ -91,10 +91,10 @@ class StagedSearch:
     """A search on one device, see above.
 
     Args:
-      decoder: compiled here for every shape that comes up.
+      decoder: compiled here for every shape that occurs.
       params: of its model.
-      side_by_side: that many searches, each with batches of its own; what is found does not hang
-        on which of them is faster.
+      side_by_side: number of parallel searches, each with its own batches; results do not depend on
+        which is faster.
     """
 
     def __init__(self, decoder: Decoder, params: PyTree, side_by_side: int = 1) -> None:
@@ -103,7 +103,7 @@ class StagedSearch:
         self._side_by_side = side_by_side
         self._start = jax.jit(decoder.start, static_argnames="room")
         self._search_on = jax.jit(self._searched_on, donate_argnames="rows")
-        # Where device and host share a memory, numpy moves rows as fast, and is never compiled.
+        # If device and host share memory, NumPy moves rows as fast, without compilation.
         moved = _on_host if jax.default_backend() == "cpu" else jax.jit
         self._refill, self._take = moved(_refilled), moved(_taken)
         self._pad = moved(_padded, static_argnames=("axes", "missing"))
@@ -111,9 +111,9 @@ class StagedSearch:
     def __call__(
         self, batches: Iterable[LengthBatch], sources: Sequence[Sequence[int]]
     ) -> Iterator[tuple[list[int], Hypotheses]]:
-        """What is found of all sentences, some at a time: their places in `sources`, and theirs.
+        """The results of all sentences, some at a time, with their indices in `sources`.
 
-        Batches of one shape must follow each other. The arrays are numpy's.
+        Batches of one shape must be adjacent. The arrays are NumPy's.
         """
         batches = list(batches)
         shares = [batches[i :: self._side_by_side] for i in range(self._side_by_side)]
@@ -142,7 +142,7 @@ class StagedSearch:
     def _advanced(
         self, batch: _Batch, length: int, waiting: dict[int, _Batch]
     ) -> Iterator[tuple[list[int], Hypotheses]]:
-        """Goes on until the batch is at its end, or among those `waiting`."""
+        """Continues until the batch is done, or is added to `waiting`."""
         most = self._decoder.most_tokens(length)
         while True:
             if batch.position == batch.room:
@@ -168,7 +168,7 @@ class StagedSearch:
                     return
 
     def _put_together(self, one: _Batch, other: _Batch, waiting: dict[int, _Batch]) -> _Batch:
-        """The larger of both with the sentences of the other one, of which the rest waits."""
+        """The larger batch filled with sentences of the other one, the rest of which waits."""
         if len(one.places) < len(other.places):
             one, other = other, one
         free, coming = np.flatnonzero(one.places < 0), np.flatnonzero(other.places >= 0)
@@ -183,7 +183,7 @@ class StagedSearch:
         return one._replace(places=places, rows=rows)
 
     def _cut_down(self, batch: _Batch) -> _Batch:
-        """With as few rows as hold what is going, where that is much fewer."""
+        """The batch with only as many rows as are going, if that is much fewer."""
         num_rows = len(batch.places)
         while batch.num_going <= _FEW * num_rows and _FEW * num_rows >= _FEWEST_ROWS:
             num_rows = int(_FEW * num_rows)
@@ -201,7 +201,7 @@ class StagedSearch:
 
     @cached_property
     def _growing_axes(self) -> tuple[int | None, ...]:
-        """Of each leaf of what is known of a batch, the axis that is as long as the room."""
+        """For each leaf of a batch's rows, the axis that is as long as the room."""
 
         def shapes(room: int) -> list[tuple[int, ...]]:
             ids = jax.ShapeDtypeStruct((1, 1), jnp.int32)
@@ -224,7 +224,7 @@ class StagedSearch:
 
 
 def _side_by_side(iterators: Sequence[Iterator[Item]]) -> Iterator[Item]:
-    """What all of them give, each in a thread of its own, as it comes."""
+    """The items of all iterators, each in its own thread, as they arrive."""
     results: SimpleQueue[Item | Future] = SimpleQueue()
     is_over = Event()
 
@@ -250,7 +250,7 @@ def _side_by_side(iterators: Sequence[Iterator[Item]]) -> Iterator[Item]:
 
 
 def _on_host(function: Callable, **_: Any) -> Callable:
-    """`function` of numpy's arrays; takes what `jax.jit` takes."""
+    """`function` on NumPy arrays; takes the arguments of `jax.jit`."""
 
     def on_host(*args: Any, **options: Any) -> Any:
         return function(*jax.tree.map(np.asarray, args), **options)
@@ -259,7 +259,7 @@ def _on_host(function: Callable, **_: Any) -> Callable:
 
 
 def _padded(rows: Rows, axes: tuple[int | None, ...], missing: int) -> Rows:
-    """`rows` with zeros at the end of each leaf's own axis of `axes`."""
+    """`rows` with zeros at the end of each leaf's axis in `axes`."""
     leaves, tree = jax.tree.flatten(rows)
 
     def padded(leaf: _AnyArray, axis: int | None) -> _AnyArray:
@@ -270,7 +270,7 @@ def _padded(rows: Rows, axes: tuple[int | None, ...], missing: int) -> Rows:
 
 
 def _refilled(rows: Rows, others: Rows, sources: Int[_AnyArray, " B"]) -> Rows:
-    """`rows` with sentence `sources[b]` of the `others` in the place of b, where that is not -1."""
+    """`rows` with sentence b replaced by `sources[b]` of the `others`, where that is not -1."""
     num_rows, num_others = _num_rows(rows), _num_rows(others)
 
     def refilled(leaf: _AnyArray, other: _AnyArray) -> _AnyArray:

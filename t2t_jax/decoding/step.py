@@ -1,4 +1,4 @@
-"""What every search is handed, asks at each step, and gives back.
+"""What every search takes, asks at each step, and returns.
 
 Axes: N rows (one per sentence or per beam), B sentences, W hypotheses, L output positions.
 """
@@ -14,7 +14,7 @@ from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID
 from t2t_jax.decoding.top import top
 
 # (cache, last ids, position of the last ids) -> (logits of the next ids, cache).
-# Every leaf of the cache has the leading axis N; what it holds is the model's affair.
+# Every leaf of the cache has the leading axis N; its contents are the model's business.
 DecodeStep = Callable[
     [PyTree, Int[Array, " N"], Int[Array, ""]], tuple[Float[Array, "N vocab"], PyTree]
 ]
@@ -23,7 +23,7 @@ DecodeStep = Callable[
 class Hypotheses(NamedTuple):
     """Finished outputs of each sentence, best first.
 
-    A place that no hypothesis took has the score -inf and ids that are all padding.
+    An unused place has the score -inf and only padding ids.
     """
 
     ids: Int[Array, "B W L"]  # the end token included, padding after it, no start token
@@ -32,10 +32,10 @@ class Hypotheses(NamedTuple):
 
 @runtime_checkable
 class Search(Protocol):
-    """How outputs are searched for, token by token.
+    """A search for outputs, token by token.
 
-    A state has `limits`, and all its leaves have a leading axis of B sentences or N rows. What is
-    found of a sentence depends on its own rows alone: rows may leave a batch or come to another one
+    A state has `limits`, and all its leaves have a leading axis of B sentences or N rows. A
+    sentence's result depends on its own rows alone: rows may leave a batch or join another one
     between two steps.
     """
 
@@ -47,8 +47,8 @@ class Search(Protocol):
     def start(self, cache: PyTree, limits: Int[Array, " B"], room: int) -> Any:
         """The state before the first step, with room for outputs of `room` tokens.
 
-        `limits` are the most tokens that each sentence may have, the end token included; 0 for a
-        row that holds no sentence, which has no hypotheses and costs no step.
+        `limits` are the most tokens of each sentence, the end token included; 0 for a row without a
+        sentence, which has no hypotheses and costs no step.
         """
         ...
 
@@ -57,11 +57,11 @@ class Search(Protocol):
         ...
 
     def is_going(self, state: Any) -> Bool[Array, " B"]:
-        """Of which sentences another step could change what is found."""
+        """Whether another step could change a sentence's result."""
         ...
 
     def found(self, state: Any) -> Hypotheses:
-        """The outputs finished so far; those of a sentence that is not going are all."""
+        """The outputs finished so far; complete for sentences that are not going."""
         ...
 
 
@@ -72,7 +72,7 @@ def searched(
     first: Int[Array, ""] | int,
     stop: Int[Array, ""] | int,
 ) -> Any:
-    """`state` after the positions from `first` on, up to `stop` or until no sentence is going."""
+    """`state` after the positions from `first` up to `stop`, or until no sentence is going."""
 
     def goes_on(at: tuple[Int[Array, ""], Any]) -> Bool[Array, ""]:
         position, state = at
@@ -88,13 +88,12 @@ def searched(
 def next_log_probs(
     logits: Float[Array, "N vocab"], must_end: Bool[Array, " N"], vocabulary_size: int | None
 ) -> Float[Array, "N vocab"]:
-    """The model's log-probability of each id, -inf where the id may not come next.
+    """The model's log-probability of each id, -inf if the id may not come next.
 
-    Nothing may generate the padding or the start token, nor an id that is a row of the embedding
-    but no piece of the vocabulary; a row that `must_end` may generate the end token only.
-    The probabilities are not renormalised over what is left, so that a sum of them is what the
-    model says of the sentence. Where they are no numbers (a model that diverged), nothing may
-    come next: its sentences have no hypotheses.
+    Padding, the start token and embedding rows without a vocabulary piece are never generated; a
+    row that `must_end` may only generate the end token. Probabilities are not renormalised over the
+    rest, so that their sum is the model's log-probability of the sentence. If they are NaN (a
+    diverged model), nothing may come next: its sentences have no hypotheses.
     """
     may_follow = _may_follow(logits.shape[-1], vocabulary_size)[None]
     is_end = (jnp.arange(logits.shape[-1]) == END_ID)[None]
@@ -109,10 +108,10 @@ def likeliest_next(
     vocabulary_size: int | None,
     num_ids: int,
 ) -> tuple[Float[Array, "N {num_ids}"], Int[Array, "N {num_ids}"]]:
-    """The largest `num_ids` of `next_log_probs` and their ids, of equal ones the lowest id first.
+    """The largest `num_ids` of `next_log_probs` and their ids; the lowest id first among equals.
 
-    Where no more may come next, -inf and the id of padding. No other probability is computed:
-    over a whole vocabulary that costs more than the logits.
+    If fewer may come next, the rest is -inf and the padding id. No other probability is computed:
+    over a whole vocabulary, that costs more than the logits.
     """
     logits = logits.astype(jnp.float32)
     best = jnp.max(logits, axis=-1, keepdims=True)

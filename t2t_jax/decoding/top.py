@@ -1,4 +1,4 @@
-"""The few best of many, without sorting the many.
+"""The few best of many values, without sorting them all.
 
 Axes: N rows, V values, G groups of them, S size of a group, K best.
 """
@@ -11,12 +11,12 @@ from jaxtyping import Array, Bool, Float, Int
 def top(
     values: Float[Array, "N V"], k: int, may_be: Bool[Array, " V"]
 ) -> tuple[Float[Array, "N K"], Int[Array, "N K"]]:
-    """The `k` largest of those that `may_be` allows, and where they stand.
+    """The `k` largest of the values that `may_be` allows, and their indices.
 
-    What `jax.lax.top_k` gives of the values with -inf in the place of all others: the largest
-    first, of equal ones the first first. It is exact, since of the k best none stands in a group
-    that k others beat with their best; k groups are looked at, and their best alone are compared
-    before. On a CPU that takes a tenth of the time (`python -m experiments.benchmarks.search`).
+    Same as `jax.lax.top_k` with all other values set to -inf: largest first, the first first among
+    equals. It is exact: none of the k best is in a group whose best is beaten by the best of k
+    others, so comparing the groups' best values leaves k groups to search. On a CPU it takes a
+    tenth of the time (`python -m experiments.benchmarks.search`).
     """
     num_values = values.shape[1]
     size = _group_size(num_values, k)
@@ -25,7 +25,7 @@ def top(
     may_be = jnp.pad(may_be, (0, missing))
     groups = padded.reshape(len(values), -1, size)  # N G S
     best = jnp.where(may_be.reshape(1, -1, size), groups, -jnp.inf).max(axis=-1)
-    # In the order of the values, so that the first of equal ones is still the first.
+    # In the order of the values, so that the first of equal ones stays first.
     numbers = jnp.sort(jax.lax.top_k(best, min(k, best.shape[1]))[1], axis=-1)
     looked_at = jnp.take_along_axis(groups, numbers[:, :, None], axis=1).reshape(len(values), -1)
     places = (numbers[:, :, None] * size + jnp.arange(size)[None, None]).reshape(len(values), -1)
@@ -34,9 +34,9 @@ def top(
 
 
 def _group_size(num_values: int, k: int) -> int:
-    """One for which about as many values are in k groups as there are groups.
+    """A size for which k groups hold about as many values as there are groups.
 
-    One that divides their number, where there is one of about that size: nothing is padded then.
+    If possible, one near that size that divides the number of values: then nothing is padded.
     """
     wanted = max(round((num_values / k) ** 0.5), 1)
     near = [size for size in range(wanted, 2 * wanted) if num_values % size == 0]

@@ -32,11 +32,11 @@ from t2t_jax.model.masks import is_token
 _Decode = Callable[[PyTree, Int[Array, "B S"]], Hypotheses]
 
 
-# Operations that make up for compiling a search in stages, some ten programs instead of one or two.
+# Operations from which a search in stages is worth compiling: some ten programs, not one or two.
 _WORTH_STAGES = {"cpu": 1e12}
 _WORTH_STAGES_ELSEWHERE = 1e14
 
-# On a CPU a batch in stages has so many tokens at most: what a step computes stays near its core.
+# On a CPU, a batch in stages has at most this many tokens: a step's data stays near its core.
 _STAGED_TOKENS_ON_CPU = 4_096
 
 
@@ -53,11 +53,11 @@ class Translator:
       params: of `model`.
       vocabulary: the one `model` was trained with.
       config: how to search.
-      compile: what compiles the search, such as `jax.jit`. The rows of a batch know nothing of
-        each other, so it may also cut them over devices that each search on their own.
-      row_multiple: every batch has a multiple of so many rows, for a `compile` that cuts them.
+      compile: compiles the search, such as `jax.jit`. Rows are independent, so it may also split
+        them over devices that each search on their own.
+      row_multiple: every batch has a multiple of this many rows, for a `compile` that splits them.
       in_stages: whether sentences leave a batch as they end, see `stages.py`; only on one device.
-        By default once there is so much to translate that it makes up for the programs it takes.
+        By default, once there is enough to translate to be worth the compilation.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Translator:
         self._vocabulary = vocabulary
         self._config = config
         self._row_multiple = row_multiple
-        # Of batches that have been compiled, at once and in stages.
+        # Of batches compiled so far, whole and in stages.
         self._shapes: tuple[set[tuple[int, int]], ...] = (set(), set())
         self._max_positions = model.config.longest_sequence
         self._decoder = TranslationDecoder(model, config, vocabulary.size)
@@ -87,7 +87,7 @@ class Translator:
         side_by_side = min(side_by_side, len(own_cores()))
         self._staged = StagedSearch(self._decoder, params, side_by_side)
         self._in_stages = in_stages if _lies_on_one_device(params) else False
-        self._num_operations = 0  # so far, if all outputs are as long as they may be
+        self._num_operations = 0  # so far, if all outputs have their maximal length
 
     def __call__(
         self,
@@ -96,16 +96,16 @@ class Translator:
     ) -> list[list[Translation]]:
         """The `n_best` translations of each sentence, best first, in the order of the input.
 
-        There are fewer where the search finished fewer, but never none: a line without tokens
-        has one empty translation of score 0, which the model is not asked for, and a sentence of
-        which the model's probabilities are no numbers has one of score -inf.
+        There are fewer if the search finished fewer, but never none: a line without tokens gets one
+        empty translation with score 0, without the model; a sentence whose probabilities are NaN
+        gets one with score -inf.
 
         Args:
           sentences: one string each.
           progress: called with (sentences done, sentences) now and then.
 
         Raises:
-          ValueError: a sentence is longer than the model has learned positions for.
+          ValueError: a sentence is longer than the model's learned positions.
         """
         sources = [[*ids, END_ID] for ids in self._vocabulary.encode(list(sentences))]
         check_lengths(sources, self._max_positions, counted="end token")
@@ -143,7 +143,7 @@ class Translator:
     def _found_at_once(
         self, batches: Iterable[LengthBatch], sources: Sequence[Sequence[int]]
     ) -> Iterator[tuple[list[int], Hypotheses]]:
-        """What is found of all sentences, batch by batch, with their places in `sources`."""
+        """The hypotheses of all sentences, batch by batch, with their indices in `sources`."""
 
         def start(batch: LengthBatch) -> Hypotheses:
             return self._decode(self._params, jnp.asarray(padded_ids(batch, sources)))
@@ -152,7 +152,7 @@ class Translator:
             yield batch.places, hypotheses
 
     def _texts(self, hypotheses: Hypotheses) -> list[list[Translation]]:
-        """The translations of every row; for rows that hold no sentence one that means nothing."""
+        """The translations of every row; a meaningless one for rows without a sentence."""
         num_rows, num_hypotheses, max_length = hypotheses.ids.shape
         texts = iter(
             self._vocabulary.decode(np.asarray(hypotheses.ids).reshape(-1, max_length).tolist())
@@ -172,10 +172,10 @@ def _lies_on_one_device(params: PyTree) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class TranslationDecoder:
-    """A translation model and how it is searched, see `stages.Decoder`.
+    """A translation model and its search, see `stages.Decoder`.
 
-    A sentence's output has at most `max_tokens` tokens, or where that is 0 `max_extra_tokens` more
-    than its source, the end token counted in both, and none beyond the model's learned positions.
+    A sentence's output has at most `max_tokens` tokens or, if that is 0, `max_extra_tokens` more
+    than its source, both including the end token, and never exceeds the model's learned positions.
     """
 
     model: TranslationModel
@@ -205,7 +205,7 @@ class TranslationDecoder:
         num_tokens = jnp.sum(is_token(source_ids), axis=1)
         limits = self.config.max_tokens or num_tokens + self.config.max_extra_tokens
         limits = jnp.minimum(limits, self.most_tokens(source_ids.shape[1]))
-        # Once per sentence: all its beams look at the same.
+        # Once per sentence: all its beams share it.
         bound = self.model.bind({"params": params})
         encoded = bound.encode(source_ids, deterministic=True)
         cache = bound.start_cache(encoded, len(source_ids) * self.config.beam_size, room)
@@ -215,7 +215,7 @@ class TranslationDecoder:
         """See `stages.Decoder`."""
 
         def decode_step(cache, last_ids, position):
-            # Bound anew: Linen wants it in the function that JAX traces, here the body of a loop.
+            # Bound again: Linen requires it in the function that JAX traces, here a loop body.
             bound = self.model.bind({"params": params})
             return bound.decode_step(cache, encoded, last_ids, position)
 
@@ -223,10 +223,10 @@ class TranslationDecoder:
 
 
 def make_decode(model: TranslationModel, config: DecodingConfig, vocabulary_size: int) -> _Decode:
-    """Builds `decode(params, source_ids)`, the whole search over a batch, to be compiled.
+    """Builds `decode(params, source_ids)`, the whole search over a batch, ready to compile.
 
-    `source_ids` are padded, with the end token, without a start token; a row that is all padding
-    has no hypotheses.
+    `source_ids` are padded, with the end token, without a start token; a row of only padding has no
+    hypotheses.
     """
     decoder = TranslationDecoder(model, config, vocabulary_size)
 

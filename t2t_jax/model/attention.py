@@ -24,7 +24,7 @@ from t2t_jax.model.fused_attention import (
 from t2t_jax.model.linear import Linear, into_heads, of_one_product, out_of_heads
 from t2t_jax.model.positions import rotate
 
-# Lowest finite score, not -inf: the row of a query that may look nowhere stays finite.
+# Lowest finite score, not -inf: a fully masked row stays finite.
 _MASKED_SCORE = jnp.finfo(jnp.float32).min
 
 
@@ -37,10 +37,10 @@ def scaled_dot_product_attention(
     dropout: Callable[[Array], Array] = lambda weights: weights,
     divisor: float | None = None,
 ) -> tuple[Float[Array, "B H T V"], Float[Array, "B H T S"]]:
-    """softmax(Q K^T / sqrt(d_k)) V, paper equation 1, and the softmax, the weights, in float32.
+    """softmax(Q K^T / sqrt(d_k)) V, paper equation 1, and its weights, the softmax, in float32.
 
-    `mask` is True where a query may look. A `bias` is added to the scaled scores, and `dropout` is
-    applied to the weights. A `divisor` takes the place of sqrt(d_k).
+    `mask` is True where a query may attend. `bias` is added to the scaled scores, `dropout` is
+    applied to the weights, `divisor` replaces sqrt(d_k).
     """
     divide_by = query.shape[-1] ** 0.5 if divisor is None else divisor
     products = _products if query.dtype == jnp.float32 else _narrow_products
@@ -55,7 +55,7 @@ def scaled_dot_product_attention(
 def _products(
     query: Float[Array, "B H T K"], key: Float[Array, "B H S K"]
 ) -> Float[Array, "B H T S"]:
-    """Of every query and key, summed and given in float32."""
+    """Dot products of every query and key, summed and returned in float32."""
     return jnp.einsum("BHTK,BHSK->BHTS", query, key, preferred_element_type=jnp.float32)
 
 
@@ -63,9 +63,9 @@ def _products(
 def _narrow_products(
     query: Float[Array, "B H T K"], key: Float[Array, "B H S K"]
 ) -> Float[Array, "B H T S"]:
-    """The same of bfloat16, whose gradient is rounded to bfloat16 before it is multiplied.
+    """The same for bfloat16; the gradient is rounded to bfloat16 before it is multiplied.
 
-    It comes in float32, and a product of float32 and bfloat16 is one of float32: several passes.
+    It arrives in float32, and multiplying float32 by bfloat16 takes several float32 passes.
     """
     return _products(query, key)
 
@@ -87,18 +87,18 @@ _narrow_products.defvjp(_forward, _backward)
 
 
 class KeysAndValues(NamedTuple):
-    """What queries look at. A cache has room for S positions, those still to come included."""
+    """What queries attend to. A cache has room for S positions, future ones included."""
 
     key: Float[Array, "B H S K"]
     value: Float[Array, "B H S V"]
 
     @property
     def num_positions(self) -> int:
-        """How many there are, S."""
+        """Number of positions, S."""
         return self.key.shape[2]
 
     def with_next(self, new: "KeysAndValues", position: Int[Array, ""]) -> "KeysAndValues":
-        """These, with the key and value of one more position in their place."""
+        """These, with `new`, the key and value of one position, written at `position`."""
         return jax.tree.map(
             lambda kept, row: jax.lax.dynamic_update_slice_in_dim(kept, row, position, axis=2),
             self,
@@ -109,8 +109,8 @@ class KeysAndValues(NamedTuple):
 class MultiHeadAttention(nn.Module):
     """Attention in `num_heads` learned subspaces (paper section 3.2.2).
 
-    Keys and values are made by `keys_and_values` and read by `attend`, so that the decoder can keep
-    them from one step to the next.
+    `keys_and_values` computes keys and values and `attend` reads them: the decoder can cache them
+    between steps.
     """
 
     num_heads: int
@@ -122,8 +122,8 @@ class MultiHeadAttention(nn.Module):
     kernel_init: AttentionInit
     dropout_rate: float  # of the attention weights
     dropout_bits: DropoutBits
-    is_fused: bool  # by one kernel, in training
-    has_one_product: bool  # for what is made of the same input
+    is_fused: bool  # one kernel, in training
+    has_one_product: bool  # one product for all projections of the same input
     dtype: DTypeLike
 
     def setup(self) -> None:
@@ -150,23 +150,23 @@ class MultiHeadAttention(nn.Module):
     def keys_and_values(
         self, memory: Float[Array, "B S D"], angles: Float[Array, "#B S half_K"] | None = None
     ) -> KeysAndValues:
-        """Those of the positions of `memory`, the keys turned by their `angles`."""
+        """The keys and values of `memory`, the keys rotated by `angles`."""
         key, value = self._in_heads(memory, self.key, self.value)
         return KeysAndValues(_turned(key, angles), value)
 
     def queries(
         self, x: Float[Array, "B T D"], angles: Float[Array, "#B T half_K"] | None = None
     ) -> Float[Array, "B H T K"]:
-        """What the positions of `x` look for, turned by their `angles`."""
+        """The queries of `x`, rotated by `angles`."""
         [query] = self._in_heads(x, self.query)
         return _turned(query, angles)
 
     def of_itself(
         self, x: Float[Array, "B T D"], angles: Float[Array, "#B T half_K"] | None = None
     ) -> tuple[Float[Array, "B H T K"], KeysAndValues]:
-        """Both of these, for self-attention."""
+        """Queries, keys and values of `x`, for self-attention."""
         if not self.has_one_product:
-            # Last bits depend on the order, in which the gradients of x are added up.
+            # The order matters for the last bits: the gradients of x are summed in it.
             visible = self.keys_and_values(x, angles)
             return self.queries(x, angles), visible
         query, key, value = self._in_heads(x, self.query, self.key, self.value)
@@ -188,11 +188,11 @@ class MultiHeadAttention(nn.Module):
         bias: Float[Array, "#B H T S"] | None = None,
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        """What every query gathers from the positions of `memory` that `mask` allows.
+        """The output for every query, over the positions of `memory` that `mask` allows.
 
-        A `bias` is added to the scores.
+        `bias` is added to the scores.
         """
-        # Where somebody listens there must be weights, and decoding looks with one query at a time.
+        # Not fused under capture, which needs weights, nor in decoding, with one query at a time.
         is_training = not deterministic and not self._is_heard
         if self.is_fused and is_training and not is_too_odd_to_fuse(mask):
             heads = fused_attention(
@@ -217,7 +217,7 @@ class MultiHeadAttention(nn.Module):
         *,
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        """Self-attention where `memory` is `x`, encoder-decoder attention where it is not."""
+        """Self-attention if `memory` is `x`, else encoder-decoder attention."""
         memories = self.keys_and_values(memory)
         return self.attend(self.queries(x), memories, mask, deterministic=deterministic)
 
@@ -227,7 +227,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def _is_direct(self) -> bool:
-        """Whether maps need not be called: they are drawn already, and nobody listens to them."""
+        """Whether projections need no call: they are initialised, and nothing is captured."""
         return not self.is_initializing() and not self._is_heard
 
     @property
@@ -237,7 +237,7 @@ class MultiHeadAttention(nn.Module):
     def _in_heads(
         self, x: Float[Array, "B S D"], *projections: Linear
     ) -> list[Float[Array, "B H S _"]]:
-        """What each of `projections` makes of `x`."""
+        """Each of `projections` applied to `x`."""
         heads_come_first = self._is_narrow and not self.is_fused  # a kernel wants them last
         if not self._is_direct or not (heads_come_first or self.has_one_product):
             return [_heads_first(projection(x)) for projection in projections]
@@ -248,7 +248,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def make_attention(config: TransformerConfig) -> MultiHeadAttention:
-    """Multi-head attention of the config's sizes."""
+    """Multi-head attention with the config's sizes."""
     return MultiHeadAttention(
         num_heads=config.num_heads,
         d_model=config.d_model,
@@ -266,7 +266,7 @@ def make_attention(config: TransformerConfig) -> MultiHeadAttention:
 
 
 def score_divisor(config: TransformerConfig) -> float:
-    """What the products of queries and keys are divided by."""
+    """What the dot products of queries and keys are divided by."""
     match config.score_divisor:
         case "sqrt_d_k":
             return config.d_k**0.5
@@ -277,7 +277,7 @@ def score_divisor(config: TransformerConfig) -> float:
 
 
 def _heads_first(x: Float[Array, "B S H K"]) -> Float[Array, "B H S K"]:
-    """Each head's positions side by side: a step of cached decoding then moves no memory."""
+    """Each head's positions contiguous: a step of cached decoding then moves no memory."""
     return x.transpose(0, 2, 1, 3)
 
 
@@ -288,7 +288,7 @@ def _turned(
 
 
 def _glorot(fan_in: int, fan_out: int) -> nn.initializers.Initializer:
-    """Uniform with variance 2 / (fan_in + fan_out), whatever part of the matrix is drawn."""
+    """Uniform with variance 2 / (fan_in + fan_out), whichever part of the matrix is drawn."""
     limit = (6 / (fan_in + fan_out)) ** 0.5
 
     def init(key, shape, dtype=jnp.float32):

@@ -1,4 +1,4 @@
-"""The encoder-only family, which tells the class of a sentence from one vector.
+"""The encoder-only family with pooling: classifies a sentence from one vector.
 
 Axes: B batch, T positions, D d_model.
 """
@@ -17,15 +17,15 @@ from t2t_jax.model.linear import dense
 from t2t_jax.model.masks import is_token, padding_mask
 from t2t_jax.model.stack import Stack
 
-# The logit of class 0, which is padding's and no sentence's: its probability is 0 in float32.
+# The logit of class 0, padding, which no sentence has: its probability is 0 in float32.
 _NO_CLASS = -1e9
 
 
 class Pooling(nn.Module):
     """All positions of a sentence to one vector.
 
-    pooling="cls" takes the first position's, "mean" the mean over the tokens, "query" what a
-    learned vector gathers from them by multi-head attention.
+    pooling="cls" takes the first position, "mean" the mean over the tokens, "query" multi-head
+    attention over them with a learned query.
     """
 
     config: TransformerConfig
@@ -55,7 +55,7 @@ class Pooling(nn.Module):
 
 
 class Classifier(nn.Module):
-    """An encoder, pooling, a dense layer where the config has one, and logits of the classes."""
+    """An encoder, pooling, an optional dense layer, and class logits."""
 
     config: TransformerConfig
 
@@ -72,16 +72,16 @@ class Classifier(nn.Module):
     def __call__(
         self, ids: Int[Array, "B T"], *, deterministic: bool
     ) -> Float[Array, "B num_classes"]:
-        """Logits of the class of each row."""
+        """Class logits of each row."""
         return self.output(self._hidden(ids, deterministic))[:, 0]
 
     def features(
         self, inputs: Inputs, *, deterministic: bool
     ) -> tuple[Float[Array, "B 1 E"], Float[Array, "classes E"]]:
-        """The two factors of the logits of each row's class, counted from 1: row 0 is padding's.
+        """The two factors of each row's class logits; classes count from 1, 0 is padding.
 
         Raises:
-          ValueError: rows are packed; a row has one class.
+          ValueError: rows are packed, but a row has one class.
         """
         if inputs.packings is not None:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The numbers and choices that make one Transformer: the columns of Table 3, and more."""
+"""The numbers and choices that define one Transformer: the columns of Table 3, and more."""
 
 from typing import Literal
 
@@ -40,7 +40,7 @@ AttentionKernel = Literal["einsum", "fused"]
 
 @config_section
 class TransformerConfig:
-    """One model of any family, checked once, when it is made.
+    """One model of any family, checked once, on creation.
 
     Raises:
       ValueError: a value is not allowed, or two do not fit together.
@@ -48,7 +48,7 @@ class TransformerConfig:
     """
 
     family: Family
-    vocabulary_rows: int  # rows of the embedding, at least as many as the vocabulary has pieces
+    vocabulary_rows: int  # rows of the embedding, at least the size of the vocabulary
     num_encoder_layers: int  # N, encoder
     num_decoder_layers: int  # N, decoder
     d_model: int
@@ -58,15 +58,15 @@ class TransformerConfig:
     d_v: int  # per head
     score_divisor: ScoreDivisor  # what scores are divided by before the softmax
     num_self_attentions: int  # self-attention sub-layers in a layer; the paper's is 1
-    feed_forward: bool  # whether layers have that sub-layer
+    feed_forward: bool  # whether layers have a feed-forward sub-layer
     residual: bool  # whether the input of a sub-layer is added to its output
     positions: Positions
-    first_position: int  # the sinusoids of the first token; the paper's is 0
-    relative_buckets: int  # positions="relative": distances that are told apart
-    relative_max_distance: int  # positions="relative": from here on distances are one bucket
-    max_positions: int  # rows of the table of learned positions; "scaled" ones are shares of it
+    first_position: int  # the first token's position for sinusoids; the paper's is 0
+    relative_buckets: int  # positions="relative": number of distance buckets
+    relative_max_distance: int  # positions="relative": from here on distances share one bucket
+    max_positions: int  # rows of the table of learned positions; "scaled" divides by it
     norm: Norm  # after the residual sum (the paper), before the sub-layer, or nowhere
-    norm_kind: NormKind  # layer norm (the paper), or over the root of the mean square alone
+    norm_kind: NormKind  # layer norm (the paper), or RMS norm
     norm_epsilon: float
     activation: Activation
     attention_init: AttentionInit  # Glorot of query, key and value as one matrix, or as three
@@ -76,21 +76,21 @@ class TransformerConfig:
     embedding_init: EmbeddingInit  # standard deviation 1/sqrt(d_model), or 1
     scale_embeddings: bool  # times sqrt(d_model), section 3.4
     embedding_norm: bool  # layer norm of embeddings + positions (BERT)
-    scale_logits: bool  # over sqrt(d_model)
-    output_bias: bool  # one number for each logit (Marian, BERT)
-    pooling: Pooling  # encoder_only: what a class is read from; "none" predicts masked tokens
+    scale_logits: bool  # divided by sqrt(d_model)
+    output_bias: bool  # one number per logit (Marian, BERT)
+    pooling: Pooling  # encoder_only: what a class is predicted from; "none" predicts masked tokens
     pooler_activation: PoolerActivation  # of the dense layer after pooling; "none": no such layer
     num_classes: int  # encoder_only with pooling
     recurrent_cell: RecurrentCell  # family="recurrent"
     recurrent_attention: bool  # family="recurrent": the decoder attends to the source
-    dropout_rate: float  # P_drop: sub-layer outputs, and sums of embeddings and positions
+    dropout_rate: float  # P_drop: on sub-layer outputs, and on sums of embeddings and positions
     attention_dropout_rate: float  # on attention weights; the paper has none
     feed_forward_dropout_rate: float  # inside the feed-forward layer; the paper has none
-    dropout_bits: DropoutBits  # random bits that decide of an element
+    dropout_bits: DropoutBits  # random bits per element
     attention_kernel: AttentionKernel  # "fused": one kernel for all of equation 1, in training
-    fused_projections: bool  # those of the same input as one product
-    scan_layers: bool  # a loop over layers is compiled, not each of them
-    rematerialise: bool  # layers are computed again for their gradients, which saves memory
+    fused_projections: bool  # projections of the same input as one product
+    scan_layers: bool  # compile one layer and loop over it
+    rematerialise: bool  # recompute layers for their gradients, to save memory
     dtype: Dtype  # of the computation; parameters, softmax and logits are float32
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class TransformerConfig:
 
     @property
     def longest_sequence(self) -> int | None:
-        """Tokens that a sequence may have: rows of learned positions; None where none are read."""
+        """Most tokens of a sequence: the rows of learned positions; None without these."""
         has_table = self.positions == "learned" and self.family != "recurrent"
         return self.max_positions if has_table else None
 

@@ -1,4 +1,4 @@
-"""Dropout (paper section 5.4), with as many random bits for each decision as the config says."""
+"""Dropout (paper section 5.4), with a configurable number of random bits per element."""
 
 import jax
 import jax.numpy as jnp
@@ -7,32 +7,32 @@ from jaxtyping import Array, Float, Key, UInt
 
 from t2t_jax.model.config import DropoutBits
 
-_WORD = 32  # bits that the generator gives at once
+_WORD = 32  # bits that the generator returns at once
 
 
 class LaneDropout(nn.Dropout):
-    """Flax's dropout, decided by fewer bits than a word."""
+    """Flax's dropout, with fewer bits per element than a word."""
 
     bits: DropoutBits = 16
 
     def __call__(
         self, inputs: Float[Array, "..."], deterministic: bool | None = None, rng: None = None
     ) -> Float[Array, "..."]:
-        """`inputs`, some of them 0 and the others larger by as much as keeps the mean."""
+        """`inputs` with some elements 0 and the others scaled to keep the mean."""
         if self.rate == 0 or deterministic:
             return inputs
         return dropped(inputs, self.make_rng(self.rng_collection), self.rate, self.bits)
 
 
 def make_dropout(rate: float, bits: DropoutBits) -> nn.Dropout:
-    """Dropout of this rate; with a word for each element it is Flax's own."""
+    """Dropout with this rate; with a word per element it is Flax's own."""
     return nn.Dropout(rate) if bits == _WORD else LaneDropout(rate, bits=bits)
 
 
 def true_rate(rate: float, bits: DropoutBits) -> float:
-    """The share that so many bits drop: 32 the rate itself, others the nearest multiple of 2^-bits.
+    """The share dropped with so many bits: with 32 the rate, else the nearest multiple of 2^-bits.
 
-    It stays below 1.
+    Always below 1.
     """
     return rate if bits == _WORD else _num_dropped(rate, bits) / 2**bits
 
@@ -40,19 +40,19 @@ def true_rate(rate: float, bits: DropoutBits) -> float:
 def dropped(
     x: Float[Array, "..."], key: Key[Array, ""], rate: float, bits: DropoutBits
 ) -> Float[Array, "..."]:
-    """`x` with `true_rate` of its elements 0, the others over the true share that is kept."""
+    """`x` with `true_rate` of its elements 0, the others divided by the true share kept."""
     is_kept = _lanes(key, x.shape, bits) >= _num_dropped(rate, bits)
     scale = 1 / (1 - true_rate(rate, bits))
     return jnp.where(is_kept, x * jnp.asarray(scale, x.dtype), jnp.zeros_like(x))
 
 
 def _num_dropped(rate: float, bits: int) -> int:
-    """Of the 2^bits values of a lane, how many drop an element."""
+    """How many of a lane's 2^bits values drop an element."""
     return min(round(rate * 2**bits), 2**bits - 1)
 
 
 def _lanes(key: Key[Array, ""], shape: tuple[int, ...], bits: int) -> UInt[Array, "..."]:
-    """A random lane for each element, of words along the last axis: a row has words of its own."""
+    """A random lane per element, cut from words along the last axis: each row has its own words."""
     *others, last = shape
     num_words = -(-last * bits // _WORD)
     words = jax.random.bits(key, (*others, num_words), jnp.uint32)

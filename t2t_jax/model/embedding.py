@@ -17,7 +17,7 @@ from t2t_jax.model.look_up import look_up
 
 
 class Embedding(nn.Module):
-    """A table of vectors that is read by id, and multiplied by to give logits."""
+    """A table of vectors, read by id, and multiplied by for logits."""
 
     num_rows: int
     d_model: int
@@ -28,7 +28,7 @@ class Embedding(nn.Module):
     def setup(self) -> None:
         match self.table_init:
             case "inverse_sqrt_d_model":
-                # N(0, 1/d): logits start near N(0, 1), and so do the scaled vectors.
+                # N(0, 1/d): logits and scaled vectors start near N(0, 1).
                 deviation = self.d_model**-0.5
             case "unit":
                 deviation = 1.0
@@ -42,11 +42,11 @@ class Embedding(nn.Module):
 
 
 class Output(nn.Module):
-    """How well each row of a table fits a vector: the logits, in float32."""
+    """Logits, in float32: how well each row of a table fits a vector."""
 
-    embedding: Embedding  # whose table it is
-    scale: bool = False  # over sqrt(d_model)
-    use_bias: bool = False  # one number for each logit
+    embedding: Embedding  # owns the table
+    scale: bool = False  # divide by sqrt(d_model)
+    use_bias: bool = False  # one number per logit
 
     def setup(self) -> None:
         if self.use_bias:
@@ -61,10 +61,10 @@ class Output(nn.Module):
     def factors(
         self, x: Float[Array, "B T D"]
     ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
-        """Two factors whose `table_logits` these are, for a loss that wants them in parts.
+        """Two factors whose `table_logits` are the logits, for a loss that computes them in parts.
 
-        A bias is two more columns of the table, and two of ones beside `x`: E = D + 2. The second
-        has what the first loses where the product is made in bfloat16.
+        A bias adds two columns to the table, and two of ones to `x`: E = D + 2. The second holds
+        what the first loses when rounded to bfloat16.
         """
         x, table = self._scaled(x), self.embedding.table
         if not self.use_bias:
@@ -81,9 +81,9 @@ class Output(nn.Module):
 def table_logits(
     x: Float[Array, "B T D"], table: Float[Array, "vocab D"], dtype: DTypeLike = jnp.float32
 ) -> Float[Array, "B T vocab"]:
-    """x table^T, multiplied in the type of `x` and summed in float32, as the table's gradient.
+    """x table^T, multiplied in the type of `x` and summed in float32, like the table's gradient.
 
-    `dtype` is that in which they, and the gradient that comes back, are stored.
+    `dtype` is the type in which the logits and their gradient are stored.
     """
     return _table_logits(x, table, dtype)
 
@@ -92,7 +92,7 @@ def table_logits(
 def _table_logits(
     x: Float[Array, "B T D"], table: Float[Array, "vocab D"], dtype: DTypeLike
 ) -> Any:
-    # Products of two matrices, and so the gradients: with more axes a CPU takes a tenth longer.
+    # A product of two matrices, also in the gradients: more axes take a tenth longer on a CPU.
     rows, table = x.reshape(-1, x.shape[-1]), table.astype(x.dtype)
     logits = jnp.einsum("ND,VD->NV", rows, table, preferred_element_type=dtype)
     return logits.reshape(*x.shape[:-1], -1)
@@ -113,7 +113,7 @@ _table_logits.defvjp(_logits_forward, _logits_backward)
 
 
 def token_embedding(config: TransformerConfig) -> Embedding:
-    """A vector for each id."""
+    """A vector per id."""
     return Embedding(
         config.vocabulary_rows,
         config.d_model,
@@ -124,5 +124,5 @@ def token_embedding(config: TransformerConfig) -> Embedding:
 
 
 def token_output(embedding: Embedding, config: TransformerConfig) -> Output:
-    """A logit for each id."""
+    """A logit per id."""
     return Output(embedding, config.scale_logits, config.output_bias)

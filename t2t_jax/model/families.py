@@ -1,4 +1,4 @@
-"""A config to its model, and what can be known of a model before it is made."""
+"""From a config to its model, and facts about a model before it is created."""
 
 import dataclasses
 import math
@@ -38,15 +38,15 @@ def initial_params(model: Model, key: Key[Array, ""]) -> PyTree[Array]:
 
 
 def parameter_shapes(model: Model) -> PyTree[jax.ShapeDtypeStruct]:
-    """Shapes and types of the parameters; none are made to find out."""
+    """Shapes and types of the parameters, without creating any."""
     return jax.eval_shape(lambda: initial_params(model, jax.random.key(0)))
 
 
 @cache
 def num_parameters(config: TransformerConfig) -> int:
-    """How many numbers a model of this config learns; known sooner when asked again."""
+    """How many parameters a model of this config has; cached."""
     depths = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
-    if config.family != "recurrent":  # all layers of a stack are as large as its first
+    if config.family != "recurrent":  # all layers of a stack have the same size
         depths_to_count = {f"num_{stack}_layers": min(depths[stack], 1) for stack in depths}
         config = dataclasses.replace(config, **depths_to_count)
     shapes = parameter_shapes(make_model(config))

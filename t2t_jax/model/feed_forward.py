@@ -14,7 +14,7 @@ from t2t_jax.model.linear import dense
 
 
 class FeedForward(nn.Module):
-    """max(0, x W1 + b1) W2 + b2, paper equation 2, at every position alike."""
+    """max(0, x W1 + b1) W2 + b2, paper equation 2, the same at every position."""
 
     d_model: int
     d_ff: int
@@ -36,7 +36,7 @@ class FeedForward(nn.Module):
 
 
 def make_feed_forward(config: TransformerConfig) -> FeedForward:
-    """The feed-forward network of the config's sizes."""
+    """The feed-forward network with the config's sizes."""
     return FeedForward(
         d_model=config.d_model,
         d_ff=config.d_ff,
@@ -49,14 +49,14 @@ def make_feed_forward(config: TransformerConfig) -> FeedForward:
 
 
 def activated(x: Float[Array, "B T F"], activation: Activation) -> Float[Array, "B T F"]:
-    """`x` through the function of this name."""
+    """The function of this name, applied to `x`."""
     match activation:
         case "relu":
             return jax.nn.relu(x)
         case "gelu":
-            return jax.nn.gelu(x, approximate=False)  # x Phi(x), Phi the normal distribution's
+            return jax.nn.gelu(x, approximate=False)  # x Phi(x), Phi the normal CDF
         case "gelu_tanh":
-            return jax.nn.gelu(x, approximate=True)  # GPT-2's, Phi through tanh
+            return jax.nn.gelu(x, approximate=True)  # GPT-2's, Phi by tanh
         case "swish":
             return jax.nn.swish(x)
         case "none":

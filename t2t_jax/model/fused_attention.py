@@ -1,4 +1,4 @@
-"""Attention by one kernel, in training: the weights never reach a device's memory.
+"""Attention as one kernel, in training: the weights never reach device memory.
 
 Axes: B batch, T query positions, S key positions, H heads, K d_k.
 """
@@ -14,7 +14,7 @@ from t2t_jax.model.tpu_attention import attend_by_row
 
 Implementation = Literal["cudnn", "pallas", "xla"]
 
-_WIDEST_FUSED = 256  # the widest heads that cuDNN has; before Hopper 128
+_WIDEST_FUSED = 256  # widest heads in cuDNN; before Hopper 128
 
 
 def fused_attention(
@@ -25,7 +25,7 @@ def fused_attention(
     divisor: float,
     implementation: Implementation,
 ) -> Float[Array, "B H T K"]:
-    """Equation 1 by a kernel, which holds no weights: cuDNN's or, compiled for a TPU, ours."""
+    """Equation 1 as a kernel that stores no weights: cuDNN's or, compiled for a TPU, ours."""
     heads_last = [x.transpose(0, 2, 1, 3) for x in (query, key, value)]
     by = _by_cudnn if implementation == "cudnn" else attend_by_row
     return by(*heads_last, mask, divisor).transpose(0, 2, 1, 3)
@@ -38,14 +38,14 @@ def _by_cudnn(
     mask: Bool[Array, "#B #T S"],
     divisor: float,
 ) -> Float[Array, "B T H K"]:
-    """A kernel that knows what a mask means need not read it, and takes any length.
+    """Equation 1 by cuDNN, which need not read a mask of known meaning and then takes any length.
 
-    One that is the same for all queries shows the first keys of a row, one that is the same for all
-    rows is causal, as those of masks.py are. Any other is added to the scores.
+    By the conventions of masks.py, a mask equal for all queries shows the first keys of a row, and
+    one equal for all rows is causal. Any other is added to the scores.
     """
     seen: dict[str, Any] = {"mask": mask[:, None]}
     if _is_of_keys(mask):
-        # A row of nothing but padding looks at its first key: of no keys there is no mean.
+        # A row of only padding attends to its first key: there is no mean of no keys.
         lengths = jnp.maximum(mask.sum(-1, dtype=jnp.int32)[:, 0], 1)
         seen = {"key_value_seq_lengths": jnp.broadcast_to(lengths, (len(query),))}
     elif _is_causal(mask):
@@ -64,19 +64,19 @@ def _is_causal(mask: Bool[Array, "#B #T S"]) -> bool:
 
 
 def is_too_odd_to_fuse(mask: Bool[Array, "#B #T S"]) -> bool:
-    """Whether a mask must be added to the scores, and they are of an odd number of positions."""
+    """Whether a mask must be added to the scores, and has an odd number of positions."""
     is_added = not _is_of_keys(mask) and not _is_causal(mask)
     return is_added and any(length % 2 for length in mask.shape[1:])
 
 
 def fused_implementation() -> Implementation:
-    """What `fused_attention` is computed with where this process computes."""
+    """How this process computes `fused_attention`."""
     backends: dict[str, Implementation] = {"gpu": "cudnn", "tpu": "pallas"}
     return backends.get(jax.default_backend(), "xla")
 
 
 def why_not_fused(config: TransformerConfig) -> str:
-    """What keeps a model from `fused_attention`, as cuDNN has it; "" where nothing does."""
+    """Why a model cannot use `fused_attention`, by the limits of cuDNN; "" if it can."""
     if config.dtype != "bfloat16":
         return f"model.dtype={config.dtype!r} is not 'bfloat16'"
     if config.d_k != config.d_v:

@@ -1,6 +1,6 @@
-"""The decoder-only family: the decoder without a source, which continues a text (GPT).
+"""The decoder-only family: a decoder without a source, which continues a text (GPT).
 
-Axes: B batch, T positions, N rows that are decoded, D d_model.
+Axes: B batch, T positions, N decoded rows, D d_model.
 """
 
 from flax import linen as nn
@@ -26,18 +26,18 @@ class LanguageModel(nn.Module):
         self.output = token_output(output_embedding, config)
 
     def __call__(self, ids: Int[Array, "B T"], *, deterministic: bool) -> Float[Array, "B T vocab"]:
-        """Logits of the token after each of `ids`, which open with the start token."""
+        """Logits of the token after each of `ids`, which begin with the start token."""
         return self.output(self.decoder(ids, deterministic=deterministic))
 
     def features(
         self, inputs: Inputs, *, deterministic: bool
     ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
-        """The two factors of the logits after each of `target_inputs`; nothing reads the source."""
+        """The two factors of the logits after each of `target_inputs`; ignores the source."""
         ids, packing = inputs.target_inputs, inputs.target_packing
         return self.output.factors(self.decoder(ids, packing=packing, deterministic=deterministic))
 
     def start_cache(self, num_rows: int, max_length: int) -> Cache:
-        """Room for what `decode_step` writes of `max_length` positions."""
+        """An empty cache for `decode_step`, with room for `max_length` positions."""
         return self.decoder.start_cache(num_rows, max_length)
 
     def decode_step(
@@ -46,6 +46,6 @@ class LanguageModel(nn.Module):
         last_ids: Int[Array, " N"],
         position: Int[Array, ""],
     ) -> tuple[Float[Array, "N vocab"], Cache]:
-        """Logits of the token after `last_ids`, at `position`, and the cache with them."""
+        """Logits of the token after `last_ids`, which are at `position`, and the updated cache."""
         x, cache = self.decoder.step(cache, last_ids, position)
         return self.output(x)[:, 0], cache

@@ -1,7 +1,7 @@
 """One layer: sub-layers, each with its residual sum and norm (paper section 3.1).
 
 Axes: B batch, W beam width, N = B W rows, T positions of the layer's input, S positions of the
-memory, L positions that self-attention looks at, D d_model.
+memory, L positions that self-attention attends to, D d_model.
 """
 
 from collections.abc import Callable
@@ -19,16 +19,16 @@ from t2t_jax.model.positions import EncodedPositions
 
 
 class Memory(NamedTuple):
-    """What a layer looks at beside its own input: the encoder's output."""
+    """The encoder's output, which a decoder layer attends to besides its own input."""
 
     keys_and_values: KeysAndValues
     mask: Bool[Array, "#B #T S"]
 
 
 class Past(NamedTuple):
-    """What a layer keeps of the positions before `position`, with room for it and those after."""
+    """A layer's cache of the positions before `position`, with room for it and later ones."""
 
-    cache: list[KeysAndValues]  # each self-attention's, over L positions
+    cache: list[KeysAndValues]  # one per self-attention, over L positions
     position: Int[Array, ""]
 
 
@@ -46,7 +46,7 @@ class AddAndNorm(nn.Module):
     ) -> Float[Array, "B T D"]:
         """LayerNorm(x + Dropout(Sublayer(x))), or x + Dropout(Sublayer(LayerNorm(x))).
 
-        Without a norm, or without `x` as a summand, where the config says so.
+        The config may omit the norm, or the summand `x`.
         """
         dropout = partial(self.dropout, deterministic=deterministic)
 
@@ -63,10 +63,10 @@ class AddAndNorm(nn.Module):
 
 
 class Layer(nn.Module):
-    """Self-attention, attention over a memory where the layer is given one, then feed-forward.
+    """Self-attention, attention over a memory if given one, then feed-forward.
 
-    Without a memory it is the paper's encoder layer, and with a causal mask that of a language
-    model; with one it is the paper's decoder layer.
+    With a memory, it is the paper's decoder layer. Without one, it is the encoder layer or, with a
+    causal mask, the layer of a language model.
     """
 
     config: TransformerConfig
@@ -82,7 +82,7 @@ class Layer(nn.Module):
         self.feed_forward_residual = AddAndNorm(config)
 
     def memory(self, states: Float[Array, "B S D"], mask: Bool[Array, "#B #T S"]) -> Memory:
-        """The encoder's `states` as this layer looks at them, the same whatever its input."""
+        """Keys and values of the encoder's `states` for this layer, the same for every input."""
         return Memory(self.cross_attention.keys_and_values(states), mask)
 
     def start_cache(self, num_rows: int, max_length: int) -> list[KeysAndValues]:
@@ -99,9 +99,9 @@ class Layer(nn.Module):
         *,
         deterministic: bool,
     ) -> tuple[Float[Array, "N T D"], list[KeysAndValues]]:
-        """The layer's output, and what each of its self-attentions looked at.
+        """The layer's output, and the keys and values of each of its self-attentions.
 
-        That is `x` itself, or with a `past` the positions before it too; then T is 1.
+        These are of `x` or, with a `past`, also of the positions before it; then T is 1.
         """
         looked_at: list[KeysAndValues] = []
 
@@ -119,7 +119,7 @@ class Layer(nn.Module):
             )
 
         def cross_attention(memory: Memory, x: Array) -> Array:
-            # The W beams of a sentence look at the same memory: to attention they are W positions.
+            # The W beams of a sentence share a memory: attention treats them as W positions.
             num_sentences = memory.keys_and_values.key.shape[0]
             beams = x.reshape(num_sentences, -1, x.shape[-1])  # B (W T) D
             query = self.cross_attention.queries(beams)
@@ -140,10 +140,10 @@ class Layer(nn.Module):
 
 
 def make_norm(config: TransformerConfig) -> nn.LayerNorm | nn.RMSNorm:
-    """The config's kind of norm; its statistics are float32 whatever the dtype.
+    """The config's kind of norm; its statistics are always float32.
 
-    "rms" divides by the root of the mean square (Zhang & Sennrich 2019): no mean is taken away,
-    and there is no bias.
+    "rms" divides by the root mean square (Zhang & Sennrich 2019): it subtracts no mean and has no
+    bias.
     """
     match config.norm_kind:
         case "layer":

@@ -1,4 +1,4 @@
-"""Linear maps: multiplied in the type of the activations, learned in float32.
+"""Linear maps: computed in the type of the activations, learned in float32.
 
 Axes: N rows, I inputs, O outputs.
 """
@@ -29,7 +29,7 @@ class Linear(nn.Module):
         flat = math.prod(inner), math.prod(self.features)
 
         def draw(key, shape):
-            # One matrix, whatever its axes: the fans of Glorot's rule are those of the product.
+            # Drawn as one matrix, whatever its axes: Glorot's fans are those of the product.
             return self.kernel_init(key, flat).reshape(shape)
 
         kernel = self.param("kernel", draw, (*inner, *self.features))
@@ -43,9 +43,9 @@ class Linear(nn.Module):
 def of_one_product(
     x: Float[Array, "B S I"], linears: Sequence[Linear]
 ) -> list[Float[Array, "B S H _"]]:
-    """What maps from one axis to two, H alike in all, make of the same x: W side by side as one W.
+    """Several maps from one axis to two, with equal H, applied to the same x as one product.
 
-    They have their parameters already.
+    They must be initialised.
     """
     kernel, bias = _side_by_side(linears)
     rows = x.astype(linears[0].dtype).reshape(-1, x.shape[-1])
@@ -56,13 +56,13 @@ def of_one_product(
 def into_heads(
     x: Float[Array, "B S I"], linears: Sequence[Linear]
 ) -> list[Float[Array, "B H S _"]]:
-    """The same with heads first, where an accelerator would have to copy what is turned round."""
+    """The same with heads first, which saves an accelerator the copy of a transpose."""
     product = _affine_into_heads(x.astype(linears[0].dtype), *_side_by_side(linears))
     return _taken_apart(product, linears)
 
 
 def out_of_heads(x: Float[Array, "B H S K"], linear: Linear) -> Float[Array, "B S O"]:
-    """What a map from two axes to one makes of heads that come first."""
+    """A map from two axes to one, applied to input with heads first."""
     params = linear.variables["params"]
     return _affine_out_of_heads(x.astype(linear.dtype), params["kernel"], params.get("bias"))
 
@@ -70,7 +70,7 @@ def out_of_heads(x: Float[Array, "B H S K"], linear: Linear) -> Float[Array, "B 
 def _side_by_side(
     linears: Sequence[Linear],
 ) -> tuple[Float[Array, "I H _"], Float[Array, "H _"] | None]:
-    """Their parameters along the last axis: what is cut over devices along H stays so."""
+    """Their parameters, concatenated along the last axis: H stays split over devices."""
     params = [linear.variables["params"] for linear in linears]
     kernel = jnp.concatenate([each["kernel"] for each in params], axis=-1)
     if not linears[0].use_bias:
@@ -86,7 +86,7 @@ def _taken_apart(product: Float[Array, "..."], linears: Sequence[Linear]) -> lis
 def dense(
     features: int, dtype: DTypeLike, *, use_bias: bool = True, name: str | None = None
 ) -> Linear:
-    """x W + b, where W is drawn by Glorot's rule."""
+    """x W + b, with Glorot's initialisation of W."""
     return Linear((features,), use_bias=use_bias, dtype=dtype, name=name)
 
 
@@ -94,9 +94,9 @@ def dense(
 def affine(
     x: Float[Array, "N I"], kernel: Float[Array, "I O"], bias: Float[Array, " O"] | None
 ) -> Float[Array, "N O"]:
-    """x W + b in the type of `x`; the gradients of W and b are sums over the rows in their own."""
-    # Of two matrices: with more axes the gradient would go through a transposed copy of the
-    # activations, on a CPU a fifth of the time of a feed-forward layer.
+    """x W + b in the type of `x`; gradients of W and b are summed over rows in their own type."""
+    # Two matrices: with more axes, the gradient would need a transposed copy of the activations, on
+    # a CPU a fifth of the time of a feed-forward layer.
     product = x @ kernel.astype(x.dtype)
     return product if bias is None else product + bias.astype(x.dtype)[None]
 
@@ -118,7 +118,7 @@ affine.defvjp(_forward, _backward)
 def _affine_by(
     product: str, of_bias: str
 ) -> Callable[[Array, Array, Float[Array, "..."] | None], Array]:
-    """`affine` over more axes, by the einsum of x and W; `of_bias` are the bias's axes in y."""
+    """`affine` over more axes, as an einsum of x and W; `of_bias` names the bias's axes in y."""
     operands, y = product.split("->")
     x, w = operands.split(",")
 

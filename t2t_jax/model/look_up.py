@@ -1,7 +1,7 @@
-"""Rows of a table by their ids, whose gradient is the same sum each time.
+"""Rows of a table by id, with a reproducible gradient.
 
-A GPU adds the gradients of a row in the order in which its threads come to it, and floating-point
-sums depend on their order (jax-ml/jax#13672). There they are sorted by id first.
+A GPU adds the gradients of a row in the order in which its threads arrive, and floating-point sums
+depend on their order (jax-ml/jax#13672). On a GPU they are therefore sorted by id first.
 """
 
 import jax
@@ -19,7 +19,7 @@ def look_up(
 
 
 def _forward(table, ids):
-    # Of the table nothing is needed but its shape and type; a view of it costs nothing.
+    # Only the table's shape and type are needed; keeping a reference costs nothing.
     return jnp.take(table, ids, axis=0), (table, ids)
 
 
@@ -37,10 +37,10 @@ look_up.defvjp(_forward, _backward)
 def sum_by_id(
     values: Float[Array, "N D"], ids: Int[Array, " N"], num_rows: int
 ) -> Float[Array, "rows D"]:
-    """The sum of the values of each id below `num_rows`, added in an order that is always the same.
+    """The sum of the values of each id below `num_rows`, always added in the same order.
 
-    Sorted by id, then a running sum that begins anew with each id: its last entry is the sum. No
-    two of those go to one row.
+    Sorts by id, then takes a running sum that restarts at each id: its last entry is the sum. Each
+    row receives at most one of these.
     """
     places = jnp.arange(len(ids))
     ids, order = jax.lax.sort((ids, places), num_keys=1)
@@ -53,6 +53,6 @@ def sum_by_id(
         return left_begins | right_begins, jnp.where(right_begins, right_sum, left_sum + right_sum)
 
     _, sums = jax.lax.associative_scan(add, (is_first[:, None], values))
-    rows = jnp.where(is_last, ids, num_rows + places)  # beside the table: what is no sum yet
+    rows = jnp.where(is_last, ids, num_rows + places)  # partial sums go outside the table
     sums_by_row = jnp.zeros((num_rows, values.shape[1]), values.dtype)
     return sums_by_row.at[rows].set(sums, mode="drop", unique_indices=True)

@@ -1,4 +1,4 @@
-"""The encoder-only family, which guesses the tokens that were masked (BERT, Devlin et al. 2019).
+"""The encoder-only family: predicts masked tokens (BERT, Devlin et al. 2019).
 
 Axes: B batch, T positions, D d_model.
 """
@@ -17,9 +17,9 @@ from t2t_jax.model.stack import Stack
 
 
 class MaskedLanguageModel(nn.Module):
-    """An encoder, and logits of what each of its tokens was before any was masked.
+    """An encoder, and logits of each token as it was before masking.
 
-    Between the two stands BERT's transform: LayerNorm(activation(x W + b)).
+    Between them is BERT's transform: LayerNorm(activation(x W + b)).
     """
 
     config: TransformerConfig
@@ -35,13 +35,13 @@ class MaskedLanguageModel(nn.Module):
         self.output = token_output(output_embedding, config)
 
     def __call__(self, ids: Int[Array, "B T"], *, deterministic: bool) -> Float[Array, "B T vocab"]:
-        """Logits of the token that stood at each position of `ids`."""
+        """Logits of the original token at each position of `ids`."""
         return self.output(self._hidden(ids, None, deterministic))
 
     def features(
         self, inputs: Inputs, *, deterministic: bool
     ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
-        """The two factors of the logits at each of `source_ids`; nothing reads the targets."""
+        """The two factors of the logits at each of `source_ids`; ignores the targets."""
         x = self._hidden(inputs.source_ids, inputs.source_packing, deterministic)
         return self.output.factors(x)
 

@@ -1,6 +1,6 @@
-"""Who may look where. A mask is boolean, True means *may look*.
+"""Which positions may attend to which. A mask is boolean; True means *may attend*.
 
-A fused kernel goes by their shapes: B 1 S is padding at the end, 1 T T is causal.
+Fused kernels rely on mask shapes: B 1 S is padding at the end, 1 T T is causal.
 
 Axes: B batch, T query positions, S key positions.
 """
@@ -11,17 +11,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-PAD_ID = 0  # that of the data room, which this one does not import; a test keeps them equal
+PAD_ID = 0  # that of the data package, which is not imported here; a test keeps them equal
 
 
 class Packing(NamedTuple):
-    """Several sequences in one row, none of which sees the others.
+    """Several sequences in one row that do not see each other.
 
-    Where a function takes `packing=None`, each row is one sequence, its positions count from 0.
-    A position beyond a learned table gives NaN: what packs must keep each sequence shorter.
+    With `packing=None`, each row is one sequence, with positions counted from 0. A position beyond
+    a learned table gives NaN: packed sequences must be shorter.
     """
 
-    segments: Int[Array, "B T"]  # 1, 2, ...: which sequence of the row a token is of; 0 at padding
+    segments: Int[Array, "B T"]  # 1, 2, ...: the token's sequence in the row; 0 at padding
     positions: Int[Array, "B T"]  # counted from 0 in each sequence
 
 
@@ -29,7 +29,7 @@ def packing_of(segments: Int[Array, "B T"]) -> Packing:
     """The packing of rows whose sequences follow one another, padding last."""
     index = jnp.arange(segments.shape[1])[None]
     start = jax.lax.cummax(jnp.where(is_first(segments), index, 0), axis=1)
-    # Padding may be longer than a learned table, and is at none of its positions.
+    # Position 0 at padding, which may be longer than a learned table.
     return Packing(segments, jnp.where(segments > 0, index - start, 0))
 
 
@@ -45,20 +45,20 @@ def is_token(ids: Int[Array, "B S"]) -> Bool[Array, "B S"]:
 
 
 def padding_mask(ids: Int[Array, "B S"]) -> Bool[Array, "B 1 S"]:
-    """Every position may look at every token, at no padding."""
+    """Every position may attend to every token, but not to padding."""
     return is_token(ids)[:, None, :]
 
 
 def causal_mask(
     positions: Int[Array, "#B T"], key_positions: Int[Array, "#B S"]
 ) -> Bool[Array, "#B T S"]:
-    """A position may look at itself and what is before it (paper section 3.1)."""
+    """A position may attend to itself and those before it (paper section 3.1)."""
     return key_positions[:, None, :] <= positions[:, :, None]
 
 
 def segment_mask(
     query_segments: Int[Array, "B T"], key_segments: Int[Array, "B S"]
 ) -> Bool[Array, "B T S"]:
-    """A position may look at the tokens of its own sequence; padding looks nowhere."""
+    """A position may attend to the tokens of its own sequence; padding attends to nothing."""
     is_same = query_segments[:, :, None] == key_segments[:, None, :]
     return is_same & (key_segments > 0)[:, None, :]

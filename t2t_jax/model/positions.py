@@ -1,8 +1,8 @@
-"""How a model is told where its tokens stand (paper section 3.5): a case for every kind.
+"""Positional encodings (paper section 3.5): one case per kind.
 
-Comes in: the positions of tokens. Goes out: vectors to add to the tokens', angles to turn queries
-and keys by, or a bias on the scores. The last two depend on the distance between two positions
-alone and are for self-attention: between a source and a target there is no distance.
+In: the positions of tokens. Out: vectors to add to the embeddings, angles to rotate queries and
+keys by, or a bias on the scores. Angles and biases encode only the distance between two positions
+and are for self-attention: between a source and a target there is no distance.
 
 Axes: B batch, T query positions, S key positions, H heads, D d_model, K d_k.
 """
@@ -23,15 +23,15 @@ _LONGEST_WAVE = 10_000  # the sinusoids' wavelengths run from 2 pi to 10000 * 2 
 
 
 class EncodedPositions(NamedTuple):
-    """Positions as a model sees them: each kind gives what it has."""
+    """Positions as a model uses them; each kind sets one field."""
 
     vectors: Float[Array, "#B T D"] | None = None  # added to the embeddings
-    angles: Float[Array, "#B T half_K"] | None = None  # queries and keys are turned by
+    angles: Float[Array, "#B T half_K"] | None = None  # rotate queries and keys
     bias: Float[Array, "#B H T S"] | None = None  # added to the scores of self-attention
 
 
 class PositionalEncoding(nn.Module):
-    """The kind of positions that the config names."""
+    """The kind of positions named by the config."""
 
     config: TransformerConfig
     relative_bias: "RelativeBias"
@@ -40,7 +40,7 @@ class PositionalEncoding(nn.Module):
     def __call__(
         self, positions: Int[Array, "#B T"], key_positions: Int[Array, "#B S"]
     ) -> EncodedPositions:
-        """What tells `positions` apart, and how they stand to `key_positions`."""
+        """The encoding of `positions`, or of their distances to `key_positions`."""
         config = self.config
         shifted = positions + config.first_position
         distances = key_positions[:, None, :] - positions[:, :, None]
@@ -52,7 +52,7 @@ class PositionalEncoding(nn.Module):
             case "sinusoidal_tensor2tensor":
                 return EncodedPositions(vectors=tensor2tensor_sinusoids(shifted, config.d_model))
             case "learned":
-                # Made and scaled like the token embedding that it is added to.
+                # Initialised and scaled like the token embedding it is added to.
                 table = Embedding(
                     config.max_positions,
                     config.d_model,
@@ -77,8 +77,8 @@ class PositionalEncoding(nn.Module):
 
 
 def make_positions(config: TransformerConfig, *, is_causal: bool) -> PositionalEncoding:
-    """The positions of one stack; where it `is_causal` none looks at what comes after it."""
-    # Named here, because in the tree of parameters it stands beside what is made of it.
+    """The positions of one stack; if it `is_causal`, no position attends to later ones."""
+    # Named here, because its parameters are beside those of PositionalEncoding in the tree.
     return PositionalEncoding(config, RelativeBias(config, is_causal, name="relative_bias"))
 
 
@@ -95,13 +95,13 @@ def concatenated_sinusoids(positions: Int[Array, "*T"], d_model: int) -> Float[A
 
 
 def tensor2tensor_sinusoids(positions: Int[Array, "*T"], d_model: int) -> Float[Array, "*T D"]:
-    """Halves, with exponents i / (d/2 - 1): tensor2tensor's frequencies are not the paper's."""
+    """Sines, then cosines, with exponents i / (d/2 - 1): tensor2tensor's, not the paper's."""
     angles = _angles(positions, np.arange(d_model // 2) / (d_model // 2 - 1))
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
 
 
 def counted(positions: Int[Array, "*T"], d_model: int) -> Float[Array, "*T D"]:
-    """The number of the position in every dimension: soon it is all that is left of a word."""
+    """The position's number in every dimension; it soon drowns out the word."""
     return jnp.repeat(positions.astype(jnp.float32)[..., None], d_model, axis=-1)
 
 
@@ -118,10 +118,10 @@ def _angles(positions: Int[Array, "*T"], exponents: np.ndarray) -> Float[Array, 
 def rotate(
     x: Float[Array, "B H T K"], angles: Float[Array, "#B T half_K"]
 ) -> Float[Array, "B H T K"]:
-    """Turns each pair (x[2i], x[2i+1]) by the angle pos / 10000^(2i/d_k), in float32.
+    """Rotates each pair (x[2i], x[2i+1]) by the angle pos / 10000^(2i/d_k), in float32.
 
-    The product of a query and a key that are turned like this depends on their distance alone
-    (RoFormer, Su et al. 2021, equation 34).
+    The dot product of a rotated query and key depends only on content and distance (RoFormer, Su et
+    al. 2021, equation 34).
     """
     sin, cos = jnp.sin(angles)[:, None], jnp.cos(angles)[:, None]
     even, odd = x[..., 0::2].astype(jnp.float32), x[..., 1::2].astype(jnp.float32)
@@ -132,7 +132,7 @@ def rotate(
 def alibi_slopes(num_heads: int) -> list[float]:
     """2^(-8 i / H) for head i = 1 ... H (Press et al. 2022, section 3).
 
-    Where H is no power of two: those of the power of two below it, then every other one of the
+    If H is no power of two: the slopes for the power of two below it, then every other one for the
     power of two above it.
     """
     below = 1 << (num_heads.bit_length() - 1)
@@ -142,7 +142,7 @@ def alibi_slopes(num_heads: int) -> list[float]:
 
 
 def alibi_bias(distances: Int[Array, "B T S"], num_heads: int) -> Float[Array, "B H T S"]:
-    """-slope |distance|, linearly less for what is further off, to either side."""
+    """-slope |distance|: a linear penalty on distance, to both sides."""
     slopes = jnp.asarray(alibi_slopes(num_heads), jnp.float32)[None, :, None, None]
     return -slopes * jnp.abs(distances).astype(jnp.float32)[:, None]
 
@@ -150,11 +150,11 @@ def alibi_bias(distances: Int[Array, "B T S"], num_heads: int) -> Float[Array, "
 def relative_bucket(
     distances: Int[Array, "*shape"], num_buckets: int, max_distance: int, *, is_causal: bool
 ) -> Int[Array, "*shape"]:
-    """The number of the bucket of a distance, key - query position (T5, Raffel et al. 2020).
+    """The bucket of a distance, key - query position (T5, Raffel et al. 2020).
 
-    Half of the buckets hold one distance each, the others grow like the logarithm up to
-    `max_distance`, and the last one holds what lies beyond. What comes after the query has half
-    of the buckets for itself; where `is_causal` it has none, being never looked at.
+    Half of the buckets hold one distance each; the others grow logarithmically up to
+    `max_distance`, and the last one holds everything beyond. Keys after the query get half of the
+    buckets; if `is_causal` they get none, since they are never attended to.
     """
     if is_causal:
         first, distances = 0, jnp.maximum(-distances, 0)
@@ -170,9 +170,9 @@ def relative_bucket(
 
 
 class RelativeBias(nn.Module):
-    """A learned number for each bucket of distances and each head.
+    """A learned number per bucket of distances and head.
 
-    Departs from T5: the scores are scaled by 1/sqrt(d_k) as everywhere here, before it is added.
+    Departs from T5: as everywhere here, scores are scaled by 1/sqrt(d_k) before it is added.
     """
 
     config: TransformerConfig
@@ -196,7 +196,7 @@ class RelativeBias(nn.Module):
 
 
 def check_length(length: int, config: TransformerConfig) -> None:
-    """Raises ValueError where a sequence is longer than a learned table has rows."""
+    """Raises ValueError if a sequence is longer than the table of learned positions."""
     longest = config.longest_sequence
     if longest is not None and length > longest:
         raise ValueError(

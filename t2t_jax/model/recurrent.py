@@ -1,23 +1,22 @@
 """The Transformer's predecessor: a recurrent encoder-decoder, to compare with.
 
-The encoder is a stack of bidirectional layers (Bahdanau et al. 2015; half of d_model for either
-direction, so that every layer is d_model wide). The decoder's first states are made of the last
-encoder layer's final states by tanh(W s), as Cho et al. 2014 and Bahdanau et al. make them.
-Attention is Luong et al.'s 2015 global attention without input feeding: it looks from the top
-decoder state h to the encoder's states, and tanh(W [c; h]) of what it sees, c, gives the logits.
-It is then no part of the recurrence, so that training makes it for all positions at once. Its
-scores are the Transformer's with one head, h^T W s / sqrt(d_model); Luong et al. do not scale them.
-Without attention the decoder knows the source by its first states alone (Cho et al., Sutskever et
-al. 2014).
+The encoder is a stack of bidirectional layers (Bahdanau et al. 2015), with half of d_model per
+direction, so that every layer is d_model wide. The decoder's first states are tanh(W s) of the last
+encoder layer's final states s, as in Cho et al. 2014 and Bahdanau et al. Attention is Luong et
+al.'s 2015 global attention without input feeding: from the top decoder state h it attends to the
+encoder's states, and tanh(W [c; h]), with c the result, gives the logits. It is thus not part of
+the recurrence, and training computes it for all positions at once. Its scores are the Transformer's
+with one head, h^T W s / sqrt(d_model); Luong et al. do not scale them. Without attention, the
+decoder knows the source only through its first states (Cho et al., Sutskever et al. 2014).
 
-Of the config it reads vocabulary_rows, num_encoder_layers, num_decoder_layers, d_model,
-recurrent_cell, recurrent_attention, dropout_rate (of embeddings and of every layer's output, never
+Of the config, it reads vocabulary_rows, num_encoder_layers, num_decoder_layers, d_model,
+recurrent_cell, recurrent_attention, dropout_rate (on embeddings and every layer's output, never
 along the recurrence), the keys of embeddings and logits (tied_embeddings, embedding_init,
-scale_embeddings, scale_logits, output_bias) and dtype. It ignores the others: positions, norms,
+scale_embeddings, scale_logits, output_bias) and dtype. It ignores the rest: positions, norms,
 heads, feed-forward layers and their dropouts.
 
-Axes: B batch, W beam width, N = B W rows that are decoded, T target positions, S source
-positions, D d_model.
+Axes: B batch, W beam width, N = B W decoded rows, T target positions, S source positions,
+D d_model.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,15 +36,15 @@ from t2t_jax.model.interface import Inputs
 from t2t_jax.model.linear import dense
 from t2t_jax.model.masks import is_token, padding_mask
 
-Carry = PyTree[Array]  # what a cell hands to the next position: h, or with an LSTM (c, h)
+Carry = PyTree[Array]  # what a cell passes to the next position: h, or for an LSTM (c, h)
 
 
 class Encoded(NamedTuple):
-    """What the encoder makes of the source, and the decoder of that for all its steps."""
+    """The encoded source, and what the decoder derives from it once for all steps."""
 
-    states: Float[Array, "B S D"]  # at padding they mean nothing
+    states: Float[Array, "B S D"]  # meaningless at padding
     starts: list[Carry]  # each decoder layer's carry before the first position
-    keys: Float[Array, "B S D"] | None  # of the states, where the decoder attends to them
+    keys: Float[Array, "B S D"] | None  # of the states, if the decoder attends to them
     mask: Bool[Array, "B 1 S"]
 
 
@@ -75,16 +74,16 @@ class RecurrentTranslator(nn.Module):
         *,
         deterministic: bool,
     ) -> Float[Array, "B T vocab"]:
-        """Logits of the token after each of `target_inputs`, which open with the start token."""
+        """Logits of the token after each of `target_inputs`, which begin with the start token."""
         return self.output(self._hidden(source_ids, target_inputs, deterministic))
 
     def features(
         self, inputs: Inputs, *, deterministic: bool
     ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
-        """The two factors of the logits, for a loss that does not want them all at once.
+        """The two factors of the logits, for a loss that does not hold them all at once.
 
         Raises:
-          ValueError: several sentences are packed into a row.
+          ValueError: rows are packed.
         """
         if inputs.packings is not None:
             raise ValueError(
@@ -95,7 +94,7 @@ class RecurrentTranslator(nn.Module):
         return self.output.factors(x)
 
     def encode(self, source_ids: Int[Array, "B S"], *, deterministic: bool) -> Encoded:
-        """What each step of the decoder looks at, made once; ids are padded on the right."""
+        """The source for every decoder step, encoded once; ids are padded on the right."""
         tied = self.config.tied_embeddings == "all"
         embedding = self.embedding if tied else self.source_embedding
         lengths = jnp.sum(is_token(source_ids), axis=1)
@@ -113,7 +112,7 @@ class RecurrentTranslator(nn.Module):
     def start_cache(self, encoded: Encoded, num_rows: int, max_length: int) -> list[Carry]:
         """Each layer's carry before the first position, the same for all beams of a sentence.
 
-        A carry needs no room that grows with `max_length`.
+        The size of a carry does not depend on `max_length`.
         """
 
         def for_each_beam(leaf: Float[Array, "B D"]) -> Float[Array, "N D"]:
@@ -130,8 +129,7 @@ class RecurrentTranslator(nn.Module):
     ) -> tuple[Float[Array, "N vocab"], list[Carry]]:
         """Logits of the token after `last_ids`, and the carries after reading them.
 
-        The W rows of a sentence, its beams, stand next to each other: N = B W. The `position` is
-        for models that know it.
+        The W rows of a sentence, its beams, are adjacent: N = B W. `position` is ignored.
         """
         x = self.embedding(last_ids[:, None])
         carries = []
@@ -139,7 +137,7 @@ class RecurrentTranslator(nn.Module):
             carry, x = layer.step(x, carry)
             carries.append(carry)
         if encoded.keys is not None:
-            # The beams of a sentence look at the same source: to attention they are positions.
+            # The beams of a sentence share a source: attention treats them as positions.
             beams = x.reshape(encoded.mask.shape[0], -1, x.shape[-1])
             attended = self.attention(beams, encoded.keys, encoded.states, encoded.mask)
             x = attended.reshape(x.shape)
@@ -151,7 +149,7 @@ class RecurrentTranslator(nn.Module):
         target_inputs: Int[Array, "B T"],
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        """No position knows what comes after it, padding on the right included."""
+        """Hidden states; no position sees later ones, so padding on the right does not matter."""
         encoded = self.encode(source_ids, deterministic=deterministic)
         x = self.dropout(self.embedding(target_inputs), deterministic=deterministic)
         for layer, start in zip(self.decoder_layers, encoded.starts, strict=True):
@@ -166,11 +164,11 @@ class Cell(NamedTuple):
     """One kind of recurrence."""
 
     make: Callable[..., nn.RNNCellBase]
-    num_states: int  # that it carries: h, or of an LSTM c and h
+    num_states: int  # of its carry: h, or for an LSTM c and h
     is_gated: bool
 
     def carry_dtype(self, dtype: DTypeLike) -> DTypeLike:
-        """Gated cells add to their carry, so it is float32; the plain one only hands it on."""
+        """Float32 for gated cells, which add to their carry; the plain one only passes it on."""
         return jnp.float32 if self.is_gated else dtype
 
 
@@ -201,7 +199,7 @@ class EncoderLayer(nn.Module):
     def __call__(
         self, x: Float[Array, "B S D"], lengths: Int[Array, " B"]
     ) -> tuple[Float[Array, "B S D"], Float[Array, "B D"]]:
-        """The states at all positions, and the last of each direction; padding changes none."""
+        """The states at all positions, and each direction's last; padding changes neither."""
         config, cell = self.config, cell_of(self.config.recurrent_cell)
         zeros = jnp.zeros((x.shape[0], config.d_model // 2), cell.carry_dtype(config.dtype))
         carry = _carry([zeros] * cell.num_states)
@@ -215,7 +213,7 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """One recurrence from left to right.
 
-    `__call__` takes all positions at once, for training; `step` takes one, and hands on its carry.
+    `__call__` takes all positions at once, for training; `step` takes one, with its carry.
     """
 
     config: TransformerConfig
@@ -240,7 +238,7 @@ class DecoderLayer(nn.Module):
         return x
 
     def step(self, x: Float[Array, "N 1 D"], carry: Carry) -> tuple[Carry, Float[Array, "N 1 D"]]:
-        """The carry and the state one position further on."""
+        """The carry and the state one position further."""
         carry, x = self.cell(carry, x[:, 0])
         x = x[:, None].astype(self.config.dtype)
         self.sow("intermediates", "output", x)
@@ -248,7 +246,7 @@ class DecoderLayer(nn.Module):
 
 
 class SourceAttention(nn.Module):
-    """tanh(W [c; h]), where c is what the decoder's state h gathers from the encoder's."""
+    """tanh(W [c; h]), where c is the attention of the decoder state h over the encoder's."""
 
     d_model: int
     dtype: DTypeLike
@@ -264,7 +262,7 @@ class SourceAttention(nn.Module):
         value: Float[Array, "B S D"],
         mask: Bool[Array, "B 1 S"],
     ) -> Float[Array, "B T D"]:
-        """`x` together with what each of its positions gathers; `mask` is True where it may."""
+        """Attention output combined with `x`; `mask` is True where a position may attend."""
         gathered, weights = scaled_dot_product_attention(
             x[:, None], key[:, None], value[:, None], mask
         )

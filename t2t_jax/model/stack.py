@@ -1,6 +1,6 @@
 """Token ids to hidden states through a stack of layers: an encoder or a decoder (section 3.1).
 
-Axes: B batch, W beam width, N = B W rows that are decoded, T positions, S positions of a memory,
+Axes: B batch, W beam width, N = B W decoded rows, T positions, S positions of a memory,
 D d_model.
 """
 
@@ -19,18 +19,18 @@ from t2t_jax.model.layers import Layer, Memory, Past, make_norm
 from t2t_jax.model.masks import Packing, causal_mask, padding_mask, segment_mask
 from t2t_jax.model.positions import EncodedPositions, check_length, make_positions
 
-Cache = list[list[KeysAndValues]]  # of each layer, of each of its self-attentions
+Cache = list[list[KeysAndValues]]  # per layer, per self-attention
 
 
 class Stack(nn.Module):
     """Embedding, positions and layers.
 
-    An encoder lets each position look at all tokens. A decoder (`is_causal`) lets it look at
-    itself, at what is before it, and at memories where it is given some.
+    In an encoder, each position attends to all tokens. In a decoder (`is_causal`), it attends to
+    itself, to those before it, and to memories if given.
     """
 
     config: TransformerConfig
-    embedding: Embedding  # the tokens', which may be shared
+    embedding: Embedding  # of tokens; may be shared
     num_layers: int
     is_causal: bool = False
 
@@ -50,10 +50,9 @@ class Stack(nn.Module):
         *,
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        """Hidden states of all positions at once; a decoder has a memory for each layer.
+        """Hidden states of all positions at once; a decoder takes one memory per layer.
 
-        A decoder's ids are padded on the right, where the causal mask hides the padding from
-        every token.
+        A decoder's ids are padded on the right, so that the causal mask hides padding from tokens.
 
         Raises:
           ValueError: an unpacked row is longer than the table of learned positions.
@@ -84,11 +83,11 @@ class Stack(nn.Module):
         return self._normalised(x)
 
     def memories(self, states: Float[Array, "B S D"], mask: Bool[Array, "#B #T S"]) -> list[Memory]:
-        """An encoder's `states` as each layer looks at them."""
+        """Keys and values of an encoder's `states`, for each layer."""
         return [layer.memory(states, mask) for layer in self.layers]
 
     def start_cache(self, num_rows: int, max_length: int) -> Cache:
-        """Room for what `step` writes of `max_length` positions.
+        """An empty cache for `step`, with room for `max_length` positions.
 
         Raises:
           ValueError: the table of learned positions is shorter.
@@ -103,7 +102,7 @@ class Stack(nn.Module):
         position: Int[Array, ""],
         memories: list[Memory] | None = None,
     ) -> tuple[Float[Array, "N 1 D"], Cache]:
-        """Hidden states of `last_ids`, which stand at `position`, and the cache with them."""
+        """Hidden states of `last_ids`, which are at `position`, and the updated cache."""
         positions = position[None, None]
         key_positions = jnp.arange(cache[0][0].num_positions if cache else 1)[None]
         mask = self._mask(positions, key_positions)
@@ -117,7 +116,7 @@ class Stack(nn.Module):
 
     @property
     def _is_scanned(self) -> bool:
-        """Whether one program does for all layers: not while they are made, nor for a listener."""
+        """Whether to loop over one compiled layer: not in initialisation or under capture."""
         is_heard = self.is_mutable_collection("intermediates")
         is_there = self.num_layers > 0 and not self.is_initializing()
         return self.config.scan_layers and is_there and not is_heard
@@ -129,7 +128,7 @@ class Stack(nn.Module):
         memories: list[Memory] | None,
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        """`x` through the layers as a loop over their parameters, laid side by side for it."""
+        """`x` through the layers, as a loop over their stacked parameters."""
         key = None if deterministic else self.make_rng("dropout")
 
         def one(x: Array, of_layer: tuple) -> tuple[Array, None]:
@@ -148,7 +147,7 @@ class Stack(nn.Module):
     def _mask(
         self, positions: Int[Array, "#B T"], key_positions: Int[Array, "#B S"]
     ) -> Bool[Array, "#B #T #S"]:
-        """Who may look where by position alone, in the whole pass and in a step of decoding."""
+        """The mask from positions alone, for a full pass or a decoding step."""
         if self.is_causal:
             return causal_mask(positions, key_positions)
         return jnp.ones((1, 1, 1), bool)

@@ -1,8 +1,8 @@
-"""Attention on a TPU, a row of the batch at a time: its scores stay on the chip.
+"""Attention on a TPU, one batch row at a time: its scores stay on the chip.
 
-FlashAttention (Dao et al. 2022) goes through long rows in blocks, and keeps sums for its backward
-pass that are as large as the weights of rows of 256. The rows of a translator fit as they are:
-nothing is kept, and the backward pass makes the weights again.
+FlashAttention (Dao et al. 2022) processes long rows in blocks, and stores sums for its backward
+pass that are as large as the weights of rows of 256. A translator's rows fit whole: nothing is
+stored, and the backward pass recomputes the weights.
 
 Axes: B batch, T query positions, S key positions, H heads, K d_k. In memory H and K are one axis W:
 a TPU pads the last axis of an array to 128.
@@ -18,7 +18,7 @@ from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int8
 
 _LANES = 128
-_MEMORY = 14 * 2**20  # bytes on the chip that a row may take; the compiler allows 16 MiB on a v4
+_MEMORY = 14 * 2**20  # on-chip bytes that a row may take; the compiler allows 16 MiB on a v4
 _MASKED_SCORE = jnp.finfo(jnp.float32).min
 
 
@@ -30,7 +30,7 @@ def attend_by_row(
     mask: Bool[Array, "#B #T S"],
     divisor: float,
 ) -> Float[Array, "B T H K"]:
-    """Equation 1, compiled for a TPU as a kernel where a row fits on the chip, else by einsum."""
+    """Equation 1; on a TPU a kernel if a row fits on the chip, else einsum."""
     return jax.lax.platform_dependent(
         *(query, key, value, mask),
         tpu=partial(kernel_or_not, divisor=divisor),
@@ -102,17 +102,17 @@ def _gradients_by_einsum(
 def fits(length: int, num_keys: int, num_heads: int, d_k: int) -> bool:
     """Whether the backward pass of a row in bfloat16 fits on the chip.
 
-    The bound is above what the compiler was seen to need, which grows with the heads that are
-    computed side by side; `make tpu-check` compiles rows at the bound for every chip.
+    The bound exceeds the compiler's observed need, which grows with the heads computed side by
+    side; `make tpu-check` compiles rows at the bound for every chip.
     """
-    # Three arrays of queries and four of keys, while the next come and the last go.
+    # Three arrays of queries and four of keys, double-buffered.
     in_blocks = 2 * 2 * num_heads * d_k * (3 * length + 4 * num_keys)
     of_scores = (18 + 3 * _heads_together(num_heads, d_k)) * length * num_keys
     return in_blocks + of_scores <= _MEMORY
 
 
 def _heads_together(num_heads: int, d_k: int) -> int:
-    """As few heads as fill whole lanes, or all."""
+    """The fewest heads that fill whole lanes, or all."""
     fewest = math.lcm(d_k, _LANES) // d_k
     return num_heads if num_heads % fewest else fewest
 
@@ -126,7 +126,7 @@ def _call(
     *,
     num_products: int,
 ) -> list[Array]:
-    """What a kernel makes of each row of `arrays`, in shapes like those of `outputs`."""
+    """A kernel's results for each row of `arrays`, shaped like `outputs`."""
     num_rows, length, num_heads, d_k = arrays[0].shape
     flat = [x.reshape(*x.shape[:2], -1) for x in arrays]
     made = [jax.ShapeDtypeStruct((*x.shape[:2], num_heads * d_k), x.dtype) for x in outputs]
@@ -148,7 +148,7 @@ def _call(
 
 
 def _row_of(x: Int8[Array, "..."] | Float[Array, "..."] | jax.ShapeDtypeStruct) -> pl.BlockSpec:
-    """Row b in call b; the only one in every call."""
+    """Row b in call b; a single row is used in every call."""
     return pl.BlockSpec((1, *x.shape[1:]), lambda b: (b if x.shape[0] > 1 else 0, 0, 0))
 
 
@@ -185,13 +185,13 @@ def _weights(q: Array, k: Array, seen: Array, divisor: float) -> Array:
 def _dot(x: Array, y: Array, axis_of_x: int, axis_of_y: int) -> Array:
     """The sum over these axes, in float32."""
     axes = ((axis_of_x,), (axis_of_y,)), ((), ())
-    # Whatever `devices.matmul_precision` says: a product of two bfloat16 is exact in one pass.
+    # Ignores `devices.matmul_precision`: a product of two bfloat16 is exact in one pass.
     precision = jax.lax.Precision.DEFAULT
     return jax.lax.dot_general(x, y, axes, precision, preferred_element_type=jnp.float32)
 
 
 def _for_each_head(compute: Callable, arrays: Sequence, outputs: Sequence, num_heads: int) -> None:
-    """Writes what `compute` makes of each head."""
+    """Writes the results of `compute` for each head."""
     d_k = arrays[0].shape[-1] // num_heads
     together = _heads_together(num_heads, d_k)
     width = together * d_k

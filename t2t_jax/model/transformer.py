@@ -1,7 +1,7 @@
 """The encoder-decoder Transformer (paper section 3): source and target ids in, logits out.
 
-Axes: B batch, W beam width, N = B W rows that are decoded, T target positions, S source
-positions, D d_model.
+Axes: B batch, W beam width, N = B W decoded rows, T target positions, S source positions,
+D d_model.
 """
 
 from typing import NamedTuple
@@ -18,10 +18,10 @@ from t2t_jax.model.stack import Cache, Stack
 
 
 class Encoded(NamedTuple):
-    """What the encoder makes of the source."""
+    """The encoded source."""
 
     states: Float[Array, "B S D"]
-    memories: list[Memory]  # the states as each decoder layer looks at them
+    memories: list[Memory]  # the states' keys and values for each decoder layer
 
 
 class Transformer(nn.Module):
@@ -47,26 +47,26 @@ class Transformer(nn.Module):
         *,
         deterministic: bool,
     ) -> Float[Array, "B T vocab"]:
-        """Logits of the token after each of `target_inputs`, which open with the start token.
+        """Logits of the token after each of `target_inputs`, which begin with the start token.
 
         Raises:
-          ValueError: a side is longer than learned positions.
+          ValueError: a side is longer than the table of learned positions.
         """
         return self.output(self._hidden(Inputs(source_ids, target_inputs), deterministic))
 
     def features(
         self, inputs: Inputs, *, deterministic: bool
     ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
-        """The two factors of the logits, for a loss that does not want them all at once."""
+        """The two factors of the logits, for a loss that does not hold them all at once."""
         return self.output.factors(self._hidden(inputs, deterministic))
 
     def encode(self, source_ids: Int[Array, "B S"], *, deterministic: bool) -> Encoded:
-        """What each step of the decoder looks at, made once for all."""
+        """The source for every decoder step, encoded once."""
         states = self.encoder(source_ids, deterministic=deterministic)
         return Encoded(states, self.decoder.memories(states, padding_mask(source_ids)))
 
     def start_cache(self, encoded: Encoded, num_rows: int, max_length: int) -> Cache:
-        """Room for what `decode_step` writes of `max_length` positions, whatever was `encoded`."""
+        """An empty cache for `decode_step`, with room for `max_length` positions."""
         return self.decoder.start_cache(num_rows, max_length)
 
     def decode_step(
@@ -76,9 +76,9 @@ class Transformer(nn.Module):
         last_ids: Int[Array, " N"],
         position: Int[Array, ""],
     ) -> tuple[Float[Array, "N vocab"], Cache]:
-        """Logits of the token after `last_ids`, which stand at `position`, and the cache with them.
+        """Logits of the token after `last_ids`, which are at `position`, and the updated cache.
 
-        The W rows of a sentence, its beams, stand next to each other: N = B W.
+        The W rows of a sentence, its beams, are adjacent: N = B W.
         """
         x, cache = self.decoder.step(cache, last_ids, position, encoded.memories)
         return self.output(x)[:, 0], cache

@@ -1,4 +1,4 @@
-"""What a plan is made with, as the command line says it."""
+"""The settings and prices of a plan, from the command line."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +14,12 @@ from t2t_jax.runs.keys import own_cache
 def tools(
     values: Any, log: Callable[[str], None]
 ) -> tuple[Settings, Prices, Callable[[], list[str]]]:
-    """Settings, prices, and what is to be said of them at the end.
+    """Settings, prices, and the closing remarks about them.
 
     `values` has the flags `programs`, `facts`, `prices`, `old_prices` and `calibrate`.
 
     Raises:
-      ValueError: the prices are too old, or the record that is to calibrate is none.
+      ValueError: the prices are too old, or `calibrate` names no usable record.
     """
     prices_file = Path(values.prices).expanduser() if values.prices else PRICES
     prices = read_prices(prices_file, may_be_old=values.old_prices)

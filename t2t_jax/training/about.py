@@ -1,4 +1,4 @@
-"""What a checkpoint is of, as it lies beside its arrays."""
+"""The description of a checkpoint, stored beside its arrays."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from t2t_jax.json_files import AnyPath, read_json
 
 
 class DamagedError(ValueError):
-    """A checkpoint that is not what was saved."""
+    """A checkpoint differs from what was saved."""
 
     def __init__(self, directory: AnyPath, what: str) -> None:
         super().__init__(f"the checkpoint {directory} is damaged: {what}")
@@ -17,14 +17,14 @@ class DamagedError(ValueError):
 
 
 class About(NamedTuple):
-    """What a checkpoint says of itself; of one that was written before checksums, little."""
+    """What a checkpoint says about itself; little if it was written before checksums."""
 
     facts: dict[str, str]  # fingerprints of the vocabulary and the data
     config: dict[str, Any]  # of the run, dotted keys
     step: int
     target_tokens: int | None  # seen so far
     seconds: float | None  # in the loop so far
-    out_of_turn: bool  # saved when the run was stopped, or at an end that has been put off since
+    out_of_turn: bool  # saved when the run was stopped, or at an end since extended
     shapes: dict[str, list[int]]  # of each array, by its path in the state
     checksums: dict[str, str]  # likewise
 
@@ -35,21 +35,21 @@ class About(NamedTuple):
 
 
 def steps_in(directory: AnyPath) -> list[int]:
-    """The steps of which there is a checkpoint in this directory, in order."""
+    """The steps that have a checkpoint in this directory, in order."""
     there = list(directory.iterdir()) if directory.is_dir() else []
     return sorted(int(path.name) for path in there if path.name.isdecimal() and _is_whole(path))
 
 
 def _is_whole(directory: AnyPath) -> bool:
-    """Whether a checkpoint is all there: Orbax names it then; in a bucket a file tells."""
+    """Whether a checkpoint is complete: Orbax then names it; in a bucket, a file says so."""
     return isinstance(directory, Path) or (directory / "commit_success.txt").exists()
 
 
 def read_about(directory: AnyPath) -> About | None:
-    """What the checkpoint in `directory` is about; None where it was written before checksums.
+    """The description of the checkpoint in `directory`; None if written before checksums.
 
     Raises:
-      DamagedError: the file is not there, or not as it was written.
+      DamagedError: the file is missing, or not as it was written.
     """
     path = directory / "about" / "metadata"
     if not path.parent.exists() and (directory / "identity").exists():
@@ -67,7 +67,7 @@ def read_about(directory: AnyPath) -> About | None:
 
 
 def facts_of_before(directory: AnyPath) -> dict[str, str]:
-    """The fingerprints in a checkpoint that was written before checksums.
+    """The fingerprints in a checkpoint written before checksums.
 
     Raises:
       DamagedError: they cannot be read.

@@ -1,9 +1,9 @@
-"""Checkpoints on disk, by Orbax: a train state, and what it is of.
+"""Checkpoints on disk, by Orbax: a train state and its description.
 
     STEP/params  STEP/progress     arrays
     STEP/about                     JSON, see About
 
-What is read is compared with the checksums made when it was saved.
+Arrays are checked on reading against the checksums made on saving.
 """
 
 import functools
@@ -32,22 +32,22 @@ from t2t_jax.training.step import TrainState, count_like
 
 _DAMAGED = "checkpoints_damaged"
 _PATHS_TOLD = 3
-_MOST_LETTERS = 200  # of what a library says
-_TENSORSTORE = "[tensorstore_spec="  # its own words come before
+_MOST_LETTERS = 200  # of a library's message
+_TENSORSTORE = "[tensorstore_spec="  # its own words come before this
 
 
 class Checkpoints:
     """The checkpoints of one run, one directory per step, written whole or not at all.
 
-    Parameters lie apart from the rest, so that decoding reads no optimiser state.
+    Parameters are stored apart from the rest, so that decoding reads no optimiser state.
 
     Args:
-      directory: made if it is not there.
-      keep: how many of the last checkpoints stay; None keeps all.
-      identity: what a checkpoint must agree with to be used, above all the fingerprint of its
+      directory: created if missing.
+      keep: how many of the last checkpoints to keep; None keeps all.
+      identity: what a checkpoint must match to be used, above all the fingerprint of its
         vocabulary; stored with each.
       config: of the run, dotted keys; stored with each.
-      check_config: raises ValueError for the config of a checkpoint of another run.
+      check_config: raises ValueError for the config of another run's checkpoint.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Checkpoints:
         keep: int | None = None,
     ) -> None:
         _keep_threads_quiet()
-        # Orbax leaves it behind where a damaged file names an unknown type.
+        # Orbax leaves it behind if a damaged file names an unknown type.
         warnings.filterwarnings(
             "ignore", "coroutine '.*Handler.metadata' was never awaited", RuntimeWarning
         )
@@ -70,7 +70,7 @@ class Checkpoints:
         self._check_config = check_config
         self._out_of_turn: set[int] = set()
         self._damaged: list[DamagedError] = []
-        self.restored: About | None = None  # what `restore_last` gave
+        self.restored: About | None = None  # of the checkpoint from `restore_last`
         with full_disk_told(self._directory):
             self._manager = ocp.CheckpointManager(
                 self._directory,
@@ -95,19 +95,19 @@ class Checkpoints:
     ) -> None:
         try:
             with full_disk_told(self._directory):
-                self._manager.close()  # waits for what is being written
+                self._manager.close()  # waits for pending writes
         except Exception:
-            if error is None:  # else it is told of what has failed first
+            if error is None:  # else the first error is reported
                 raise
 
     @property
     def directory(self) -> AnyPath:
-        """Where they are."""
+        """The directory of the checkpoints."""
         return self._directory
 
     @property
     def steps(self) -> list[int]:
-        """The steps of which there is a checkpoint, in order."""
+        """The steps that have a checkpoint, in order."""
         return sorted(self._manager.all_steps())
 
     def save(
@@ -123,21 +123,21 @@ class Checkpoints:
         Args:
           target_tokens: seen so far.
           seconds: in the loop so far.
-          out_of_turn: it is not to stay once there is a later one.
+          out_of_turn: remove it once there is a later one.
 
         Raises:
-          Diverged: a number of the state is not finite; says in which arrays.
-          DiskFullError: there is no space, perhaps for the one before; in words.
+          Diverged: the state holds non-finite numbers; names the arrays.
+          DiskFullError: no space, perhaps for the previous one; in words.
         """
         step = int(state.step)
         if step in self._manager.all_steps():
             return
-        # Made at once, of a few numbers per array, so that what is broken is never written.
+        # Computed first, a few numbers per array, so that a broken state is never written.
         items = {"params": state.params, "progress": _progress(state)}
         found = checksums(_as_in_state(items))
         if found.not_finite:
-            # No update has made it so: gradients of a finite norm were checked. A learning rate
-            # near the largest number there is can.
+            # Not caused by gradients, whose norm was checked, but perhaps by a learning rate near
+            # the largest float.
             raise Diverged(
                 f"diverged at step {step}: the state holds numbers that are not finite "
                 f"({_some(found.not_finite)}) and is not saved; a lower learning rate helps"
@@ -164,25 +164,25 @@ class Checkpoints:
             self._out_of_turn.add(step)
 
     def wait(self) -> None:
-        """Waits for what is being written.
+        """Waits for pending writes.
 
         Raises:
-          DiskFullError: there is no space; in words.
+          DiskFullError: no space; in words.
         """
         with full_disk_told(self._directory):
             self._manager.wait_until_finished()
 
     def tidy(self) -> None:
-        """Moves away what `restore_last` found damaged, so that its steps can be saved again.
+        """Moves away the checkpoints that `restore_last` found damaged: their steps can be saved.
 
-        And removes what was saved out of turn before the last one, after waiting for that: what is
-        averaged at the end is then the same as if the run had never been stopped.
+        Also waits for the last one and removes earlier ones saved out of turn: the average at the
+        end is then the same as if the run had never been stopped.
         """
         self._set_aside()
         self._delete(self._out_of_turn.intersection(self.steps[:-1]))
 
     def delete_out_of_turn(self) -> None:
-        """Removes all that were saved out of turn, after waiting for what is being written."""
+        """Removes all checkpoints saved out of turn, after waiting for pending writes."""
         self._delete(self._out_of_turn.intersection(self.steps))
 
     def _delete(self, steps: set[int]) -> None:
@@ -192,14 +192,13 @@ class Checkpoints:
             self._out_of_turn.remove(step)
 
     def restore_last(self, template: TrainState) -> TrainState | None:
-        """The last whole checkpoint, laid out over devices as `template` is; None if there is none.
+        """The last whole checkpoint, laid out over devices like `template`; None if there is none.
 
-        What it is about is in `restored`. Later ones that are damaged are told, and stay until
-        `tidy`.
+        Its description is in `restored`. Later damaged ones are reported, and stay until `tidy`.
 
         Raises:
-          ValueError: it is of another run, vocabulary or model, or all are damaged, or hosts see
-            different ones.
+          ValueError: it belongs to another run, vocabulary or model, or all are damaged, or hosts
+            see different ones.
         """
         self._damaged, self.restored = [], None
         for step in reversed(self._steps_of_all_hosts()):
@@ -224,7 +223,7 @@ class Checkpoints:
         return None
 
     def restore_params(self, template: PyTree, average: int = 1, last: int | None = None) -> PyTree:
-        """The mean of the parameters of the last `average` checkpoints, up to that of step `last`.
+        """The mean parameters of the last `average` checkpoints, up to that of step `last`.
 
         Raises:
           ValueError: there are fewer, one is damaged or of another run, vocabulary or shape, or
@@ -251,13 +250,13 @@ class Checkpoints:
                 params = self._restore(about, params=template)["params"]
             except DamagedError as error:
                 raise ValueError(f"{error}: {_way_out(steps, place, average)}") from error
-            # Summed in float64, so that the mean does not depend on how many there are.
+            # Summed in float64, so that the mean does not lose precision with their number.
             addend = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
             total = addend if total is None else jax.tree.map(np.add, total, addend)
         return jax.tree.map(lambda leaf: (leaf / average).astype(np.float32), total)
 
     def _steps_of_all_hosts(self) -> list[int]:
-        """The steps, once it is sure that all hosts will take the same one."""
+        """The steps, after checking that all hosts see the same ones."""
         self._manager.wait_until_finished()
         steps = self.steps
         what = f"the list of checkpoints in {self._directory}, a disk that all hosts must share,"
@@ -265,11 +264,11 @@ class Checkpoints:
         return steps
 
     def _about(self, step: int) -> About:
-        """What the checkpoint of `step` is about, which must be this run.
+        """The description of the checkpoint of `step`, which must belong to this run.
 
         Raises:
           DamagedError: it cannot be read.
-          ValueError: it is of another run.
+          ValueError: it belongs to another run.
         """
         directory = self._directory / str(step)
         about = read_about(directory)
@@ -278,7 +277,7 @@ class Checkpoints:
             facts = facts_of_before(directory)
             about = About(facts, {}, step, None, None, False, {}, {})
         for name, value in self._identity.items():
-            # One that was written before this was stamped is not refused for it.
+            # Checkpoints from before this fact was stored are not refused.
             if about.facts.get(name, value) != value:
                 raise ValueError(
                     f"the checkpoint {directory} has {name} {about.facts[name]}, here it is "
@@ -300,8 +299,8 @@ class Checkpoints:
         """The arrays of a checkpoint.
 
         Raises:
-          DamagedError: they cannot be read, or are not those that were saved.
-          ValueError: they are of a model of another shape.
+          DamagedError: they cannot be read, or are not what was saved.
+          ValueError: they belong to a model of another shape.
         """
         directory = self._directory / str(about.step)
         self._check_shapes(about, directory, templates)
@@ -316,7 +315,7 @@ class Checkpoints:
             if not about.checksums and isinstance(error, (ValueError, KeyError)):
                 raise _misfit(directory) from error
             raise self._damage(directory, _unreadable(directory, error)) from error
-        # Orbax gives back arrays as they lie on disk, even where the template asks for others.
+        # Orbax returns arrays as on disk, even if the template asks for others.
         if not about.checksums:
             for name, template in templates.items():
                 if jax.tree.map(jnp.shape, restored[name]) != jax.tree.map(jnp.shape, template):
@@ -329,15 +328,15 @@ class Checkpoints:
 
     @staticmethod
     def _damage(directory: AnyPath, what: str) -> ValueError:
-        """What to raise where one host may see a damage that the others do not."""
+        """The error to raise for damage that perhaps only one host sees."""
         damaged = DamagedError(directory, what)
         if not hosts.are_several():
             return damaged
-        # Others may wait for this one inside of Orbax: it cannot ask them to take another.
+        # Others may wait for this host inside Orbax: it cannot ask them to take another checkpoint.
         return ValueError(f"{damaged}; move it away, and the same command takes the one before")
 
     def _lacks(self, about: About) -> list[str]:
-        """What was not counted yet when it was written, and is as at the start."""
+        """The counts that did not exist when it was written, and so start anew."""
         directory = self._directory / str(about.step)
         try:
             known = about.shapes or self._manager.item_metadata(about.step)["progress"] or _COUNTED
@@ -359,7 +358,7 @@ class Checkpoints:
                 )
 
     def _find_out_of_turn(self) -> None:
-        """Remembers which of the checkpoints were saved out of turn."""
+        """Remembers which checkpoints were saved out of turn."""
         for step in self.steps:
             try:
                 about = read_about(self._directory / str(step))
@@ -369,7 +368,7 @@ class Checkpoints:
                 self._out_of_turn.add(step)
 
     def _set_aside(self) -> None:
-        """Moves what is damaged beside the directory of checkpoints, over nothing."""
+        """Moves damaged checkpoints beside the directory, without overwriting anything."""
         if not self._damaged:
             return
         if hosts.is_first():
@@ -388,14 +387,14 @@ class Checkpoints:
 
 @functools.cache
 def _keep_threads_quiet() -> None:
-    """Leaves it to those who called to tell of an error; of Orbax every thread does, with stacks.
+    """Lets only the caller report an error; otherwise every Orbax thread does, with stacks.
 
-    When an array cannot be read or written, others answer an event loop that is closed already.
+    If an array cannot be read or written, other threads reply to an event loop already closed.
     """
     logging.getLogger("absl").addFilter(
         lambda entry: entry.levelno != logging.ERROR or "/orbax/" not in entry.pathname
     )
-    # Of several files that a full disk refuses, or that are damaged, the first is told.
+    # If a disk is full or several files are damaged, only the first is reported.
     logging.getLogger("asyncio").addFilter(
         lambda entry: (
             entry.exc_info is None
@@ -414,7 +413,7 @@ def _keep_threads_quiet() -> None:
 
 
 def _way_out(steps: list[int], place: int, average: int) -> str:
-    """Which flag takes others, where the checkpoint at `place` of `steps` is damaged."""
+    """Which flag avoids the damaged checkpoint at `place` of `steps`."""
     later = len(steps) - 1 - place
     if place >= average:
         return f"--checkpoint={steps[place - 1]} takes those before it"
@@ -432,12 +431,12 @@ _COUNTED = ("bad_steps", "skipped", "rewinds", "left_out")
 
 
 def _progress(state: TrainState) -> dict[str, PyTree]:
-    """All but the parameters."""
+    """Everything but the parameters."""
     return {name: tree for name, tree in state._asdict().items() if name != "params"}
 
 
 def _as_in_state(items: Mapping[str, PyTree]) -> dict[str, PyTree]:
-    """What lies in a checkpoint, or a part of it, by the names that it has in a state."""
+    """A checkpoint's items, or some of them, under their names in a state."""
     return {"params": items["params"], **items.get("progress", {})}
 
 
@@ -458,13 +457,13 @@ def _misfit(directory: AnyPath) -> ValueError:
 
 
 def _some(paths: Sequence[str]) -> str:
-    """The first of the paths, and how many there are."""
+    """The first paths, and how many more there are."""
     others = len(paths) - _PATHS_TOLD
     return ", ".join(paths[:_PATHS_TOLD]) + (f" and {others} more" if others > 0 else "")
 
 
 def _unreadable(directory: AnyPath, error: Exception) -> str:
-    """Which file of a checkpoint cannot be read; a library says it in the midst of its settings."""
+    """Which file of a checkpoint is unreadable; the library says so amid its settings."""
     said, is_of_arrays, _ = str(error).partition(_TENSORSTORE)
     if not isinstance(directory, Path):
         return f"it cannot be read ({_first_line(error)})"

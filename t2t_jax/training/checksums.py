@@ -1,8 +1,8 @@
-"""Checksums of arrays, computed where these lie.
+"""Checksums of arrays, computed on their devices.
 
-A checksum is that of the bits, by integers modulo 2^32: it is the same however an array is cut over
-devices and hosts. It sees with certainty that one number of an array is another, whichever bits of
-it have changed, and all but one in 2^64 of other changes, such as two that have changed places.
+A checksum is taken over the bits, in integers modulo 2^32: it does not depend on how an array is
+split over devices and hosts. It always detects a change of a single number, whichever bits of it
+have changed, and all but one in 2^64 of other changes, such as two swapped numbers.
 """
 
 from collections.abc import Callable
@@ -21,16 +21,16 @@ _OF_PLACE = np.uint32(0x9E3779B1)
 
 
 class Checksums(NamedTuple):
-    """What is known of the bits of a tree."""
+    """Facts about the bits of a tree."""
 
     sums: dict[str, str]  # path of an array in the tree -> 16 hexadecimal digits
-    not_finite: list[str]  # paths of the arrays with a number that is none, or an endless one
+    not_finite: list[str]  # paths of the arrays with a NaN or an infinite number
 
 
 def checksums(tree: PyTree) -> Checksums:
-    """The checksum of each array of `tree`, and which of them hold a number that is none.
+    """The checksum of each array of `tree`, and which arrays are not finite.
 
-    All hosts must ask at once.
+    All hosts must call this together.
     """
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     found = jax.device_get([_compiled(_whole(leaf))(leaf) for _, leaf in leaves])
@@ -44,7 +44,7 @@ def checksums(tree: PyTree) -> Checksums:
 
 
 def path_name(path: tuple) -> str:
-    """A path in a tree as it is told, such as params/embedding/table."""
+    """A path in a tree as text, such as params/embedding/table."""
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
@@ -54,7 +54,7 @@ def _of_array(array: Shaped[Array, "..."]) -> tuple[UInt32[Array, " 2"], Bool[Ar
     place = jnp.zeros(words.shape, jnp.uint32)
     for axis, length in enumerate(words.shape):
         place = place * np.uint32(length) + jax.lax.broadcasted_iota(jnp.uint32, words.shape, axis)
-    # A function of word and place that can be undone in the word.
+    # A function of word and place that is invertible in the word.
     mixed = words ^ (place * _OF_PLACE)
     mixed = (mixed ^ (mixed >> np.uint32(16))) * _FIRST
     mixed = (mixed ^ (mixed >> np.uint32(13))) * _SECOND
@@ -66,7 +66,7 @@ def _of_array(array: Shaped[Array, "..."]) -> tuple[UInt32[Array, " 2"], Bool[Ar
 
 
 def _words(array: Shaped[Array, "..."]) -> UInt32[Array, "..."]:
-    """The bits of each number as one word of 32, or several."""
+    """The bits of each number as one or more 32-bit words."""
     if array.dtype == jnp.bool_:
         return array.astype(jnp.uint32)
     bits = min(array.dtype.itemsize * 8, 32)
@@ -74,7 +74,7 @@ def _words(array: Shaped[Array, "..."]) -> UInt32[Array, "..."]:
 
 
 def _whole(leaf: object) -> NamedSharding | None:
-    """What tells every device all: a host can read only what it has."""
+    """A sharding that replicates on every device: a host can read only what it holds."""
     sharding = getattr(leaf, "sharding", None)
     if isinstance(sharding, NamedSharding):
         return NamedSharding(sharding.mesh, PartitionSpec())
@@ -83,9 +83,9 @@ def _whole(leaf: object) -> NamedSharding | None:
 
 @cache
 def _compiled(whole: NamedSharding | None) -> Callable:
-    """A small program for each shape and layout, of which a state has few."""
+    """A small program per shape and layout; a state has few of them."""
     compiled = jax.jit(_of_array, out_shardings=whole)
     if whole is None or whole.mesh.size == 1 or jax.default_backend() != "cpu":
         return compiled
-    # On devices made of a CPU one at a time, as in compilation.py.
+    # One at a time on devices made from a CPU, as in compilation.py.
     return lambda leaf: jax.block_until_ready(compiled(leaf))

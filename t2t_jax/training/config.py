@@ -15,12 +15,12 @@ LogitsDtype = Literal["float32", "bfloat16"]
 Optimizer = Literal["adam", "adamw", "adafactor", "lion", "muon"]
 Schedule = Literal["paper", "peak", "linear"]
 Nonfinite = Literal["stop", "skip", "rewind"]
-SCHEDULES_WITH_AN_END: tuple[Schedule, ...] = ("linear",)  # every rate depends on the last step
+SCHEDULES_WITH_AN_END: tuple[Schedule, ...] = ("linear",)  # their rates depend on the last step
 
 
 @config_section
 class TrainingConfig:
-    """Optimiser, schedule, and how often to log, evaluate and save; checked when it is made.
+    """Optimiser, schedule, and how often to log, evaluate and save; checked on creation.
 
     Raises:
       ValueError: a value is not allowed.
@@ -31,26 +31,26 @@ class TrainingConfig:
     label_smoothing: float  # eps_ls
     label_smoothing_mass: LabelSmoothingMass  # where eps goes, see loss.py
     loss_chunk_tokens: int  # target tokens whose logits a device holds at once; 0: all of its rows
-    logits_dtype: LogitsDtype  # in which the loss stores logits and their gradient; sums: float32
-    microbatches: int  # a batch is computed in so many parts; 0: as few as fit in memory
+    logits_dtype: LogitsDtype  # type in which the loss stores logits, gradient too; sums: float32
+    microbatches: int  # number of parts that a batch is computed in; 0: as few as fit in memory
     schedule: Schedule  # see schedule.py
     warmup_steps: int
     learning_rate_scale: float  # schedule "paper": the factor in front of the formula
     peak_learning_rate: float  # schedules "peak" and "linear": the rate at the end of warm-up
     optimizer: Optimizer  # see optimizer.py
-    adam_beta1: float  # and lion's; not read by adafactor, as the next two
+    adam_beta1: float  # also for lion; adafactor reads neither this nor the next two
     adam_beta2: float
     adam_epsilon: float  # not read by lion
-    weight_decay: float  # times the rate; not with adam
+    weight_decay: float  # multiplied by the rate; not with adam
     gradient_clip_norm: float  # of all gradients together, per token; 0: none
     log_every_steps: int
     evaluate_every_steps: int  # dev perplexity
     checkpoint_every_steps: int
-    checkpoint_every_minutes: float  # in the place of the steps; 0: by steps
+    checkpoint_every_minutes: float  # instead of steps; 0: by steps
     keep_checkpoints: int  # the last n; averaging n checkpoints needs n of them
-    patience: int  # evaluations without a better dev perplexity before stopping; 0 is never
-    nonfinite: Nonfinite  # what a step is met with whose loss or gradients are no finite numbers
-    max_nonfinite: int  # "skip": steps in a row at most; "rewind": times in a run at most
+    patience: int  # evaluations without a better dev perplexity before stopping; 0: never
+    nonfinite: Nonfinite  # what to do with a step whose loss or gradients are not finite
+    max_nonfinite: int  # "skip": at most so many steps in a row; "rewind": so many times per run
 
     def __post_init__(self) -> None:
         check_types("training", self)

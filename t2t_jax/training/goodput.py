@@ -1,4 +1,4 @@
-"""Where the time of a run goes: training, and what keeps it from training."""
+"""Where the time of a run goes: training, and everything else."""
 
 import contextlib
 import time
@@ -10,9 +10,9 @@ _KINDS: tuple[Kind, ...] = ("compile", "input", "checkpoint", "evaluation")
 
 
 class Goodput:
-    """Shares of the seconds since it was made.
+    """Shares of the seconds since its creation.
 
-    The host's seconds: devices may still have steps to do while it waits for a batch.
+    Seconds of the host: devices may still be computing while it waits for a batch.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Goodput:
 
     @contextlib.contextmanager
     def spent_on(self, kind: Kind) -> Iterator[None]:
-        """Counts what is done within as no training."""
+        """Counts the time inside as `kind`, not as training."""
         started = time.monotonic()
         try:
             yield
@@ -29,7 +29,7 @@ class Goodput:
             self._seconds[kind] += time.monotonic() - started
 
     def shares(self) -> dict[str, float]:
-        """`goodput`, the share of training, and that of each of the others."""
+        """`goodput`, the share of training, and the share of each other kind."""
         total = time.monotonic() - self._started
         shares = {f"share_{kind}": spent / total for kind, spent in self._seconds.items()}
         return {"goodput": 1 - sum(shares.values()), **shares}

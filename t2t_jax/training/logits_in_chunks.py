@@ -1,4 +1,4 @@
-"""A loss whose logits are held a chunk at a time, as those of a whole batch may be too many.
+"""A loss that holds logits one chunk at a time, since those of a whole batch may not fit.
 
 Axes: B batch, T target positions, D d_model.
 """
@@ -27,11 +27,11 @@ def sums_over_chunks(
     tokens_per_chunk: int,
     dtype: DTypeLike = jnp.float32,
 ) -> Any:
-    """`of_logits` of the logits x table^T, of which only a chunk is ever held.
+    """`of_logits` of the logits x table^T, holding only one chunk at a time.
 
-    The gradient with respect to `x` and `table` is made along with the sums, chunk by chunk, so
-    that no logits are kept for it nor computed again. Only `loss` has a gradient. `dtype` is that
-    of `table_logits`.
+    The gradient with respect to `x` and `table` is computed along with the sums, chunk by chunk, so
+    that logits are neither stored nor recomputed. Only `loss` has a gradient. `dtype` is that of
+    `table_logits`.
     """
 
     def of_chunk(x, target_ids):
@@ -67,7 +67,7 @@ sums_over_chunks.defvjp(_forward, _backward)
 
 
 def _add_up(of_chunk: Callable, chunks: tuple[Array, ...]) -> tuple[PyTree, PyTree]:
-    """The first of two things that `of_chunk` gives, added up, and the second of each chunk."""
+    """The sum of the first results of `of_chunk`, and the second result of each chunk."""
 
     def add(total, chunk):
         sums, rest = of_chunk(*chunk)
@@ -81,7 +81,7 @@ def _add_up(of_chunk: Callable, chunks: tuple[Array, ...]) -> tuple[PyTree, PyTr
 def _chunks(
     x: Float[Array, "B T D"], target_ids: Int[Array, "B T"], tokens_per_chunk: int
 ) -> tuple[Float[Array, "chunks B t D"], Int[Array, "chunks B t"]]:
-    """Slices along T: of B there may be less than there are chunks."""
+    """Slices along T: B may be smaller than the number of chunks."""
     rows, length, _ = x.shape
     wanted = -(-rows * length // tokens_per_chunk)
     slice_length = -(-length // wanted)

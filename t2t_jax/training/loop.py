@@ -1,4 +1,4 @@
-"""The training loop: steps, and between them what must be logged, measured and saved."""
+"""The training loop: steps, with logging, evaluation and saving in between."""
 
 import contextlib
 import math
@@ -24,28 +24,28 @@ from t2t_jax.training.progress import Progress
 from t2t_jax.training.step import TrainState, TrainStep
 from t2t_jax.training.stop_requests import StopRequests, left_text
 
-# Of several hosts, which ask each other: that takes as long as a small step.
+# With several hosts, which must agree: asking takes as long as a small step.
 _STEPS_BETWEEN_CLOCKS = 10
 
-Feed = Callable[[int, int], Iterator[Batch]]  # batches from a step, up to one
-Evaluate = Callable[[PyTree], Metrics]  # of the dev split
-Dump = Callable[[TrainState, Batch], str]  # keeps a step that failed; says what failed, and where
+Feed = Callable[[int, int], Iterator[Batch]]  # batches from one step up to another
+Evaluate = Callable[[PyTree], Metrics]  # on the dev split
+Dump = Callable[[TrainState, Batch], str]  # saves a failed step; says what failed, and where
 
 
 class Stopped(Exception):
-    """The run was asked to stop, and saved a checkpoint from which it will go on."""
+    """The run was asked to stop, and saved a checkpoint to resume from."""
 
 
 class Summary(NamedTuple):
-    """What a finished run amounts to, over all the times it was started."""
+    """The totals of a finished run, over all its starts."""
 
     steps: int
     target_tokens: int  # seen in training, without padding
     seconds: float  # in the loop, evaluation and compilation included
     stopped_early: bool
-    skipped: int = 0  # steps that made no update, as their numbers were none
-    rewinds: int = 0  # times it went back to a checkpoint for that
-    left_out: int = 0  # batches that were passed over by going back
+    skipped: int = 0  # steps without an update, since their numbers were not finite
+    rewinds: int = 0  # times it went back to a checkpoint for that reason
+    left_out: int = 0  # batches skipped by going back
 
 
 def train(
@@ -63,19 +63,19 @@ def train(
     measures: Callable[[float], dict[str, float]] = lambda rate: {},
     profile_steps: trace.Steps | None = None,
 ) -> Summary:
-    """Trains from `state` to the last step, or until dev perplexity has stopped to improve.
+    """Trains from `state` to the last step, or until dev perplexity stops improving.
 
     Args:
       learning_rate: of an update, counted from 1.
-      begin: gives the state before the first step.
-      dump: is given the state before a bad step and its batch.
-      measures: more numbers for the metrics, given target tokens a second.
-      profile_steps: those that a trace is written of.
+      begin: returns the state before the first step.
+      dump: takes the state before a bad step, and its batch.
+      measures: extra numbers for the metrics, given target tokens/s.
+      profile_steps: steps to trace.
 
     Raises:
-      Stopped: on SIGTERM, SIGINT or SIGUSR1, after a checkpoint was written.
-      Diverged: numbers are not finite, of a step more often than `config` allows, or of dev.
-      DiskFullError: there is no space for a checkpoint or the metrics; in words.
+      Stopped: on SIGTERM, SIGINT or SIGUSR1, after writing a checkpoint.
+      Diverged: non-finite numbers, in steps more often than `config` allows, or on dev.
+      DiskFullError: no space for a checkpoint or the metrics; in words.
     """
     step = first = int(state.step)
     stops = False
@@ -150,7 +150,7 @@ def train(
             if stops:
                 break
         _save(checkpoints, state, file, clock, workdir, out_of_turn=True)  # unless it has one
-        checkpoints.wait()  # while a request to stop still finds its handler
+        checkpoints.wait()  # while requests to stop are still handled
         if stops or hosts.any_of(stop_requested.is_set()):
             raise Stopped(f"stopped after step {step}; the same command goes on from there")
     counts = (int(count) for count in (state.skipped, state.rewinds, state.left_out))
@@ -158,7 +158,7 @@ def train(
 
 
 def _batches(state: TrainState, feed: Feed, config: TrainingConfig) -> Iterator[Batch]:
-    """Those that are left for a run in this state."""
+    """The batches left for a run in this state."""
     left_out = int(state.left_out)
     return feed(int(state.step) + left_out, config.steps + left_out)
 
@@ -166,12 +166,12 @@ def _batches(state: TrainState, feed: Feed, config: TrainingConfig) -> Iterator[
 def _restored(
     state: TrainState, checkpoints: Checkpoints, begin: Callable[[], TrainState]
 ) -> TrainState:
-    """The last checkpoint, or else the very first state, in the place of `state`."""
+    """The last checkpoint, else the very first state, to replace `state`."""
     shapes = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), state
     )
     jax.tree.map(lambda leaf: leaf.delete(), state)  # a device may have no room for two
-    # One of them would have a run that was stopped go back to another place.
+    # With one of them, a stopped run would go back to another place.
     checkpoints.delete_out_of_turn()
     restored = checkpoints.restore_last(shapes)
     checkpoints.tidy()
@@ -187,7 +187,7 @@ def _save(
     *,
     out_of_turn: bool,
 ) -> None:
-    """Saves a checkpoint, and first what was measured, which is never behind it on the disk."""
+    """Saves the measurements, then a checkpoint: on disk, they never lag behind it."""
     file.flush()
     if hosts.is_first():
         buckets.upload(workdir)
@@ -201,7 +201,7 @@ def _save(
 
 
 def _tell_what_is_lost(entries: list[dict], restored: About | None) -> None:
-    """Says so where the metrics file ends before the checkpoint from which the run goes on."""
+    """Warns if the metrics file ends before the checkpoint that the run resumes from."""
     last = max((entry["step"] for entry in entries), default=0)
     if restored is not None and last < restored.step:
         counts = "" if restored.target_tokens is None else ", tokens and seconds are counted on"
@@ -212,7 +212,7 @@ def _tell_what_is_lost(entries: list[dict], restored: About | None) -> None:
 
 
 class _Turn:
-    """When a checkpoint is due: by steps, or by minutes, about which several hosts agree."""
+    """When a checkpoint is due: by steps, or by minutes, on which several hosts agree."""
 
     def __init__(self, config: TrainingConfig) -> None:
         self._every_steps = config.checkpoint_every_steps
@@ -220,11 +220,11 @@ class _Turn:
         self.restart()
 
     def restart(self) -> None:
-        """Is told that one was saved."""
+        """Call this after a checkpoint was saved."""
         self._saved = time.monotonic()
 
     def has_come(self, step: int) -> bool:
-        """Whether one is due after this step; all hosts ask at once."""
+        """Whether one is due after this step; all hosts must call this together."""
         if self._seconds == 0:
             return step % self._every_steps == 0
         if hosts.are_several() and step % _STEPS_BETWEEN_CLOCKS != 0:
@@ -233,9 +233,9 @@ class _Turn:
 
 
 class _Clock:
-    """Seconds and target tokens of a run, counted on from what its checkpoint says.
+    """Seconds and target tokens of a run, counted on from its checkpoint.
 
-    One that was written before it said so is believed what stands in the metrics file.
+    For old checkpoints without these numbers, from the metrics file.
     """
 
     def __init__(self, entries: list[dict], restored: About | None) -> None:
@@ -246,7 +246,7 @@ class _Clock:
         self._started = time.monotonic()
 
     def go_back(self, entries: list[dict], restored: About | None) -> None:
-        """Counts tokens on from those of the checkpoint, or of the last of `entries` with some."""
+        """Resets tokens to those of the checkpoint, else of the last of `entries` that has them."""
         last = next((entry for entry in reversed(entries) if "target_tokens" in entry), {})
         self.target_tokens = int(last.get("target_tokens", 0))
         if restored is not None and restored.target_tokens is not None:
@@ -254,25 +254,25 @@ class _Clock:
 
     @property
     def seconds_since_start(self) -> float:
-        """In the loop, this time."""
+        """Seconds in the loop since this start."""
         return time.monotonic() - self._started
 
     @property
     def seconds(self) -> float:
-        """In the loop, over all the times it was started."""
+        """Seconds in the loop, over all starts."""
         return self._seconds_before + self.seconds_since_start
 
 
 class _Window:
-    """The steps since the last log entry. Sums stay on the devices until it is closed."""
+    """The steps since the last log entry. Sums stay on devices until it is closed."""
 
     def __init__(self) -> None:
         self._metrics: list[Metrics] = []
-        self.seconds_a_step: float | None = None  # of the last window that was closed
+        self.seconds_a_step: float | None = None  # of the last closed window
         self.restart()
 
     def restart(self) -> None:
-        """Starts the clock, after something that is no training."""
+        """Restarts the clock, after something that is not training."""
         self._started = time.monotonic()
 
     def add(self, metrics: Metrics) -> None:
@@ -303,7 +303,7 @@ class _Window:
 
 
 def _start_entry(step: int, clock: _Clock) -> dict:
-    """That the first step since the loop was started is compiled and done."""
+    """Records that the first step of this start is compiled and done."""
     seconds = clock.seconds_since_start
     return {
         "split": "start",
@@ -351,7 +351,7 @@ def _diverged_text(bad: BadStep, config: TrainingConfig) -> str:
 
 
 def _rewind_entry(bad: BadStep, state: TrainState, clock: _Clock) -> dict:
-    """That the run goes on in `state`; of the step that comes next, as it goes with that."""
+    """Records that the run goes back to `state`; its step is the one that comes next."""
     return {
         "split": "rewind",
         "step": int(state.step) + 1,
@@ -383,7 +383,7 @@ def _out_of_patience(entries: list[dict], patience: int) -> bool:
 
 
 def _stop_text(window: _Window, state: TrainState) -> str:
-    """What is told to who asks a run to stop: what comes first, and how long it may take."""
+    """The answer to a request to stop: what happens first, and how long it may take."""
     seconds = window.seconds_a_step
     takes = "the first may be compiled for a minute" if seconds is None else f"{seconds:.1f} s each"
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(state)) / 1e6

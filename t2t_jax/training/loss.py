@@ -21,27 +21,27 @@ from t2t_jax.model.masks import is_first, packing_of
 from t2t_jax.training.config import LabelSmoothingMass, LogitsDtype
 from t2t_jax.training.logits_in_chunks import sums_over_chunks
 
-Sum = Float[Array, ""] | np.floating  # on devices, and once fetched
+Sum = Float[Array, ""] | np.floating  # on devices, or fetched
 
 
 class Metrics(NamedTuple):
-    """Sums over target tokens: they add up over devices and batches before any division."""
+    """Sums over target tokens, added up over devices and batches before any division."""
 
     loss: Sum  # nats, label-smoothed: what is minimised
-    negative_log_likelihood: Sum  # nats, unsmoothed: what perplexity is made of
+    negative_log_likelihood: Sum  # nats, unsmoothed: for perplexity
     correct: Sum  # tokens whose highest logit is the right one
     tokens: Sum
 
 
 def sum_of(metrics: Sequence[Metrics]) -> Metrics:
-    """All added up, in float64 on the host, where no small loss is lost beside a large one."""
+    """The total, in float64 on the host: small losses are not lost beside large ones."""
     columns: Any = zip(*jax.device_get(metrics), strict=True)
     sums: Any = (np.sum(column, dtype=np.float64) for column in columns)
     return Metrics(*sums)
 
 
 def perplexity(total: Metrics) -> float:
-    """exp of the unsmoothed negative log-likelihood per token; inf where no float can hold it.
+    """exp of the unsmoothed negative log-likelihood per token; inf if too large for a float.
 
     Raises:
       ValueError: there are no tokens.
@@ -60,9 +60,9 @@ LossFn = Callable[[PyTree, Batch, Key[Array, ""] | None], tuple[Sum, Metrics]]
 def shift_right(
     target_ids: Int[Array, "B T"], segments: Int[Array, "B T"] | None = None
 ) -> Int[Array, "B T"]:
-    """What the decoder reads to write `target_ids`: the start token, then all but the last.
+    """The decoder's input for `target_ids`: the start token, then all but the last.
 
-    With `segments` a row is several sequences, each of which has a start token of its own.
+    With `segments`, a row is several sequences, each with its own start token.
     """
     shifted = jnp.pad(target_ids, ((0, 0), (1, 0)), constant_values=START_ID)[:, :-1]
     return shifted if segments is None else jnp.where(is_first(segments), START_ID, shifted)
@@ -74,17 +74,17 @@ def cross_entropy(
     label_smoothing: float,
     mass: LabelSmoothingMass = "others",
 ) -> Metrics:
-    """Cross-entropy with a smoothed target; padding counts for nothing.
+    """Cross-entropy with a smoothed target; padding is ignored.
 
     The paper leaves open which of the V rows of the vocabulary share the smoothing mass eps:
 
     - mass="others": each but the right one gets eps / (V - 1), as in tensor2tensor and fairseq;
     - mass="all": each gets eps / V, the right one too, as in PyTorch and optax;
-    - mass="others_but_padding": each but the right one and padding's gets eps / (V - 2), as in
+    - mass="others_but_padding": each but the right one and padding gets eps / (V - 2), as in
       JoeyNMT and the Annotated Transformer.
 
-    The negative log-likelihood, of which perplexity is made, knows nothing of smoothing. Whatever
-    type the logits are stored in, all is summed in float32.
+    The negative log-likelihood, used for perplexity, is not smoothed. Whatever the type of the
+    logits, all sums are in float32.
     """
     logits = logits.astype(jnp.float32)
     num_rows = logits.shape[-1]
@@ -102,7 +102,7 @@ def cross_entropy(
             of_sharing = num_rows * log_normaliser - logits.sum(-1)
         case "others_but_padding":
             num_sharing = num_rows - 2
-            # Left out of the sum, not subtracted: a classifier's row of padding is near -infinity.
+            # Left out of the sum, not subtracted: a classifier's padding logit is near -infinity.
             pieces = jnp.where(rows == PAD_ID, 0, logits)
             of_sharing = num_sharing * log_normaliser - (pieces.sum(-1) - right_logit)
     share = label_smoothing / max(num_sharing, 1)  # a vocabulary of one piece has no others
@@ -127,20 +127,20 @@ def make_loss_fn(
 ) -> LossFn:
     """Builds `loss_fn(params, batch, dropout_key)`: the summed loss, and all sums.
 
-    Every family of models gives its logits by `features`, as the two factors of `table_logits`; a
-    bias of the logits is in them.
+    Every model family returns its logits through `features`, as the two factors of `table_logits`,
+    including any bias.
 
-    Without a key nothing is dropped. With `tokens_per_chunk` the logits of about so many target
+    Without a key, nothing is dropped. With `tokens_per_chunk`, the logits of about that many target
     tokens are held at once, else those of the whole batch; the result is the same. `mass` is that
-    of `cross_entropy`. Logits are stored as `logits_dtype` says, but never in fewer bits than the
-    activations that they are made of.
+    of `cross_entropy`. Logits are stored in `logits_dtype`, but never in fewer bits than the
+    activations.
     """
     of_logits = partial(cross_entropy, label_smoothing=label_smoothing, mass=mass)
 
     def loss_fn(
         params: PyTree, batch: Batch, dropout_key: Key[Array, ""] | None
     ) -> tuple[Sum, Metrics]:
-        # Arrays of numpy where the function is not compiled.
+        # NumPy arrays if the function is not compiled.
         arrays: Any = jax.tree.map(jnp.asarray, batch)
         source_ids, target_ids, source_segments, target_segments = arrays
         inputs = Inputs(source_ids, shift_right(target_ids, target_segments))

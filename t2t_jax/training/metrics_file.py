@@ -1,4 +1,4 @@
-"""What a run measures as it goes: JSON lines for tables and figures, and TensorBoard files."""
+"""The measurements of a run: JSON lines for tables and figures, and TensorBoard files."""
 
 import contextlib
 import json
@@ -17,14 +17,14 @@ Entry = Mapping[str, float | str]
 class MetricsFile:
     """`metrics.jsonl` in a run's directory, and the same numbers in `tensorboard/`.
 
-    An entry has a `split` (train, dev, start: the first step after a start, or rewind: another try
-    of a step), a `step` and numbers; one that is none, such as a perplexity that no float can hold,
-    is null. Opened at a step, it forgets what a run that was stopped had written of later ones, so
-    that no step stands in it twice. Of several hosts the first writes, the others keep the entries.
+    An entry has a `split` (train, dev, start: the first step after a start, or rewind: a retry of a
+    step), a `step` and numbers; a non-finite one, such as a perplexity too large for a float, is
+    null. Opened at a step, it forgets entries of later steps, written by a stopped run, so that no
+    step appears twice. With several hosts, only the first writes; the others keep the entries.
     """
 
     def __init__(self, workdir: Path, step: int) -> None:
-        # Here and in _TensorBoard: a report, which only reads, need not wait for jax.
+        # Imported here and in _TensorBoard: a report, which only reads, need not load jax.
         from t2t_jax import hosts
 
         path = workdir / "metrics.jsonl"
@@ -44,7 +44,7 @@ class MetricsFile:
             self._tensorboard = _TensorBoard(self._path.with_name("tensorboard"), step + 1)
 
     def forget_after(self, step: int) -> None:
-        """Forgets entries of later steps, which are made anew, but not that it was done before."""
+        """Forgets entries of later steps, which are redone, but not the rewinds of the next one."""
         self.entries = [
             entry
             for entry in self.entries
@@ -55,10 +55,10 @@ class MetricsFile:
             self._open(step)
 
     def write(self, entry: Entry) -> None:
-        """Adds an entry, to both.
+        """Adds an entry to both.
 
         Raises:
-          DiskFullError: there is no space; in words.
+          DiskFullError: no space; in words.
         """
         kept = finite(dict(entry))
         self.entries.append(kept)
@@ -69,7 +69,7 @@ class MetricsFile:
             self._tensorboard.write(kept)
 
     def flush(self) -> None:
-        """Brings all entries to the disk, where a machine that is lost leaves them."""
+        """Forces all entries to disk, where they survive the loss of the machine."""
         if self._writes:
             with full_disk_told(self._path):
                 os.fsync(self._file.fileno())
@@ -80,7 +80,7 @@ class MetricsFile:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not self._writes:
             return
-        # Where something has failed already, closing fails of the same.
+        # After a failure, closing may fail for the same reason.
         with contextlib.nullcontext() if kind is None else contextlib.suppress(OSError):
             self._close()
 
@@ -90,24 +90,24 @@ class MetricsFile:
 
 
 class _TensorBoard:
-    """The same numbers as TensorBoard reads them.
+    """The same numbers for TensorBoard.
 
-    Written by this thread: the one that tensorboardX would start dies of a full disk, and who feeds
-    it then waits for ever.
+    Written by this thread: tensorboardX's own thread dies on a full disk, and its callers then wait
+    forever.
     """
 
     _SECONDS_BETWEEN_FLUSHES = 10.0
 
     def __init__(self, directory: Path, first_step: int) -> None:
-        """What was written of `first_step` and later ones, when the run stopped, is forgotten."""
+        """Forgets what was written for `first_step` and later ones before the run stopped."""
         from tensorboardX.proto import event_pb2
         from tensorboardX.record_writer import RecordWriter
         from tensorboardX.summary import scalar
 
         self._scalar = scalar
-        self._protocol: Any = event_pb2  # its names are made when it is imported
+        self._protocol: Any = event_pb2  # its names are created on import
         directory.mkdir(exist_ok=True)
-        # To the microsecond: a run that goes back to a checkpoint may begin two in a second.
+        # To the microsecond: a run that rewinds may start two files within a second.
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}"
         self._writer = RecordWriter(str(directory / name))
         self._add(first_step, file_version="brain.Event:2")
@@ -136,7 +136,7 @@ class _TensorBoard:
 def read_metrics(path: Path) -> list[dict]:
     """The entries of a metrics file, oldest first; none if there is no file.
 
-    A last line that was cut when a run was killed is left out.
+    Ignores a last line cut off by a kill.
 
     Raises:
       ValueError: another line is damaged; says which.

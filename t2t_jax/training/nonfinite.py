@@ -1,4 +1,4 @@
-"""Numbers that are none: what a run does that meets them."""
+"""What a run does about NaN and infinite numbers."""
 
 from typing import NamedTuple
 
@@ -12,11 +12,11 @@ _NAMES_TOLD = 3
 
 
 class Diverged(FloatingPointError):
-    """Numbers of a training are not finite, and its config does not let it go on."""
+    """Training met non-finite numbers, and its config does not let it continue."""
 
 
 class BadStep(NamedTuple):
-    """A step whose loss or gradient norm is no finite number, and which was not skipped."""
+    """A step with a non-finite loss or gradient norm that was not skipped."""
 
     number: int  # from 1
     batch: int  # from 0
@@ -24,13 +24,13 @@ class BadStep(NamedTuple):
 
     @classmethod
     def of(cls, state: TrainState) -> "BadStep":
-        """The one that `state` stands before, and cannot pass."""
+        """The step after `state`, which it cannot pass."""
         step, left_out = int(state.step), int(state.left_out)
         return cls(step + 1, step + left_out, int(state.rewinds))
 
 
 def past(bad: BadStep, restored: TrainState) -> TrainState:
-    """The state `restored`, to go on with the batch that follows the bad one."""
+    """The state `restored`, to continue with the batch after the bad one."""
     counts = {
         "bad_steps": 0,
         "rewinds": bad.rewinds + 1,
@@ -43,7 +43,7 @@ def past(bad: BadStep, restored: TrainState) -> TrainState:
 
 
 def names_of(flags: PyTree) -> str:
-    """The first few parameters whose flag is true, in words; empty if there is none."""
+    """The first few parameters whose flag is true, in words; empty if there are none."""
     leaves = jax.tree_util.tree_leaves_with_path(flags)
     names = [
         jax.tree_util.keystr(path, simple=True, separator="/") for path, flag in leaves if flag
@@ -53,7 +53,7 @@ def names_of(flags: PyTree) -> str:
 
 
 def check_params(params: PyTree[np.ndarray], whose: str) -> None:
-    """Raises ValueError if parameters that are to be used are not finite."""
+    """Raises ValueError if parameters are not finite."""
     if names := names_of(jax.tree.map(lambda leaf: not np.isfinite(leaf).all(), params)):
         raise ValueError(
             f"the parameters of {whose} are not all finite numbers ({names}): its training has "

@@ -1,6 +1,6 @@
-"""How much arithmetic a training step is: its matrix products, counted exactly before it is run.
+"""The arithmetic of a training step: its matrix products, counted exactly before it runs.
 
-A step is traced once, at sizes by which each product tells how it grows with the batch: primes.
+A step is traced once, with primes as batch sizes, which show how each product grows with the batch.
 """
 
 import dataclasses
@@ -21,10 +21,10 @@ from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.training.loss import make_loss_fn
 
-# Rows, source and target length while tracing: no size of a model has one as a factor.
+# Rows, source and target length for tracing: no model size has one as a factor.
 _ROWS, _SOURCE, _TARGET = _PRIMES = 1_000_000_007, 1_000_000_009, 1_000_000_021
-# The largest size of a model; what is larger and no multiple of the primes came of them in another
-# way, such as a length cut in blocks.
+# The largest size of a model; a larger one that is no multiple of the primes comes from them in
+# another way, such as a length cut into blocks.
 _LARGEST = 2**22
 _Sizes = int | Integer[np.ndarray, " n"]
 
@@ -32,14 +32,14 @@ _Sizes = int | Integer[np.ndarray, " n"]
 class Operations(NamedTuple):
     """Multiplications and additions of a step's products, forward and backward.
 
-    Those of the optimizer, which only muon has, are not counted, nor what is computed again to save
-    memory, nor the padding of a loss that is computed in chunks.
+    Not counted: the products of the optimizer, which only muon has, recomputation to save memory,
+    and the padding of a loss computed in chunks.
     """
 
     terms: dict[tuple[int, ...], int]  # powers of rows, source and target length -> factor
 
     def of(self, rows: _Sizes, source_length: _Sizes, target_length: _Sizes) -> Any:
-        """Those of batches of these shapes; a sentence by itself is a batch without padding."""
+        """The operations of batches of these shapes; one sentence is a batch without padding."""
         sizes = [np.asarray(each, np.float64) for each in (rows, source_length, target_length)]
         return sum(
             factor * math.prod(size**power for size, power in zip(sizes, powers, strict=True))
@@ -49,7 +49,7 @@ class Operations(NamedTuple):
 
 @cache
 def step_operations(config: TransformerConfig) -> Operations:
-    """Those of a model of any family.
+    """The operations of a model of any family.
 
     Raises:
       ValueError: a size of some product is no multiple of the batch's sizes, or too large.
@@ -68,7 +68,7 @@ def step_operations(config: TransformerConfig) -> Operations:
 
 
 def _batch(config: TransformerConfig) -> Batch:
-    """What this model is trained on, see `Batch`, of prime sizes."""
+    """This model's training batch, see `Batch`, with prime sizes."""
     source, target = _SOURCE, _TARGET
     match config.family, config.pooling:
         case "decoder_only", _:
@@ -84,7 +84,7 @@ def _batch(config: TransformerConfig) -> Batch:
 
 
 def _products(jaxpr: Jaxpr) -> Iterator[list[int]]:
-    """Of each product in a program and those that it calls: the sizes that it loops over."""
+    """For each product in a program and the programs it calls: the sizes it loops over."""
     for step in jaxpr.eqns:
         if step.primitive.name == "dot_general":
             (summed, _), _ = step.params["dimension_numbers"]
@@ -97,7 +97,7 @@ def _products(jaxpr: Jaxpr) -> Iterator[list[int]]:
 
 
 def _factored(sizes: list[int]) -> tuple[int, tuple[int, ...]]:
-    """The product of sizes as a factor, and the powers of rows, source and target length."""
+    """The product of `sizes`, as a factor and powers of rows, source and target length."""
     factor, powers = 1, [0] * len(_PRIMES)
     for size in sizes:
         rest = size

@@ -1,7 +1,7 @@
-"""Adam under the schedule (paper section 5.3), and what others take in its place.
+"""Adam with the schedule (paper section 5.3), and its alternatives.
 
-In: the section `training`. Out: a pair of pure functions, whose state is saved and laid out over
-devices by the names of the parameters in it.
+In: the section `training`. Out: a pair of pure functions; their state is saved, and laid out over
+devices, by the parameter names in it.
 """
 
 from typing import assert_never
@@ -15,28 +15,28 @@ from optax.contrib import MuonDimensionNumbers, muon
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.schedule import learning_rate
 
-_MUON_MOMENTUM = 0.95  # of Jordan et al. 2024, who leave it there at all sizes
-_MUON_RMS = 0.2  # that of Adam's updates as Liu et al. 2025 saw them: Adam's rate and decay fit
+_MUON_MOMENTUM = 0.95  # Jordan et al. 2024, at all sizes
+_MUON_RMS = 0.2  # that of Adam's updates in Liu et al. 2025: Adam's rate and decay then fit
 
 
 def make_optimizer(config: TrainingConfig, d_model: int) -> optax.GradientTransformation:
     """The optimizer of `config`; its first update is step 1 of the schedule.
 
-    `gradient_clip_norm` bounds the norm of all gradients together, taken per token, before the
-    optimizer sees them. `weight_decay` takes that share, times the rate of the step, off every
-    matrix inside the model: decoupled from the gradient, as by Loshchilov and Hutter 2019, and the
-    same number means the same with each optimizer. Norms and biases do not decay, as in BERT and in
-    nanoGPT; nor do embeddings and the output layer, which Jordan et al. 2024 leave to Adam too.
+    `gradient_clip_norm` bounds the joint norm of all per-token gradients, before the optimizer sees
+    them. `weight_decay`, times the rate, is the share subtracted from every matrix inside the model
+    in a step: decoupled from the gradient, as in Loshchilov and Hutter 2019, and with the same
+    meaning for every optimizer. Norms and biases do not decay, as in BERT and nanoGPT; nor do
+    embeddings and the output layer, which Jordan et al. 2024 also leave to Adam.
 
-    adam, adamw   betas and epsilon of `config`, corrected for the zeros they begin with
-    adafactor     Shazeer and Stern 2018: updates of the size of the parameter, times the rate;
-                  second moments of a matrix by row and column where both of its two longest sides
-                  have 128 or more. Reads neither betas nor epsilon.
-    lion          Chen et al. 2023: the sign of a mean of gradients; beta1 is of what moves,
-                  beta2 of what is kept
-    muon          Jordan et al. 2024: momentum, made orthogonal, of every matrix inside the model,
-                  all heads of a projection together; the rest by Adam with Nesterov's
-                  momentum, as in optax, and the betas and epsilon of `config`
+    adam, adamw   betas and epsilon of `config`, with bias correction
+    adafactor     Shazeer and Stern 2018: updates scaled by the size of the parameter, times the
+                  rate; second moments of a matrix by row and column if both of its two longest
+                  sides have 128 or more. Reads neither betas nor epsilon.
+    lion          Chen et al. 2023: the sign of a mean of gradients; beta1 is for the update,
+                  beta2 for the stored mean
+    muon          Jordan et al. 2024: orthogonalised momentum of every matrix inside the model, all
+                  heads of a projection together; the rest by Adam with Nesterov momentum, as in
+                  optax, with the betas and epsilon of `config`
     """
 
     def rate(updates_so_far) -> Float[Array, ""]:
@@ -59,7 +59,7 @@ def _make(config: TrainingConfig, rate: optax.Schedule) -> optax.GradientTransfo
                 rate, b1=beta1, b2=beta2, eps=epsilon, weight_decay=decay, mask=_are_matrices
             )
         case "adafactor":
-            # Of optax's decays the only one that it does not multiply by the rate.
+            # The only decay in optax that is not multiplied by the rate.
             return optax.adafactor(
                 rate,
                 weight_decay_rate=lambda updates_so_far: decay * rate(updates_so_far),
@@ -83,12 +83,12 @@ def _make(config: TrainingConfig, rate: optax.Schedule) -> optax.GradientTransfo
 
 
 def _are_matrices(params: PyTree) -> PyTree[bool]:
-    """Which parameters are factors of a product inside the model."""
+    """Which parameters are matrices inside the model."""
     return jax.tree_util.tree_map_with_path(lambda path, _: _name(path).endswith("kernel"), params)
 
 
 def _sides(params: PyTree) -> PyTree[MuonDimensionNumbers | None]:
-    """Which axes of a matrix are its input and which its output; None of what is no matrix."""
+    """The input and output axes of each matrix; None for other parameters."""
 
     def sides(path: tuple, leaf: Array) -> MuonDimensionNumbers | None:
         name = _name(path)

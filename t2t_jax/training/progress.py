@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a progress bar, or plain lines where no terminal is."""
+"""What a user sees during a run: a progress bar, or plain lines without a terminal."""
 
 import sys
 import time
@@ -13,13 +13,13 @@ Log = Callable[[str], None]
 
 
 class Progress:
-    """Progress of `total` steps, written to standard error, of several hosts by the first.
+    """Progress of `total` steps, written to standard error by the first host.
 
-    `total` is None where nobody knows it. Used with `with`; `update` draws the bar or, now and
+    `total` is None if unknown. Use it in a `with` statement; `update` draws the bar or, now and
     then, prints a line.
     """
 
-    # Lines in a log file: often enough to see life, seldom enough to read.
+    # For lines in a log file: often enough to see life, rarely enough to read.
     _SECONDS_BETWEEN_LINES = 10.0
 
     def __init__(self, name: str, total: int | None, start: int = 0) -> None:
@@ -52,7 +52,7 @@ class Progress:
             self._bar.stop()
 
     def update(self, done: int, text: str) -> None:
-        """`done` steps of the total are done; `text` says how it goes."""
+        """`done` steps of the total are done; `text` describes the state."""
         self._done = done
         if self._bar is not None:
             self._bar.update(self._task, completed=done, text=text)
@@ -74,7 +74,7 @@ class Progress:
             print(message, file=sys.stderr, flush=True)
 
     def _time_left(self, now: float) -> str:
-        """By what was done since the first update, before which programs are compiled."""
+        """From the rate since the first update, which excludes compilation."""
         if self._first is None or self._total is None or self._done == self._total:
             return ""
         first_done, since = self._first

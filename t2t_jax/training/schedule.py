@@ -12,7 +12,7 @@ def paper_peak(d_model: int, warmup_steps: int, scale: float = 1.0) -> float:
 
 
 def inverse_square_root(step: Int[Array, ""], peak: float, warmup_steps: int) -> Float[Array, ""]:
-    """Linear rise to `peak` at `warmup_steps`, then a fall as step^-0.5.
+    """Linear rise to `peak` at `warmup_steps`, then decay as step^-0.5.
 
     With `peak` from `paper_peak` this is paper equation 3,
     scale * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
@@ -24,9 +24,9 @@ def inverse_square_root(step: Int[Array, ""], peak: float, warmup_steps: int) ->
 def linear_decay(
     step: Int[Array, ""], peak: float, warmup_steps: int, steps: int
 ) -> Float[Array, ""]:
-    """Linear rise to `peak` at `warmup_steps`, then a linear fall that ends just above 0.
+    """Linear rise to `peak` at `warmup_steps`, then linear decay to just above 0.
 
-    Departs from the paper: short runs end better when the rate does.
+    Departs from the paper: short runs end better if the rate goes to 0.
     """
     step = step.astype(jnp.float32)
     falling = (steps + 1 - step) / (steps + 1 - warmup_steps)
@@ -34,7 +34,7 @@ def linear_decay(
 
 
 def learning_rate(step: Int[Array, ""], config: TrainingConfig, d_model: int) -> Float[Array, ""]:
-    """The rate at `step` under the schedule that `config` names."""
+    """The rate at `step` under the schedule named by `config`."""
     match config.schedule:
         case "paper":
             peak = paper_peak(d_model, config.warmup_steps, config.learning_rate_scale)

@@ -17,18 +17,16 @@ from t2t_jax.training.loss import LossFn, Metrics
 
 
 class TrainState(NamedTuple):
-    """All that a run needs to go on, hence all that a checkpoint holds."""
+    """Everything a run needs to resume, hence everything in a checkpoint."""
 
     seed: Int[Array, ""]
-    step: Int[Array, ""]  # steps made, those that were skipped included
+    step: Int[Array, ""]  # steps done, including skipped ones
     params: PyTree[Array]
     opt_state: PyTree[Array]
-    bad_steps: Int[Array, ""]  # in a row, whose loss or gradient norm was no finite number
-    skipped: Int[Array, ""]  # steps that made no update, since they were bad
-    rewinds: Int[Array, ""]  # times that the run went back to a checkpoint
-    left_out: Int[
-        Array, ""
-    ]  # batches passed over by that: step i, from 0, reads batch i + left_out
+    bad_steps: Int[Array, ""]  # in a row, with a non-finite loss or gradient norm
+    skipped: Int[Array, ""]  # bad steps, which made no update
+    rewinds: Int[Array, ""]  # times the run went back to a checkpoint
+    left_out: Int[Array, ""]  # batches skipped by that: step i, from 0, reads batch i + left_out
 
 
 TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
@@ -37,14 +35,14 @@ EvalStep = Callable[[PyTree, Batch], Metrics]
 Summed = Callable[[PyTree, Batch, Key[Array, ""]], tuple[PyTree, Metrics]]
 Gradients = Callable[[TrainState, Batch], tuple[PyTree, Metrics]]
 
-# Every random thing is a function of (seed, purpose, step): the purposes.
+# All randomness is a function of (seed, purpose, step); the purposes:
 _INITIALISATION, _DROPOUT = 0, 1
 
 
 def make_train_state(
     model: Model, optimizer: optax.GradientTransformation, seed: int | Int[Array, ""]
 ) -> TrainState:
-    """The state before the first step: parameters drawn from `seed`, nothing learned."""
+    """The state before the first step, with parameters drawn from `seed`."""
     params = initial_params(model, _key(seed, _INITIALISATION, 0))
     counts = ("step", "bad_steps", "skipped", "rewinds", "left_out")
     return TrainState(
@@ -61,20 +59,21 @@ def make_gradients(
     microbatches: int = 1,
     over_devices: Callable[[Summed], Summed] = lambda summed: summed,
 ) -> Gradients:
-    """Builds `gradients(state, batch)`: those of the mean loss per token, and all sums.
+    """Builds `gradients(state, batch)`: gradients of the mean loss per token, and all sums.
 
-    `loss_fn` gives the loss summed over tokens. Gradients are summed over the microbatches and
-    devices and divided once by the global token count: however a batch is cut, the update is the
-    same. So is dropout however devices share a batch; but each microbatch draws masks of its own.
+    `loss_fn` returns the loss summed over tokens. Gradients are summed over microbatches and
+    devices and divided once by the global token count, so the update does not depend on how a batch
+    is split. Nor does dropout depend on how devices share it, but each microbatch draws its own
+    masks.
 
     Args:
-      microbatches: a batch goes through the model in so many parts, one after another.
-      over_devices: makes of sums over some rows, one device's, those over all (`summed_over`).
+      microbatches: number of parts of a batch that go through the model one after another.
+      over_devices: turns sums over one device's rows into sums over all (`summed_over`).
     """
     grad_fn = jax.grad(loss_fn, has_aux=True)
 
     def summed(params: PyTree, batch: Batch, dropout_key: Key[Array, ""]):
-        """Gradients and metrics of all rows at hand."""
+        """Gradients and metrics of the given rows."""
         if microbatches == 1:
             return grad_fn(params, batch, dropout_key)
 
@@ -105,11 +104,11 @@ def make_train_step(
     microbatches: int = 1,
     over_devices: Callable[[Summed], Summed] = lambda summed: summed,
 ) -> TrainStep:
-    """Builds `train_step(state, batch)`, ready to be compiled.
+    """Builds `train_step(state, batch)`, ready to compile.
 
-    A step whose loss or gradient norm is no finite number makes no update and counts for nothing in
-    the sums. It is skipped; but after more than `max_bad_steps` in a row the state does not change
-    any more, whatever follows: its step is then that of the last bad one, from 0.
+    A step with a non-finite loss or gradient norm is skipped: it makes no update and adds nothing
+    to the sums. After more than `max_bad_steps` in a row, the state no longer changes: its step is
+    then that of the last bad one, from 0.
 
     `microbatches` and `over_devices` are those of `make_gradients`.
     """
@@ -127,7 +126,7 @@ def make_train_step(
         is_made = bad_steps <= max_bad_steps
         new_state = state._replace(
             step=state.step + is_made,
-            # Chosen where they are computed, which moves no more memory than the update does.
+            # Selected as they are computed, which moves no more memory than the update itself.
             params=_either(is_good, params, state.params),
             opt_state=_either(is_good, opt_state, state.opt_state),
             bad_steps=bad_steps,
@@ -139,12 +138,12 @@ def make_train_step(
 
 
 def global_norm(grads: PyTree[Array]) -> Float[Array, ""]:
-    """sqrt of the sum of all squares, the length of the gradients as one vector."""
+    """sqrt of the sum of all squares: the norm of the gradients as one vector."""
     return jnp.sqrt(sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(grads)))
 
 
 def count_like(old: Any, value: int) -> Int[Array, ""]:
-    """The number as an array that lies where `old` does, for which no step is compiled anew."""
+    """`value` as an array placed like `old`, so that no step is recompiled."""
     number = np.asarray(value, np.int32)
     sharding = getattr(old, "sharding", None)
     if sharding is None:
@@ -153,7 +152,7 @@ def count_like(old: Any, value: int) -> Int[Array, ""]:
 
 
 def make_eval_step(loss_fn: LossFn) -> EvalStep:
-    """Builds `eval_step(params, batch)`: the sums of the loss without dropout."""
+    """Builds `eval_step(params, batch)`: the loss's sums, without dropout."""
     return lambda params, batch: loss_fn(params, batch, None)[1]
 
 
@@ -162,7 +161,7 @@ def _either(condition: Bool[Array, ""], if_true: PyTree, if_false: PyTree) -> Py
 
 
 def _in_parts(rows: Int[Array, "B ..."], microbatches: int) -> Int[Array, "microbatches b ..."]:
-    # All sizes are told: of a language model's source there is nothing, of which none follows.
+    # No -1: a language model's source is empty, which leaves that size undetermined.
     num_rows, *inner = rows.shape
     return rows.reshape(microbatches, num_rows // microbatches, *inner)
 

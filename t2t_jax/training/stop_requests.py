@@ -10,13 +10,13 @@ from t2t_jax import hosts
 from t2t_jax.json_files import AnyPath
 from t2t_jax.training.about import steps_in
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)  # the last is usual in SLURM
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)  # the last is common in SLURM
 _SECONDS_TO_LEAVE = 2.0
-_STOPPED = 130  # the exit code of whatever Ctrl-C has ended
+_STOPPED = 130  # exit code after Ctrl-C
 
 
 def left_text(checkpoints: AnyPath) -> str:
-    """What becomes of a run that was left at once, by the checkpoints in this directory."""
+    """What happens next to a run left at once, given the checkpoints in this directory."""
     goes = "begins anew: no checkpoint was saved yet"
     if steps_in(checkpoints):
         goes = "goes on from the last checkpoint"
@@ -24,15 +24,15 @@ def left_text(checkpoints: AnyPath) -> str:
 
 
 class StopRequests:
-    """Turns SIGTERM, SIGINT and SIGUSR1 into a request, as long as it is entered.
+    """Turns SIGTERM, SIGINT and SIGUSR1 into a request while it is entered.
 
     A thread answers at once: Python calls a handler only when compiled code returns, and XLA may
-    compile for minutes. A person who asks twice by Ctrl-C is in haste: the main thread gets a
-    KeyboardInterrupt, and where it does not come back the process ends.
+    compile for minutes. A second Ctrl-C means haste: the main thread gets a KeyboardInterrupt, and
+    if it does not react, the process ends.
 
     Args:
-      answer: what is told to who asks, in a sentence.
-      farewell: what is told to who has asked twice.
+      answer: the sentence printed on the first request.
+      farewell: the sentence printed on the second.
     """
 
     def __init__(self, answer: Callable[[], str], farewell: Callable[[], str]) -> None:
@@ -43,7 +43,7 @@ class StopRequests:
         self._handlers = {}
 
     def is_set(self) -> bool:
-        """Whether somebody has asked."""
+        """Whether a stop was requested."""
         return self._request.is_set()
 
     def __enter__(self) -> "StopRequests":
@@ -51,7 +51,7 @@ class StopRequests:
             return self
         for number in _SIGNALS:
             if number == signal.SIGUSR1 and signal.getsignal(number) == signal.SIG_IGN:
-                continue  # whoever started this has it sent, and deals with it
+                continue  # whoever started this requested and handles it
             self._handlers[number] = signal.signal(number, lambda number, _: self._handle(number))
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
@@ -72,8 +72,8 @@ class StopRequests:
         self._reader.close()
 
     def _handle(self, number: int) -> None:
-        # A machine that is to be taken away may tell the run as well as whoever started it: only a
-        # second Ctrl-C is haste.
+        # On preemption, both the machine and the launcher may send a signal: only a second Ctrl-C
+        # means haste.
         if self._request.is_set() and number == signal.SIGINT:
             self._has_left.set()
             raise KeyboardInterrupt

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_jax.cores import own_cores
 
-if TYPE_CHECKING:  # what is heavy is imported where it works: --help does not wait
+if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from t2t_jax.runs.workdir import Trained
 
 Translate = Callable[[Sequence[str]], list[str]]

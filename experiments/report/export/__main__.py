@@ -1,15 +1,15 @@
-"""Runs -> what people already watch: a CSV file, TensorBoard, MLflow, Weights & Biases.
+"""Runs -> tools people already use: a CSV file, TensorBoard, MLflow, Weights & Biases.
 
     python -m experiments.report.export --workdir=W --to=csv --output=DIR
     python -m experiments.report.export --workdir=W --to=tensorboard --output=DIR
     python -m experiments.report.export --workdir=W --to=mlflow --output=DIR
     python -m experiments.report.export --workdir=W --to=wandb --output=DIR
 
-Every finished run below W with its settings, scores, costs, commit and, but for CSV, curves; of one
-that is damaged or not finished it is said why it is left out. A second time nothing is doubled, and
-what has changed is replaced: a DIR is for one W. Nothing is sent anywhere.
+Exports every finished run below W with its settings, scores, costs, commit and, except for CSV,
+curves; says why damaged or unfinished runs are left out. A second export replaces what has changed
+and duplicates nothing: use one DIR per W. Nothing is sent anywhere.
 
-    csv          DIR/runs.csv, a line a run, with the keys in which runs differ
+    csv          DIR/runs.csv, one line per run, with the keys in which runs differ
     tensorboard  tensorboard --logdir=DIR: curves, and HPARAMS with those keys and the scores
     mlflow       mlflow ui --backend-store-uri=sqlite:///DIR/mlflow.db; needs the extra `mlflow`
     wandb        wandb sync DIR/wandb/offline-run-*, if you like; needs the extra `wandb`
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> None:
         sys.exit(f"export: {argv[1]!r} is no flag; flags look like --name=value")
     from experiments.report.export.exported_runs import read_runs
 
-    # They import what they write with.
+    # Each imports the library it writes with.
     module = importlib.import_module(f"experiments.report.export.{_DESTINATIONS[values.to]}")
     try:
         output = local_path(values.output, "--output").absolute()
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("workdir", None, "where a sweep, or several, kept its runs")
+    flags.DEFINE_string("workdir", None, "where one or more sweeps kept their runs")
     flags.DEFINE_enum("to", None, list(_DESTINATIONS), "what to write")
     flags.DEFINE_string("output", None, "the directory it goes to")
     flags.mark_flags_as_required(["workdir", "to", "output"])
