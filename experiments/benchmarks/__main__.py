@@ -180,7 +180,7 @@ def main(_: list[str]) -> None:
 def _define_choices(name: str, chosen: Sequence[str], choices: Sequence[str], what: str) -> None:
     flags.DEFINE_list(name, list(chosen), f"{what}: {', '.join(choices)}")
     flags.register_validator(
-        name, lambda values: set(values) <= set(choices), f"choose of {', '.join(choices)}"
+        name, lambda values: set(values) <= set(choices), f"choose from {', '.join(choices)}"
     )
 
 

@@ -16,7 +16,7 @@ def top(
     Same as `jax.lax.top_k` with all other values set to -inf: largest first, the first first among
     equals. It is exact: none of the k best is in a group whose best is beaten by the best of k
     others, so comparing the groups' best values leaves k groups to search. On a CPU it takes a
-    tenth of the time (`python -m experiments.benchmarks.search`).
+    tenth of the time.
     """
     num_values = values.shape[1]
     size = _group_size(num_values, k)
