@@ -105,7 +105,8 @@ PLAN_ON := v5e-8
 
 plan: $(TPU_VENV)/installed
 	JAX_PLATFORMS=cpu $(TPU_VENV)/bin/python -m experiments.sweep table3 --base=configs/base.py \
-	  --base.model.dtype=bfloat16 --seeds=3 --plan=$(PLAN_ON) --one_row_per_chip \
+	  --base.model.dtype=bfloat16 --base.model.attention_kernel=fused \
+	  --base.training.logits_dtype=bfloat16 --seeds=3 --plan=$(PLAN_ON) --one_row_per_chip \
 	  --programs=largest --facts=$(PLAN)/facts.json > $(PLAN)/table3.txt.new
 	mv $(PLAN)/table3.txt.new $(PLAN)/table3.txt
 	cat $(PLAN)/table3.txt
