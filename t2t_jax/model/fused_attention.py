@@ -26,9 +26,9 @@ def fused_attention(
     implementation: Implementation,
 ) -> Float[Array, "B H T K"]:
     """Equation 1 as a kernel that stores no weights: cuDNN's or, compiled for a TPU, ours."""
-    heads_last = [x.transpose(0, 2, 1, 3) for x in (query, key, value)]
-    by = _by_cudnn if implementation == "cudnn" else attend_by_row
-    return by(*heads_last, mask, divisor).transpose(0, 2, 1, 3)
+    attend: Any = _by_cudnn if implementation == "cudnn" else attend_by_row
+    heads_last = (x.transpose(0, 2, 1, 3) for x in (query, key, value))
+    return attend(*heads_last, mask, divisor).transpose(0, 2, 1, 3)
 
 
 def _by_cudnn(

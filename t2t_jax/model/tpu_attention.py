@@ -64,7 +64,10 @@ def gradients_by_kernel_or_not(
     if not fits(query.shape[1], *key.shape[1:]):
         return _gradients_by_einsum(query, key, value, mask, grad, divisor)
     arrays, outputs = [query, key, value, grad], [query, key, value]
-    return tuple(_call(_backward_kernel, arrays, mask, outputs, divisor, num_products=5))
+    of_query, of_key, of_value = _call(
+        _backward_kernel, arrays, mask, outputs, divisor, num_products=5
+    )
+    return of_query, of_key, of_value
 
 
 def _forward(query: Array, key: Array, value: Array, mask: Array, divisor: float):
