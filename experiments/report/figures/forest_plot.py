@@ -235,14 +235,15 @@ def _draw_point(
 ) -> None:
     look = _look(point)
     low_end, high_end = limits
-    if low_end <= point.difference <= high_end:
+    margin = 0.02 * (high_end - low_end)
+    # A marker has a width: on the edge itself it would be cut in half.
+    if low_end + margin <= point.difference <= high_end - margin:
         if point.low is not None and point.high is not None:
             ends = [max(point.low, low_end), min(point.high, high_end)]
             axis.plot(ends, [place, place], color=point.colour, **_INTERVAL_LOOK)
         axis.plot([point.difference], [place], **look)
         return
-    is_right = point.difference > high_end
-    margin = 0.02 * (high_end - low_end)
+    is_right = point.difference > 0
     at = high_end - margin if is_right else low_end + margin
     axis.plot([at], [place], **look | {"marker": ">" if is_right else "<"})
     axis.annotate(

@@ -237,6 +237,25 @@ def test_a_row_beyond_the_axis_is_written_as_a_number(tmp_path):
     assert [text.get_text() for text in figure.axes[0].texts] == ["\N{MINUS SIGN}81.0"]
 
 
+def test_a_row_on_the_edge_of_the_axis_is_not_cut_in_half(tmp_path):
+    far = forest_plot._FAR
+    differences = {
+        "base": 0,
+        "A.h=1": 1,
+        "A.h=2": 1,
+        "A.h=8": 1,
+        "C.N=1": -far,
+        "C.N=3": -far - 0.5,
+    }
+    for row, difference in differences.items():
+        bleu = 90.0 + difference
+        fakes.write_record(tmp_path, table3.TABLE, CONFIG, row, 0, perplexity=2.0, bleu=bleu)
+    axis = forest_plot.draw(forest_plot.panels(summaries(tmp_path))).axes[0]
+    low, _ = axis.get_xlim()
+    assert low < -far - 0.5 < 0.98 * low  # on the axis, but for half of its marker
+    assert [text.get_text() for text in axis.texts] == [f"\N{MINUS SIGN}{far + 0.5:.1f}"]
+
+
 def _write_lengths(workdir, rows, splits=("test",), seeds=1):
     for place, row in enumerate(rows):
         for seed in range(seeds):
