@@ -13,11 +13,11 @@ from experiments import quickstart
 ROOT = Path(__file__).parents[2]
 # Rows of the quickstart, as tables of three seeds call them.
 KEPT = {
-    "base": ("table3_tiny", "base"),
-    "one_head": ("table3_tiny", "A.h=1"),
-    "one_layer": ("table3_tiny", "C.N=1"),
-    "learned_positions": ("positions_tiny", "learned"),
-    "no_positions": ("positions_tiny", "none"),
+    "base": ("table3_tiny_fused", "base"),
+    "one_head": ("table3_tiny_fused", "A.h=1"),
+    "one_layer": ("table3_tiny_fused", "C.N=1"),
+    "learned_positions": ("table3_tiny_fused", "E.learned"),
+    "no_positions": ("positions_tiny_fused", "none"),
 }
 
 
@@ -40,8 +40,8 @@ def test_readmes_table_is_of_the_records_that_are_kept():
             expected.append(f"{mean:.{digits}f} ± {width:.{digits}f}")
             if name != "base":
                 mark = " *" if float(kept[f"{measure}_p"]) < 0.05 else ""
-                difference = float(kept[f"{measure}_difference"])
-                expected.append(f"{difference:+.{digits}f}{mark}")
+                difference = f"{float(kept[f'{measure}_difference']):+.{digits}f}"
+                expected.append((difference if float(difference) else difference[1:]) + mark)
         assert kept["num_seeds"] == "3"
         assert [cell for cell in table[name][3:] if cell] == expected
 
