@@ -169,7 +169,7 @@ def _set_layer(spec: Any, config: TransformerConfig, params: Params) -> None:
 
 
 def _fused(*maps: Linear) -> Linear:
-    """Several maps of the same input as one."""
+    """Several linear maps of the same input as one."""
     weights, biases = zip(*maps, strict=True)
     return Linear(np.concatenate(weights), np.concatenate(biases))
 

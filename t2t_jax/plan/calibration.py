@@ -12,7 +12,7 @@ from t2t_jax.plan.plan import Settings, plan
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.training.metrics_file import read_metrics
 
-_RECORDS = ("record.json", "training.json")  # of a sweep's run, and of any run
+_RECORDS = ("record.json", "training.json")  # of a run in a sweep, and of any run
 
 
 class Calibration(NamedTuple):

@@ -93,6 +93,6 @@ def estimated_bytes(
     outputs = rows * (2 * layers[0] + 3 * layers[1]) * (20 * config.d_model) * size
     hidden = rows * sum(layers) * (6 * config.d_ff) * size
     looks = layers[0] * source + layers[1] * (target + source)
-    weights = rows * config.num_heads * looks * 10 * size  # 19 bytes were compiled for bfloat16
+    weights = rows * config.num_heads * looks * 10 * size  # a compiled bfloat16 step had 19 bytes
     logits = rows * target * config.vocabulary_rows * 22
     return 28 * num_params + (outputs + hidden + weights + logits) / num_chips

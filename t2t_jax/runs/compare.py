@@ -46,7 +46,7 @@ class Sentence(NamedTuple):
 
 
 class OfLength(NamedTuple):
-    """The sentences of one bin."""
+    """The scores of one bin, and its sentences that differ most."""
 
     scores: tuple[LengthScore, LengthScore]
     most_different: list[Sentence]

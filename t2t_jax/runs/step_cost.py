@@ -53,7 +53,7 @@ def measures_of(
             operations = step_cost(batches, sections.model).operations
             mfu_of_rate = operations / target_tokens(batches) / (peak * devices.mesh.size)
         except ValueError:
-            pass  # said when the record is written
+            pass  # logged when the record is written
 
     def measures(rate: float) -> dict[str, float]:
         found = {"mfu": rate * mfu_of_rate} if mfu_of_rate else {}

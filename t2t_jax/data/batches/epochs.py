@@ -111,7 +111,7 @@ class Batches(ABC):
     @property
     @abstractmethod
     def batches_per_epoch(self) -> int:
-        """The same for every epoch."""
+        """Batches in an epoch, equally many in every epoch."""
 
     @property
     @abstractmethod

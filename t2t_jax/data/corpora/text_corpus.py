@@ -39,7 +39,7 @@ class TextCorpus(NamedTuple):
         return text_files.read_chunks(self.files(split), examples_per_chunk)
 
     def class_names(self, split: str) -> dict[str, str]:
-        """In alphabetical order."""
+        """The classes, in alphabetical order."""
         file = self.files(split)[-1]
         places = {}
         for chunk in text_files.read_chunks([file], text_files.LINES_AT_ONCE):

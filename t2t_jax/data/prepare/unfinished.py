@@ -84,7 +84,7 @@ class Unfinished:
         return [entry for entry in self.entries if entry[:2] == (split, corpus)]
 
     def add(self, split: str, corpus: int, chunk: Tokenised) -> None:
-        """Adds a chunk at the end of a split; one split after the other."""
+        """Appends a chunk to a split; splits are written one after the other."""
         if split != self._split:
             self._begin(split)
         source = self._ids_and_offsets(chunk.source, self._num_bytes[:2])
@@ -178,7 +178,7 @@ def only_one_process(lock: Path, log: Callable[[str], None]) -> Iterator[None]:
     """Lets one process in at a time; the others wait.
 
     Raises:
-      OSError: the file `lock` cannot be made or locked.
+      OSError: the file `lock` cannot be created or locked.
     """
     with writing(lock):
         lock.parent.mkdir(parents=True, exist_ok=True)
