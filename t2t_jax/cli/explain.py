@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _FIGURE_FORMATS = ("png", "svg", "pdf")
 _FORMATS = ("html", "json", "csv", *_FIGURE_FORMATS)
-# As in figures.py, which help need not wait for.
+# As in figures.py, which --help need not wait for.
 _OF_A_HEAD = ("attention", "contexts")
 _FIGURES = (
     *(*_OF_A_HEAD, "embedding", "positions"),
@@ -113,10 +113,10 @@ def main() -> None:
 
 
 def _output() -> Path:
-    """Where the file is to be.
+    """The path of the file, checked before the model is loaded.
 
     Raises:
-      ValueError: it cannot be there, which is better known before the model is loaded.
+      ValueError: the file cannot be written there.
     """
     from t2t_jax.buckets import local_path
 
@@ -126,7 +126,7 @@ def _output() -> Path:
     above = next(each for each in output.absolute().parents if each.exists())
     if not above.is_dir():
         raise ValueError(f"--output={output} cannot be written: {above} is no directory")
-    # Asked of the file itself: to root, and to a rename, everything is writable.
+    # Check the file's own mode: for root, and for a rename, everything is writable.
     if output.exists() and not output.stat().st_mode & stat.S_IWUSR:
         raise ValueError(f"--output={output} is read-only, and is left as it is")
     return output
@@ -136,7 +136,7 @@ def _format(output: Path) -> str:
     """The format to write.
 
     Raises:
-      ValueError: neither --format nor the file's ending says it.
+      ValueError: neither --format nor the file's ending gives it.
     """
     kind = flags.FLAGS.format or output.suffix.removeprefix(".").lower()
     if kind not in _FORMATS:
@@ -148,7 +148,7 @@ def _format(output: Path) -> str:
 
 
 def _check_flags_of_figures(kind: str) -> None:
-    """That no flag is given that nothing would read.
+    """Checks that no flag without effect is given.
 
     Raises:
       ValueError: one is.
@@ -167,7 +167,7 @@ def _check_flags_of_figures(kind: str) -> None:
 
 
 def _labels(names: Sequence[str]) -> list[str]:
-    """What models are called: the ends of their paths, as long as tells them apart."""
+    """The names of models: the ends of their paths, long enough to differ."""
     paths = [Path(os.path.abspath(name.removeprefix("hf:"))) for name in names]
     for length in range(1, max(len(path.parts) for path in paths)):
         found = ["/".join(path.parts[-length:]) for path in paths]

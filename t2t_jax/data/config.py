@@ -14,22 +14,22 @@ _COVERAGE_RANGE = (0.98, 1.0)
 
 @config_section
 class DataConfig:
-    """Where the sentences come from, how they become token ids and how long a batch is.
+    """Where the sentences come from, how they become token ids, and how large a batch is.
 
     Raises:
       ValueError: a value is not allowed.
       TypeError: a value has the wrong type.
     """
 
-    task: Task  # what the model is to learn of the corpus, hence what a batch holds
+    task: Task  # what the model learns from the corpus, hence what a batch holds
     source: CorpusKind  # "embedded" (our own grammar), "text" (files) or "tfds"
     name: str  # tfds: dataset and its config, such as "wmt14_translate/de-en"
     directory: str  # text: holds {train,dev,test}.LANGUAGE[.gz], for classification .labels[.gz];
     # tfds: its data_dir, "" for the default
-    mixture: str  # corpora of train with the times an epoch reads each: "A=1,B=3"; "" for one
-    source_language: str  # the one of masked language modelling and classification
-    target_language: str  # the one of language modelling
-    train: str  # text: file stem of the split; tfds: the split, slices too; as are the next two
+    mixture: str  # corpora of train, and how often an epoch reads each: "A=1,B=3"; "" for one
+    source_language: str  # also of masked language modelling and classification
+    target_language: str  # also of language modelling
+    train: str  # text: file stem of the split; tfds: the split or a slice; likewise dev and test
     dev: str
     test: str
     corpus_seed: int  # embedded: seed of the grammar
@@ -37,16 +37,16 @@ class DataConfig:
     vocabulary_kind: VocabularyKind
     vocabulary_size: int  # pieces, the reserved ones included
     character_coverage: float  # share of the text's characters that get a piece of their own
-    vocabulary_sentences: int  # of all languages together, at most so many teach the pieces
-    max_length: int  # tokens a side, start and end included; longer train pairs are dropped
+    vocabulary_sentences: int  # most sentences, over all languages, that pieces are learned from
+    max_length: int  # tokens per side, start and end included; longer train pairs are dropped
     cache: str  # directory where prepared data goes
     batching: Batching
     packed_length: int  # packed: tokens of a target row
     source_tokens_per_batch: int  # padding included
     target_tokens_per_batch: int  # padding included
-    num_buckets: int  # bucketed: at most so many batch shapes, hence compilations
-    length_multiple: int  # the lengths of rows are multiples of so many tokens
-    mask_rate: float  # masked_language_modelling: share of the tokens to be guessed
+    num_buckets: int  # bucketed: the most batch shapes, hence compilations
+    length_multiple: int  # row lengths are multiples of this
+    mask_rate: float  # masked_language_modelling: share of the tokens to predict
 
     def __post_init__(self) -> None:
         check_types("data", self)
@@ -67,14 +67,14 @@ class DataConfig:
 
     @property
     def direction(self) -> str:
-        """ "en-de" for a translation, the language alone for a task that reads only one."""
+        """ "en-de" for translation, the language alone for a task that reads only one."""
         return "-".join(self.languages)
 
     @property
     def corpora(self) -> tuple[tuple[str, int], ...]:
-        """Of a mixture each corpus and how often an epoch reads it; () for a single corpus.
+        """Each corpus of a mixture, and how often an epoch reads it; () for a single corpus.
 
-        A corpus is what `directory` is for text files, and what `name` is for TFDS.
+        A corpus is named as by `directory` for text files, and as by `name` for TFDS.
         """
         if not self.mixture:
             return ()
@@ -117,7 +117,7 @@ class DataConfig:
         if is_masked and self.mask_rate == 0:
             raise ValueError("data.mask_rate=0.0: task='masked_language_modelling' needs above 0")
         check_at_least("data", self, 2, ("max_length",))  # one token and the end of the sentence
-        # Four reserved, with masks a fifth, and one to write with.
+        # Four reserved pieces, a fifth for masks, and one piece of text.
         check_at_least("data", self, 6 if is_masked else 5, ("vocabulary_size",))
         low, high = _COVERAGE_RANGE
         if not low <= self.character_coverage <= high:

@@ -1,4 +1,4 @@
-"""How good a model is.
+"""Scores and statistical tests.
 
 In: translations and references, or losses. Out: scores, intervals, tests. Level 3, beside interop:
 above decoding.

@@ -1,6 +1,6 @@
-"""Corpus BLEU as sacreBLEU counts it, with the signature that makes it comparable (Post 2018).
+"""Corpus BLEU as computed by sacreBLEU, with the signature that makes it comparable (Post 2018).
 
-The counts of each sentence, summed over any sentences, give the BLEU of these.
+Summing the counts of any sentences gives their BLEU.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int, Integer
 from sacrebleu.metrics.bleu import BLEU
 
-_ORDERS = 4  # n-grams of one to so many words
+_ORDERS = 4  # the longest n-grams
 
 
 class Bleu(NamedTuple):
@@ -25,13 +25,13 @@ def bleu(
     tokenizer: str = "13a",
     lowercase: bool = False,
 ) -> Bleu:
-    """Corpus BLEU of `hypotheses` against one reference each, both detokenised text.
+    """Corpus BLEU of `hypotheses` against one reference each; both are detokenised text.
 
     Raises:
       ValueError: there are no lines, or not as many hypotheses as references.
     """
     check_lines(hypotheses, references)
-    # force: no warning that the text looks tokenised; captions of a toy grammar may well.
+    # force: no warning that the text looks tokenised, as sentences of a toy grammar may.
     metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
     score = metric.corpus_score(hypotheses, [references]).score
     return Bleu(score, str(metric.get_signature()))
@@ -44,15 +44,15 @@ def sentence_statistics(
     tokenizer: str = "13a",
     lowercase: bool = False,
 ) -> Int[np.ndarray, "sentences 10"]:
-    """What BLEU counts of each sentence: words of hypothesis and reference, matches, n-grams.
+    """BLEU's counts for each sentence: words of hypothesis and reference, matches, n-grams.
 
-    Matches and n-grams of the hypothesis are four counts each, of n = 1 to 4.
+    Matches, and n-grams of the hypothesis, are four counts each, for n = 1 to 4.
 
     Raises:
       ValueError: as `bleu`.
     """
     check_lines(hypotheses, references)
-    # effective_order: or sacreBLEU warns of a score that is not looked at here.
+    # effective_order: otherwise sacreBLEU warns about a score that is not used here.
     metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True, effective_order=True)
     statistics = np.zeros((len(hypotheses), 2 + 2 * _ORDERS), np.int64)
     for row, hypothesis, reference in zip(statistics, hypotheses, references, strict=True):
@@ -62,7 +62,7 @@ def sentence_statistics(
 
 
 def bleu_of(statistics: Integer[np.ndarray, " 10"]) -> float:
-    """BLEU in percent of `sentence_statistics` summed over sentences."""
+    """BLEU in percent, from `sentence_statistics` summed over sentences."""
     hypothesis_words, reference_words, *counts = statistics.tolist()
     matches, totals = counts[:_ORDERS], counts[_ORDERS:]
     found = BLEU.compute_bleu(
@@ -72,7 +72,7 @@ def bleu_of(statistics: Integer[np.ndarray, " 10"]) -> float:
 
 
 def sentence_bleu_of(statistics: Integer[np.ndarray, " 10"]) -> float:
-    """BLEU in percent of one sentence, of the orders it is long enough for, smoothed."""
+    """Smoothed BLEU of one sentence in percent, for the orders it is long enough for."""
     hypothesis_words, reference_words, *counts = statistics.tolist()
     matches, totals = counts[:_ORDERS], counts[_ORDERS:]
     return BLEU.compute_bleu(
@@ -86,7 +86,7 @@ def sentence_bleu_of(statistics: Integer[np.ndarray, " 10"]) -> float:
 
 
 def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raises ValueError unless there are lines, and as many of the one as of the other."""
+    """Raises ValueError unless there are lines, and equally many of both."""
     if len(hypotheses) != len(references):
         raise ValueError(
             f"BLEU needs a reference for each hypothesis, but there are {len(hypotheses)} "

@@ -1,4 +1,4 @@
-"""BLEU of short and of long sentences apart, by words of the source."""
+"""BLEU by sentence length, in words of the source."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,8 +8,8 @@ from jaxtyping import Int
 
 from t2t_jax.evaluation.bleu import bleu_of
 
-# Lowest and highest number of words. The same for every corpus, so that scores can be compared;
-# the last has no end.
+# Lowest and highest number of words. The same for every corpus, so that scores are comparable;
+# the last bin is open.
 BINS: tuple[tuple[int, int | None], ...] = (
     (1, 5),
     (6, 10),
@@ -21,15 +21,15 @@ BINS: tuple[tuple[int, int | None], ...] = (
 
 
 class LengthScore(NamedTuple):
-    """The sentences of one bin."""
+    """The score of one bin."""
 
-    words: list[int | None]  # of the source, lowest and highest; a list, as JSON gives it back
+    words: list[int | None]  # of the source, lowest and highest; a list, as in JSON
     sentences: int
     bleu: float  # percent
 
 
 def num_words(sentences: Sequence[str]) -> list[int]:
-    """How many words each sentence has, with white space between them."""
+    """The number of words of each sentence, separated by white space."""
     return [len(sentence.split()) for sentence in sentences]
 
 
@@ -38,7 +38,7 @@ def bleu_by_length(
 ) -> list[LengthScore]:
     """BLEU of the sentences of each of `BINS`, from `bleu.sentence_statistics`.
 
-    A bin without sentences is left out; a source without words counts for the first.
+    Bins without sentences are left out; sources without words count in the first.
 
     Raises:
       ValueError: there are not as many sources as sentences.

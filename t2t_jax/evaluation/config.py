@@ -5,24 +5,24 @@ from typing import Literal
 from t2t_jax.config_checks import check_at_least, check_types, config_section
 from t2t_jax.data.corpora.grammar import MOST_PROBES
 
-# Those of sacreBLEU that need neither a download nor another package.
+# The tokenizers of sacreBLEU that need neither a download nor another package.
 BleuTokenizer = Literal["13a", "intl", "char", "zh", "none"]
 
 
 @config_section
 class EvaluationConfig:
-    """A way to score, checked once, when it is made.
+    """A way to score, checked once, on creation.
 
     Raises:
       ValueError: a value is not allowed.
       TypeError: a value has the wrong type.
     """
 
-    bleu_tokenizer: BleuTokenizer  # sacreBLEU's name for it; "13a" is the one of published scores
+    bleu_tokenizer: BleuTokenizer  # sacreBLEU's name; published scores use "13a"
     bleu_lowercase: bool  # False: case counts
-    bleu_on_dev: bool  # whether an experiment translates dev too, which the paper's Table 3 reports
+    bleu_on_dev: bool  # whether an experiment also translates dev, as in the paper's Table 3
     bleu_on_long: bool  # whether it also translates the embedded corpus's long sentences
-    num_probes: int  # of each kind that the direction has, embedded corpus only; at most 500
+    num_probes: int  # per kind that the direction has; embedded corpus only; at most 500
 
     def __post_init__(self) -> None:
         check_types("evaluation", self)

@@ -1,6 +1,6 @@
-"""How likely a model finds given translations, each by itself (teacher forcing).
+"""The log-likelihood of given translations under a model (teacher forcing).
 
-Axes: B pairs, T positions of source and target alike.
+Axes: B pairs, T positions, the same for source and target.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,19 +39,19 @@ def log_likelihoods(
     """The log-probability of each target given its source, in nats, end token included.
 
     Args:
-      sources: a sentence each.
+      sources: one sentence each.
       targets: a translation of each source.
       model: of any family that translates.
       params: of `model`.
       vocabulary: the one `model` was trained with.
-      compile: what compiles the forward pass, such as `jax.jit`. Rows know nothing of each other,
-        so it may also cut them over devices.
-      tokens_per_batch: longest side times rows at once, padding included: so many rows of logits.
-      row_multiple: every batch has a multiple of so many rows, for a `compile` that cuts them.
+      compile: compiles the forward pass, such as `jax.jit`. Rows are independent, so it may also
+        shard them over devices.
+      tokens_per_batch: longest side times rows at once, padding included: the rows of logits.
+      row_multiple: the rows of every batch are a multiple of it, for a `compile` that shards them.
 
     Raises:
-      ValueError: not as many targets as sources, or one that is longer than the model has learned
-        positions for.
+      ValueError: not as many targets as sources, or a sentence is longer than the model's learned
+        positions.
     """
     if len(sources) != len(targets):
         raise ValueError(

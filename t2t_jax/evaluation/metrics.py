@@ -1,14 +1,14 @@
-"""The scores that are asked for, of the same translations, each with its signature.
+"""The usual metrics of the same translations, each with its signature.
 
-bleu_13a, bleu_intl          sacreBLEU's, with capitals
-bleu_13a_lower, ...          the same without
-chrf2, ter                   sacreBLEU's; of TER less is better
-bleu_moses                   of Moses' tokens, as multi-bleu.perl counts it: not smoothed
-bleu_moses_lower             the same without capitals, as the literature of Multi30k has it
-bleu_paper                   what the paper reports: before, some marks of Unicode are made plain,
-                             and after, compounds are split at their hyphens, ##AT##-##AT##
+bleu_13a, bleu_intl          sacreBLEU's, case-sensitive
+bleu_13a_lower, ...          the same, lower-cased
+chrf2, ter                   sacreBLEU's; for TER less is better
+bleu_moses                   on Moses' tokens, as multi-bleu.perl computes it: not smoothed
+bleu_moses_lower             the same, lower-cased, as in the literature on Multi30k
+bleu_paper                   what the paper reports: bleu_moses with Unicode punctuation replaced
+                             before, and compounds split at hyphens, ##AT##-##AT##, after it
 
-All are percent. The counts of each sentence, summed over any sentences, give the score of these.
+All are in percent. Summing the counts of any sentences gives their score.
 """
 
 import importlib.metadata
@@ -25,13 +25,13 @@ from sacrebleu.metrics.ter import TER
 
 from t2t_jax.evaluation.bleu import check_lines
 
-# Of the paper's script, get_ende_bleu.sh; hence only the first hyphen of "a-b-c" splits.
+# As in the paper's script, get_ende_bleu.sh; hence only the first hyphen of "a-b-c" splits.
 _HYPHEN = re.compile(r"(\S)-(\S)")
 _SPLIT_HYPHEN = r"\1 ##AT##-##AT## \2"
 
 
 class Counted(NamedTuple):
-    """What a metric says of some translations."""
+    """The result of a metric on some translations."""
 
     score: float  # percent
     signature: str
@@ -59,7 +59,7 @@ METRICS = tuple(_METRICS)
 def counted(
     hypotheses: Sequence[str], references: Sequence[str], language: str
 ) -> dict[str, Counted]:
-    """Every metric of `hypotheses` against one reference each, both detokenised text.
+    """Every metric of `hypotheses` against one reference each; both are detokenised text.
 
     Args:
       language: of both, for Moses: "de".
@@ -79,7 +79,7 @@ def counted(
     for name, make in _METRICS.items():
         metric = make()
         ours, theirs = sides_of.get(name, lines)
-        # As sacreBLEU's own tests of significance have them; whole numbers, of one reference.
+        # As in sacreBLEU's own significance tests; whole numbers with one reference.
         statistics = np.array(metric._extract_corpus_statistics(ours, [theirs])).astype(np.int64)
         signature = str(metric.get_signature())
         if name in sides_of:
@@ -90,13 +90,13 @@ def counted(
 
 
 def score_of(name: str) -> Callable[[Integer[np.ndarray, " counts"]], float]:
-    """`score(counts)` of one of METRICS, in percent, of `Counted.statistics` that are summed."""
+    """`score(counts)` of one of METRICS, in percent, for summed `Counted.statistics`."""
     metric = _METRICS[name]()
     return lambda counts: float(metric._compute_score_from_stats(counts.tolist()).score)
 
 
 def moses_tokens(lines: Sequence[str], language: str) -> list[str]:
-    """The lines as Moses' tokenizer.perl writes them, a space between tokens."""
+    """The lines as tokenised by Moses' tokenizer.perl, with spaces between tokens."""
     from sacremoses import MosesTokenizer  # takes half a second to load
 
     tokenizer = MosesTokenizer(lang=language)
@@ -104,7 +104,7 @@ def moses_tokens(lines: Sequence[str], language: str) -> list[str]:
 
 
 def paper_tokens(lines: Sequence[str], language: str) -> list[str]:
-    """The lines as the paper's script has them before it counts: see above."""
+    """The lines as the paper's script counts them: see above."""
     from sacremoses import MosesPunctNormalizer
 
     plain = MosesPunctNormalizer(lang=language).replace_unicode_punct

@@ -1,7 +1,7 @@
-"""Unigram and bigram models of a text: what a language model must beat.
+"""Unigram and bigram models of a text: the baselines of a language model.
 
-In: token ids of sentences, each closed by the end token. Out: perplexity per token, end tokens
-included, start tokens not: of the very tokens that a language model is scored on.
+In: token ids of sentences, each with its end token. Out: perplexity per token, over end tokens too
+but not start tokens: exactly the tokens that a language model is scored on.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, Integer
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, START_ID
 
-# Of a text in which no count is 1, of which it could be estimated.
+# Used if no count is 1, so that the discount cannot be estimated.
 _USUAL_DISCOUNT = 0.5
 
 
@@ -23,7 +23,7 @@ class Sentences(NamedTuple):
 
 
 class Perplexities(NamedTuple):
-    """Of two models of the same text."""
+    """Perplexities of two models on the same text."""
 
     unigram: float
     bigram: float
@@ -32,9 +32,9 @@ class Perplexities(NamedTuple):
 def ngram_perplexities(train: Sentences, text: Sentences, vocabulary_size: int) -> Perplexities:
     """Perplexity of `text` under a unigram and a bigram model of `train`; never infinite.
 
-    Interpolated Kneser-Ney smoothing (Chen and Goodman 1999): every count gives up a discount.
-    That of the bigrams goes to the tokens by how many different ones they have followed, that of
-    single tokens to all pieces of the vocabulary alike.
+    Interpolated Kneser-Ney smoothing (Chen and Goodman 1999): a discount is taken from every
+    count. For bigrams it goes to tokens in proportion to how many distinct tokens they have
+    followed, for unigrams to all pieces of the vocabulary equally.
 
     Raises:
       ValueError: one of the texts is empty.
@@ -46,7 +46,7 @@ def ngram_perplexities(train: Sentences, text: Sentences, vocabulary_size: int) 
     bigrams, counts = np.unique(last * vocabulary_size + token, return_counts=True)
     followed, following = np.divmod(bigrams, vocabulary_size)
     discount = _discount(counts)
-    # By the token before: its occurrences, and how many different ones come after it.
+    # By preceding token: its occurrences, and how many distinct tokens follow it.
     num_last = np.bincount(last, minlength=vocabulary_size)
     num_after = np.bincount(followed, minlength=vocabulary_size)
     unigram = _smoothed(np.bincount(token, minlength=vocabulary_size))
@@ -69,7 +69,7 @@ def ngram_perplexities(train: Sentences, text: Sentences, vocabulary_size: int) 
 def most_frequent_accuracy(
     train_ids: Integer[np.ndarray, " N"], ids: Integer[np.ndarray, " M"]
 ) -> float:
-    """How often the most frequent token of train would be right; start and end count for nothing.
+    """The accuracy of always guessing train's most frequent token; start and end are ignored.
 
     Raises:
       ValueError: one of the texts is empty.
@@ -81,7 +81,7 @@ def most_frequent_accuracy(
 
 
 def _bigrams(sentences: Sentences) -> tuple[Int[np.ndarray, " N"], Int[np.ndarray, " N"]]:
-    """Every token and, before it, the one that it follows."""
+    """For every token: its preceding token, and itself."""
     token = sentences.ids.astype(np.int64)
     last = np.concatenate([[START_ID], token[:-1]])
     last[sentences.offsets[:-1]] = START_ID
@@ -89,14 +89,14 @@ def _bigrams(sentences: Sentences) -> tuple[Int[np.ndarray, " N"], Int[np.ndarra
 
 
 def _smoothed(counts: Int[np.ndarray, " vocab"]) -> Float[np.ndarray, " vocab"]:
-    """Probabilities by count, all above 0."""
+    """Probabilities from counts, all above 0."""
     discount = _discount(counts)
     given_up = discount * np.count_nonzero(counts)
     return (np.maximum(counts - discount, 0) + given_up / len(counts)) / counts.sum()
 
 
 def _discount(counts: Int[np.ndarray, " N"]) -> float:
-    """n_1 / (n_1 + 2 n_2), by how many counts are 1 and 2 (Ney, Essen and Kneser 1994)."""
+    """n_1 / (n_1 + 2 n_2), where n_k counts are k (Ney, Essen and Kneser 1994)."""
     once, twice = (np.count_nonzero(counts == number) for number in (1, 2))
     return once / (once + 2 * twice) if once else _USUAL_DISCOUNT
 

@@ -1,7 +1,7 @@
 """Does a model find the right translation likelier than one that is wrong in a single thing?
 
-In: probes of the embedded corpus (data/corpora/grammar.py says what each kind asks). Out: the share
-that a model gets right, from 0 to 1; who cannot tell gets a half.
+In: probes of the embedded corpus (kinds: see data/corpora/grammar.py). Out: the share that a model
+gets right, from 0 to 1; chance is a half.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ PROBE_LANGUAGES = {
     "pronoun": ("en", "de"),
     "sense": ("de", "en"),
 }
-# The same probes for every model that is ever compared.
+# The same probes for every model, so that all can be compared.
 _SEED = 0
 
 LogLikelihoods = Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, " pairs"]]
@@ -28,12 +28,12 @@ def probe_scores(
 ) -> dict[str, float]:
     """The share of each kind's probes whose right target is likelier than the wrong one.
 
-    A tie counts half. A model whose log-probabilities are no numbers is never right.
+    A tie counts half. Log-probabilities that are NaN are never right.
 
     Args:
       languages: source and target of the model; probes of another direction are left out.
-      num_probes: of each kind; 0 for no probes at all.
-      log_likelihoods: of targets given sources, in nats. Asked once, for all kinds together.
+      num_probes: of each kind; 0 for none.
+      log_likelihoods: of targets given sources, in nats. Called once, for all kinds together.
 
     Raises:
       ValueError: `num_probes` is negative.

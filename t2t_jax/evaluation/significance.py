@@ -1,9 +1,8 @@
 """Whether a difference between two models is more than noise.
 
-In: what several seeds scored, or what two models did sentence by sentence. Out: differences with
-their 95 % intervals and two-sided p values, and the one-sided one of a target to be exceeded. Numpy
-and scipy alone; scipy.stats takes a second to load, so that the t distribution is taken from
-scipy.special.
+In: scores of several seeds, or counts of two models, sentence by sentence. Out: differences with
+95 % intervals and two-sided p values, and a one-sided p value for exceeding a target. Needs only
+numpy and scipy; scipy.stats takes a second to load, so the t distribution comes from scipy.special.
 """
 
 import math
@@ -14,36 +13,36 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 _CONFIDENCE = 0.95
-# So that the smallest p value, 1 / 2001, is still below 5 % after correction over 20 rows.
+# The smallest p value, 1 / 2001, is then still below 5 % after correction over 20 rows.
 _NUM_RESAMPLES = 2_000
 
 
 class Comparison(NamedTuple):
-    """How far one model is from another, in the unit of what was compared."""
+    """The difference between two models, in the unit of what was compared."""
 
     difference: float
     low: float  # of its confidence interval
     high: float
-    p_value: float  # two-sided, that there is no difference
+    p_value: float  # two-sided, for the null hypothesis of no difference
 
 
 def mean_interval(values: Sequence[float]) -> float | None:
     """Half the width of the 95 % confidence interval of a mean, by Student's t.
 
-    None where there is none to tell: fewer than two values, or one that is no finite number.
+    None if there is none: fewer than two values, or one that is not finite.
     """
     if not _can_be_compared(values):
         return None
     if _are_equal(values):
-        return 0.0  # also where the rounding of their mean would say otherwise
+        return 0.0  # even if rounding of their mean would give another result
     return _half_width(float(len(values) - 1), math.sqrt(_squared_error(values)))
 
 
 def p_value_above(values: Sequence[float], target: float) -> float | None:
-    """One-sided, that the mean of what `values` are drawn from is `target` or less: Student's t.
+    """One-sided p value that the mean behind `values` is `target` or less, by Student's t.
 
-    None where no test can be made: fewer than two values, or one that is no finite number, or
-    values that do not vary.
+    None if no test is possible: fewer than two values, one that is not finite, or values that do
+    not vary.
     """
     if not _can_be_compared(values) or _are_equal(values):
         return None
@@ -56,11 +55,11 @@ def p_value_above(values: Sequence[float], target: float) -> float | None:
 def welch_t_test(
     values: Sequence[float], base: Sequence[float], *, level: float = 1 - _CONFIDENCE
 ) -> Comparison | None:
-    """The mean of `values` less that of `base`, of independent runs of unequal variance.
+    """The mean of `values` minus that of `base`, for independent runs of unequal variance.
 
-    The interval misses the difference in a share of `level` of all cases.
-    None where no test can be made: fewer than two values on a side, or one that is no finite
-    number, or sides that differ and do not vary at all. Where both are constant and equal, p is 1.
+    The interval has confidence 1 - `level`.
+    None if no test is possible: fewer than two values on a side, one that is not finite, or sides
+    that differ and do not vary. If both sides are constant and equal, p is 1.
     """
     if not (_can_be_compared(values) and _can_be_compared(base)):
         return None
@@ -71,9 +70,9 @@ def welch_t_test(
     squares = _squared_error(values), _squared_error(base)
     error = math.sqrt(sum(squares))
     if error == 0:
-        return None  # they vary by less than a float can square
+        return None  # the squares of their deviations underflow
     difference = float(np.mean(values) - np.mean(base))
-    # Of Welch and Satterthwaite; shares, since squares of squares may be too small for a float.
+    # Welch-Satterthwaite, with shares, since squares of squares may underflow.
     shares = (square / sum(squares) for square in squares)
     sizes = len(values), len(base)
     degrees = 1 / sum(share**2 / (size - 1) for share, size in zip(shares, sizes, strict=True))
@@ -89,20 +88,20 @@ def paired_bootstrap(
     *,
     seed: int = 0,
 ) -> Comparison:
-    """The score of one model less that of another on the same sentences, drawn with replacement.
+    """The score of one model minus that of another on the same sentences, by paired bootstrap.
 
-    The interval is that of the percentiles (Koehn 2004); p is the share of samples whose
-    difference is as far from their mean as the observed one from zero (Riezler and Maxwell 2005).
-    It knows how much the choice of sentences matters, and nothing of the noise between seeds.
+    The interval is given by percentiles (Koehn 2004); p is the share of samples whose difference
+    is at least as far from their mean as the observed one from zero (Riezler and Maxwell 2005).
+    It measures the effect of the choice of sentences, not the noise between seeds.
 
     Args:
       statistics: counts of each sentence, such as `bleu.sentence_statistics`.
-      base: the same of the other model, sentence by sentence.
+      base: the same for the other model, sentence by sentence.
       score: of counts summed over sentences, such as `bleu.bleu_of`.
       seed: of the samples.
 
     Raises:
-      ValueError: there are no sentences, or not the same number of them.
+      ValueError: there are no sentences, or not equally many.
     """
     observed, samples = _bootstrap(statistics, base, score, seed)
     tail = 100 * (1 - _CONFIDENCE) / 2
@@ -116,14 +115,14 @@ def simultaneous_bootstrap(
     score: Callable[[Integer[np.ndarray, " counts"]], float],
     level: float = 1 - _CONFIDENCE,
 ) -> list[Comparison]:
-    """Several models, each against a base on the same sentences, as `paired_bootstrap` draws them.
+    """Several models, each against a base on the same sentences, drawn as in `paired_bootstrap`.
 
-    Intervals and p values hold for all of them at once: a difference is measured in standard
-    deviations of its samples, and compared with the largest of all models in each sample (Westfall
-    and Young 1993). A p value is below `level` where the interval does not hold zero.
+    Intervals and p values hold for all models at once: a difference, in standard deviations of its
+    samples, is compared with the largest over all models in each sample (Westfall and Young 1993).
+    A p value is below `level` if the interval excludes zero.
 
     Raises:
-      ValueError: as of `paired_bootstrap`.
+      ValueError: as `paired_bootstrap`.
     """
     found = [_bootstrap(ours, theirs, score, seed=0) for ours, theirs in pairs]
     deviations = [float(samples.std()) for _, samples in found]
@@ -131,7 +130,7 @@ def simultaneous_bootstrap(
     for (_, samples), deviation in zip(found, deviations, strict=True):
         if deviation > 0:
             largest = np.maximum(largest, abs(samples - samples.mean()) / deviation)
-    # The observed sample is one of them, in the p value and hence in the interval.
+    # The observed sample counts as one of them, in the p value and hence in the interval.
     rank = math.ceil((_NUM_RESAMPLES + 1) * level) - 2
     ratio = float(np.sort(largest)[::-1][rank]) if rank >= 0 else math.inf
     made = []
@@ -149,7 +148,7 @@ def _bootstrap(
     score: Callable[[Integer[np.ndarray, " counts"]], float],
     seed: int,
 ) -> tuple[float, Float[np.ndarray, " samples"]]:
-    """The difference of two scores, and that of each sample of the sentences."""
+    """The difference of two scores, observed and for each sample of the sentences."""
     num_sentences = len(statistics)
     if num_sentences == 0 or num_sentences != len(base):
         raise ValueError(
@@ -158,7 +157,7 @@ def _bootstrap(
         )
     observed = score(statistics.sum(0)) - score(base.sum(0))
     random = np.random.default_rng(seed)
-    drawn = np.zeros((_NUM_RESAMPLES, num_sentences), np.int64)  # how often each sentence is
+    drawn = np.zeros((_NUM_RESAMPLES, num_sentences), np.int64)  # how often each sentence is drawn
     for times in drawn:
         sample = random.integers(num_sentences, size=num_sentences)
         times[:] = np.bincount(sample, minlength=num_sentences)
@@ -172,9 +171,9 @@ def _bootstrap(
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """p values corrected for their number, each at most 1 (Holm 1979); None stays None.
+    """p values corrected for multiple testing, each at most 1 (Holm 1979); None stays None.
 
-    With those below 5 % taken as real, the chance of one false alarm among all is below 5 %.
+    If those below 5 % count as real, the chance of any false alarm is below 5 %.
     """
     tested = sorted((value, place) for place, value in enumerate(p_values) if value is not None)
     corrected: list[float | None] = [None] * len(p_values)
@@ -186,12 +185,12 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def _squared_error(values: Sequence[float]) -> float:
-    """Of their mean, squared."""
+    """The squared standard error of the mean."""
     return float(np.var(values, ddof=1)) / len(values)
 
 
 def _half_width(degrees: float, error: float, level: float = 1 - _CONFIDENCE) -> float:
-    """Half of the interval, by Student's t, of what has this standard error."""
+    """Half the width of the interval, by Student's t, for this standard error."""
     from scipy import special
 
     return float(special.stdtrit(degrees, 1 - level / 2)) * error

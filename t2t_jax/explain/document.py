@@ -1,4 +1,4 @@
-"""What is shown of one sentence and one model: tokens, and arrays that were captured.
+"""What is shown for one sentence and one model: tokens and captured arrays.
 
 All arrays are numpy's, in float32. Axes: T query positions, S key positions, H heads, D d_model,
 K d_k, P positions of a table, N layers, L layers and the embeddings before them.
@@ -12,8 +12,8 @@ from jaxtyping import Float
 
 from t2t_jax.decoding.search_tree import SearchTree
 
-# Who looks at whom: a stack at itself, the decoder at the encoder's output, a classifier's learned
-# vector at all tokens.
+# What attends to what: a stack to itself, the decoder to the encoder's output, a classifier's
+# learned query to all tokens.
 Looks = Literal["encoder", "decoder", "cross", "pooling"]
 
 
@@ -25,19 +25,19 @@ class Token(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """The heads of one attention sub-layer. `scores` are None where the model has no such heads."""
+    """The heads of one attention sub-layer. `scores` are None if the model has no such heads."""
 
     looks: Looks
     layer: int  # from 0
-    number: int  # of the self-attentions in this layer, from 0
-    weights: Float[np.ndarray, "H T S"]  # the softmax, as it was captured
-    mask: Float[np.ndarray, "T S"]  # 1 where the query may look at the key, else 0
+    number: int  # of the self-attention in this layer, from 0
+    weights: Float[np.ndarray, "H T S"]  # the captured softmax
+    mask: Float[np.ndarray, "T S"]  # 1 where the query may attend to the key, else 0
     scores: Float[np.ndarray, "H T S"] | None = None  # Q K^T / divisor, before bias and mask
     divisor: float = 1.0  # the paper's is sqrt(d_k)
     query: Float[np.ndarray, "H T K"] | None = None
     key: Float[np.ndarray, "H S K"] | None = None
     bias: Float[np.ndarray, "#H T S"] | None = None  # of relative positions and ALiBi
-    context_cosine: Float[np.ndarray, "H T T"] | None = None  # of what two queries gathered
+    context_cosine: Float[np.ndarray, "H T T"] | None = None  # between the contexts of two queries
 
 
 class SubLayer(NamedTuple):
@@ -45,33 +45,33 @@ class SubLayer(NamedTuple):
 
     name: str  # "self_attention", "cross_attention", "feed_forward"
     layer: int
-    length: Float[np.ndarray, " T"]  # |x|, x as it comes in
+    length: Float[np.ndarray, " T"]  # |x|, of the input x
     update: Float[np.ndarray, " T"]  # |Sublayer(x)|
-    cosine: Float[np.ndarray, " T"]  # between x as it comes in and as it goes out
+    cosine: Float[np.ndarray, " T"]  # between input and output
 
 
 class Neighbour(NamedTuple):
-    """A row of the embedding that points almost the same way."""
+    """A row of the embedding in a similar direction."""
 
     token: Token
     cosine: float
 
 
 class Place(NamedTuple):
-    """A piece on the map of the embedding's two widest directions."""
+    """A piece on the map of the embedding's two main directions."""
 
     token: Token
     x: float
     y: float
-    is_of_text: bool  # else it is a neighbour
+    is_of_text: bool  # else a neighbour
 
 
 class PositionsOfModel(NamedTuple):
-    """How the model is told where a token stands."""
+    """How positions enter the model."""
 
     kind: str  # `model.positions`
     vectors: Float[np.ndarray, "P D"] | None  # added to the embeddings
-    likeness: Float[np.ndarray, "P P"] | None  # cosine; of rotary, what turning leaves of it
+    likeness: Float[np.ndarray, "P P"] | None  # cosine; for rotary, the share left by rotation
     bias: Float[np.ndarray, "H P P"] | None  # added to the scores
 
 
@@ -79,20 +79,20 @@ class Stack(NamedTuple):
     """An encoder or a decoder."""
 
     name: Literal["encoder", "decoder"]
-    tokens: list[Token]  # that it reads
+    tokens: list[Token]  # its input
     embedding: Float[np.ndarray, "T D"]
     neighbours: list[list[Neighbour]]  # of each token
     map: list[Place]
     positions: PositionsOfModel | None
-    embedded: Float[np.ndarray, "T D"]  # with positions, what the first layer sees
+    embedded: Float[np.ndarray, "T D"]  # with positions: the input of the first layer
     attentions: list[Attention]
     sub_layers: list[SubLayer]
-    active: Float[np.ndarray, "N T"] | None  # share of the units of feed-forward that are above 0
-    cosine: Float[np.ndarray, "L T T"]  # between tokens: as embedded, after each layer
+    active: Float[np.ndarray, "N T"] | None  # share of feed-forward units above 0
+    cosine: Float[np.ndarray, "L T T"]  # between tokens: as embedded, and after each layer
 
 
 class Candidate(NamedTuple):
-    """A token that may come next, and what the model says of it."""
+    """A possible next token, with the model's logit and probability."""
 
     token: Token
     logit: float
@@ -100,15 +100,15 @@ class Candidate(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What the model said at one position."""
+    """The model's predictions at one position."""
 
-    chosen: Candidate  # what comes next in the text that is shown
-    is_given: bool  # of a prompt, or the text itself: not the model's choice
+    chosen: Candidate  # the next token of the text shown
+    is_given: bool  # part of a prompt or of the text itself: not the model's choice
     best: list[Candidate]  # likeliest first
 
 
 class Search(NamedTuple):
-    """A search for the translation."""
+    """A search for a translation."""
 
     name: Literal["greedy", "beam"]
     tree: SearchTree
@@ -118,7 +118,7 @@ class Search(NamedTuple):
 
 
 class Class(NamedTuple):
-    """What a classifier says of a class."""
+    """A class, with a classifier's logit and probability."""
 
     name: str
     logit: float
@@ -126,21 +126,21 @@ class Class(NamedTuple):
 
 
 class Document(NamedTuple):
-    """All that is shown of one sentence and one model."""
+    """Everything shown for one sentence and one model."""
 
     label: str  # of the model
     facts: Mapping[str, Any]  # keys of its config, its parameters and its step
-    text: str  # that was given
-    output: str | None  # a translation, or a text that goes on
+    text: str  # the input
+    output: str | None  # a translation, or a text with its continuation
     stacks: list[Stack]
-    steps: list[Step]  # of the decoder; of a model of masked tokens, a guess for each
+    steps: list[Step]  # of the decoder; for a masked language model, a guess per token
     searches: list[Search]
     classes: list[Class]
-    layouts: Mapping[str, Float[np.ndarray, "P D"]]  # of sinusoids, as the paper and others have it
-    is_control: bool = False  # with projections drawn at random
+    layouts: Mapping[str, Float[np.ndarray, "P D"]]  # of sinusoids, in the paper and elsewhere
+    is_control: bool = False  # with random projections
 
     def stack(self, name: str) -> Stack | None:
-        """The encoder or the decoder, where the model has one."""
+        """The encoder or the decoder, if the model has one."""
         return next((stack for stack in self.stacks if stack.name == name), None)
 
     def attentions(self) -> Iterator[Attention]:
@@ -149,7 +149,7 @@ class Document(NamedTuple):
             yield from stack.attentions
 
     def attention(self, looks: str, layer: int, number: int = 0) -> Attention:
-        """One of them; layers from 0.
+        """One attention; layers count from 0.
 
         Raises:
           ValueError: there is none; says which there are.
@@ -166,7 +166,7 @@ class Document(NamedTuple):
         )
 
     def tokens_of(self, attention: Attention) -> tuple[list[Token], list[Token]]:
-        """Who looks, and who is looked at."""
+        """The tokens of the queries and of the keys."""
         encoder, decoder = self.stack("encoder"), self.stack("decoder")
         of_source = encoder.tokens if encoder else []
         of_target = decoder.tokens if decoder else []
@@ -182,7 +182,7 @@ class Document(NamedTuple):
 
 
 def plain(value: Any) -> Any:
-    """Documents as JSON has them: objects and lists, arrays left as they are."""
+    """Documents as JSON objects and lists, with arrays left as they are."""
     if (fields := getattr(value, "_asdict", None)) is not None:  # of a NamedTuple
         return {name: plain(each) for name, each in fields().items()}
     if isinstance(value, Mapping):
@@ -193,7 +193,7 @@ def plain(value: Any) -> Any:
 
 
 def as_lists(value: Any) -> Any:
-    """`plain`, with arrays as nested lists of numbers, each as short as float32 can be said."""
+    """`plain`, with arrays as nested lists of numbers, each as short as float32 allows."""
     value = plain(value)
     match value:
         case dict():
@@ -201,7 +201,7 @@ def as_lists(value: Any) -> Any:
         case list():
             return [as_lists(each) for each in value]
         case np.ndarray():
-            # A float32 made a float64 would be written with nine digits that mean nothing.
+            # A float32 converted to float64 would be written with nine meaningless digits.
             return np.vectorize(lambda number: float(str(number)), otypes=[float])(value).tolist()
         case _:
             return value

@@ -1,4 +1,4 @@
-"""A sentence and a model that is loaded -> what is shown of both."""
+"""A sentence and a loaded model -> the document that shows both."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ from t2t_jax.runs.generate import generate
 from t2t_jax.runs.limits import line_limit
 from t2t_jax.runs.workdir import UsableModel
 
-# Positions of the three layouts of sinusoids that every page shows.
+# Positions shown of the three layouts of sinusoids on every page.
 _POSITIONS_OF_LAYOUTS = 50
-# Arrays grow with the square of it: a page is for a sentence.
+# Arrays grow with its square: a page is for a sentence.
 MOST_TOKENS = 128
-# Keys of the model that a reader wants beside its pictures.
+# Keys of the model to show beside its pictures.
 _FACTS = (
     *("family", "num_encoder_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k"),
     *("positions", "norm", "activation", "recurrent_cell"),
@@ -39,11 +39,11 @@ _PROJECTIONS = ("query", "key", "value")
 
 
 class _Read(NamedTuple):
-    """What a model reads."""
+    """The tokens that a model reads."""
 
-    source: list[int]  # its encoder
-    inputs: list[int]  # its decoder
-    outputs: list[int]  # what follows each of these
+    source: list[int]  # by its encoder
+    inputs: list[int]  # by its decoder
+    outputs: list[int]  # the token after each of the inputs
     num_given: int = 0  # outputs that the model did not choose
 
 
@@ -55,12 +55,12 @@ def explain(
     top_n: int = 5,
     max_new_tokens: int = 12,
 ) -> Document:
-    """What `trained` makes of a sentence, or of the beginning of a text.
+    """The document of `trained` on a sentence, or on the beginning of a text.
 
     Args:
-      label: what the model is called.
-      top_n: likeliest next tokens of every step.
-      max_new_tokens: of a language model, most tokens after the text.
+      label: the name of the model.
+      top_n: likeliest next tokens to show per step.
+      max_new_tokens: for a language model, most tokens after the text.
 
     Raises:
       ValueError: the text has no tokens or too many, a number is too small, or the model diverged.
@@ -95,10 +95,10 @@ def explain(
 def explain_control(
     trained: UsableModel, document: Document, *, label: str = "control"
 ) -> Document:
-    """What is left of `document` where queries, keys and values are projections drawn at random.
+    """`document` again, with random projections for queries, keys and values.
 
-    The model reads the very tokens of `document`, also those that it would not have written, so
-    that the two can be laid side by side. Nothing is searched.
+    The model reads exactly the tokens of `document`, even those that it would not have written, so
+    that the two can be compared. Nothing is searched.
     """
     loaded = _loaded(trained)
     drawn = initial_params(loaded.model, jax.random.key(_CONTROL_SEED))
@@ -117,16 +117,16 @@ def explain_control(
 
 
 def _loaded(trained: UsableModel) -> Loaded:
-    """The model, made so that all of it can be captured."""
+    """The model, built so that everything can be captured."""
     config = dataclasses.replace(trained.model.config, rematerialise=False)
     return Loaded(make_model(config), trained.params, trained.vocabulary)
 
 
 def _ids(trained: UsableModel, text: str) -> list[int]:
-    """What the model reads of the text.
+    """The tokens of the text as the model reads them.
 
     Raises:
-      ValueError: it has no tokens, or more than the model or a page has room for.
+      ValueError: there are none, or more than the model or a page has room for.
     """
     (ids,) = trained.vocabulary.encode([text])
     if not ids:
@@ -153,7 +153,7 @@ def _ids(trained: UsableModel, text: str) -> list[int]:
 def _searches(
     trained: UsableModel, model: TranslationModel, loaded: Loaded, ids: list[int]
 ) -> list[Search]:
-    """Greedy search, and the one that the config asks for where that is another."""
+    """Greedy search, and the config's search if it is another."""
     config = trained.sections.decoding
     configs = [dataclasses.replace(config, beam_size=1, n_best=1)]
     if config.beam_size > 1:
@@ -178,7 +178,7 @@ def _document(
     top_n: int,
     class_names: Sequence[str],
 ) -> Document:
-    """The forward pass over what is read, and what is shown of it."""
+    """The forward pass over the tokens, and the document of it."""
     sides = [ids for ids in (read.source, read.inputs) if ids]
     logits, heard = hear(loaded.model, loaded.params, *sides)
     if not np.isfinite(logits).all():
@@ -222,9 +222,9 @@ def _document(
 
 
 def _written(read: _Read) -> list[int]:
-    """The tokens of a translation, or of a prompt and how it goes on."""
+    """The tokens of a translation, or of a prompt and its continuation."""
     whole = read.outputs if read.source else [read.inputs[0], *read.outputs]
-    # An end token within a prompt (GPT-2 has no other start) does not end the text.
+    # An end token in a prompt (GPT-2 has no other start token) does not end the text.
     given = [token_id for token_id in whole[: read.num_given + 1] if token_id != END_ID]
     return given + whole[read.num_given + 1 :] if not read.source else whole
 
@@ -236,7 +236,7 @@ def _steps(
     num_given: int,
     top_n: int,
 ) -> list[Step]:
-    """What the model said at each position, and what comes next there."""
+    """The predictions at each position, and the token that follows."""
     probabilities = _softmax(logits)
     best = np.argsort(-logits[:, : loaded.vocabulary.size], kind="stable")[:, :top_n]
 
@@ -257,9 +257,9 @@ def _steps(
 def _guesses(
     loaded: Loaded, ids: list[int], logits: Float[np.ndarray, "T vocab"], top_n: int
 ) -> list[Step]:
-    """What a model of masked tokens takes each token for where it is masked.
+    """A masked language model's predictions for each token, with that token masked.
 
-    Where its vocabulary has no mask, where it is not.
+    If its vocabulary has no mask, the token is left in place.
     """
     if loaded.vocabulary.has_mask:
         masked = np.tile(np.asarray(ids, np.int32), (len(ids), 1))
@@ -275,7 +275,7 @@ def _guesses(
 
 
 def _with_drawn_projections(params: PyTree, drawn: PyTree) -> PyTree:
-    """`params`, with the queries', keys' and values' projections of `drawn`."""
+    """`params`, with the query, key and value projections of `drawn`."""
     leaves, others = flatten_dict(params), flatten_dict(drawn)
     return unflatten_dict(
         {

@@ -1,4 +1,4 @@
-"""Documents -> figures of publication size, for PNG, SVG and PDF files.
+"""Documents -> figures in publication size, as PNG, SVG and PDF files.
 
 Axes: T query positions, S key positions, H heads, P positions, D d_model.
 """
@@ -19,7 +19,7 @@ from t2t_jax.explain.words import labels
 
 FORMATS = ("png", "svg", "pdf")
 _DPI = 200
-# Inches: as wide as a page's text, and a cell that still holds a token's name.
+# Inches: the text width of a page, and a cell that still fits a token's name.
 _WIDTH = 6.2
 _CELL = 0.24
 _NAME = 0.07  # a letter
@@ -29,10 +29,10 @@ _HEADS_IN_A_ROW = 4
 def attention_figure(
     document: Document, looks: str, layer: int, head: int | None, language: str = "en"
 ) -> Figure:
-    """The weights of one head, or with `head` None of all of them side by side.
+    """The weights of one head, or of all heads side by side if `head` is None.
 
     Args:
-      layer: from 0, as `head`.
+      layer: counts from 0, like `head`.
 
     Raises:
       ValueError: the model has no such layer or head.
@@ -43,7 +43,7 @@ def attention_figure(
     columns = min(_HEADS_IN_A_ROW, len(heads))
     rows = math.ceil(len(heads) / columns)
     words = labels(language)
-    # One head has room for the names of its tokens; of many they stand at the edge.
+    # One head has room for the names of its tokens; several share them at the edge.
     width = max(2.6, min(_WIDTH, _CELL * len(keys) + 1.4)) if len(heads) == 1 else _WIDTH
     names = _NAME * max(len(piece) for piece in (*queries, *keys))
     cell = (width - names - 1.0) / columns / len(keys)
@@ -67,7 +67,7 @@ def attention_figure(
 
 
 def embedding_figure(document: Document, language: str = "en") -> Figure:
-    """The vectors of the tokens, and where they lie beside their neighbours."""
+    """The vectors of the tokens, and a map of them and their neighbours."""
     words = labels(language)
     stack = document.stacks[0]
     tokens = _pieces(stack.tokens)
@@ -100,10 +100,10 @@ def embedding_figure(document: Document, language: str = "en") -> Figure:
 
 
 def positions_figure(document: Document, language: str = "en") -> Figure:
-    """The table of positions, its waves, and likeness or bias by distance.
+    """The table of positions, its waves, and similarity or bias by distance.
 
     Raises:
-      ValueError: the model is told no positions.
+      ValueError: the model has no positions.
     """
     words = labels(language)
     positions = document.stacks[0].positions
@@ -171,7 +171,7 @@ def feed_forward_figure(document: Document, language: str = "en") -> Figure:
 def contexts_figure(
     document: Document, looks: str, layer: int, head: int | None, language: str = "en"
 ) -> Figure:
-    """The weights of a head beside the cosines between the vectors that it looked at.
+    """The weights of a head beside the cosines between the vectors it attended to.
 
     Raises:
       ValueError: the model has no such layer or head.
@@ -197,10 +197,10 @@ def contexts_figure(
 
 
 def steps_figure(document: Document, language: str = "en") -> Figure:
-    """The likeliest next tokens of every step, or guesses at hidden ones; the chosen are marked.
+    """The likeliest next or masked tokens of every step; the chosen ones are marked.
 
     Raises:
-      ValueError: the model writes and guesses nothing.
+      ValueError: the model predicts no tokens.
     """
     words = labels(language)
     if not document.steps:
@@ -233,7 +233,7 @@ def steps_figure(document: Document, language: str = "en") -> Figure:
 
 
 def search_figure(document: Document, language: str = "en") -> Figure:
-    """The last search as a tree: a column a step, the best hypothesis in colour.
+    """The last search as a tree: one column per step, the best hypothesis in colour.
 
     Raises:
       ValueError: nothing was searched.
@@ -245,7 +245,7 @@ def search_figure(document: Document, language: str = "en") -> Figure:
     places = _tree_places(search)
     depth = max(x for x, _ in places)
     leaves = max(y for _, y in places) + 1
-    step = max(0.62, 0.055 * max(map(len, search.pieces)) + 0.1)  # inches, of letters of 7 points
+    step = max(0.62, 0.055 * max(map(len, search.pieces)) + 0.1)  # inches, for letters of 7 points
     size = max(_WIDTH, step * depth + 2.2), max(1.6, 0.3 * leaves + 0.7)
     figure = Figure(figsize=size, layout="constrained")
     axis = figure.subplots()
@@ -290,7 +290,7 @@ def search_figure(document: Document, language: str = "en") -> Figure:
     return figure
 
 
-# By name: what draws it; those of one layer and head take them.
+# Name -> the function that draws it; some also take a layer and a head.
 FIGURES: dict[str, Callable[..., Figure]] = {
     "attention": attention_figure,
     "contexts": contexts_figure,
@@ -305,7 +305,7 @@ OF_A_HEAD = ("attention", "contexts")
 
 
 def file_of(draw: Callable[[], Figure], kind: str) -> bytes:
-    """A figure as the bytes of a file of this format; the same figure gives the same bytes."""
+    """A figure as a file's bytes in this format; the same figure gives the same bytes."""
     stream = io.BytesIO()
     date = {"png": None, "svg": "Date", "pdf": "CreationDate"}[kind]
     with fonts():
@@ -316,7 +316,7 @@ def file_of(draw: Callable[[], Figure], kind: str) -> bytes:
 
 
 def _attention(document: Document, looks: str, layer: int, head: int | None) -> Attention:
-    """The attention that a figure is of.
+    """The attention shown in a figure.
 
     Raises:
       ValueError: the model has no such layer or head.
@@ -329,10 +329,10 @@ def _attention(document: Document, looks: str, layer: int, head: int | None) -> 
 
 
 def _corners(places: Sequence[Place], width: float, height: float) -> list[tuple[Place, int, int]]:
-    """At which corner of each place its name stands, so that few lie on each other or on places.
+    """The corner of each place for its name, so that names rarely overlap each other or places.
 
     Args:
-      width: of the map, in letters of a name, as `height`.
+      width: of the map, in letters of a name, like `height`.
     """
     x, y = np.array([(place.x, place.y) for place in places]).T
     x, y = ((each - each.min()) / (np.ptp(each) or 1) for each in (x, y))
@@ -354,7 +354,7 @@ def _corners(places: Sequence[Place], width: float, height: float) -> list[tuple
 
 
 def _common(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    """The area in both of two boxes: left, low, width, height."""
+    """The common area of two boxes: left, low, width, height."""
     sides = [
         min(one[i] + one[i + 2], other[i] + other[i + 2]) - max(one[i], other[i]) for i in (0, 1)
     ]
@@ -366,7 +366,7 @@ def _pieces(tokens: Sequence[Token]) -> list[str]:
 
 
 def _letters(cell: float) -> float:
-    """Points of letters that fit cells of so many inches."""
+    """The font size in points that fits cells of so many inches."""
     return float(np.clip(cell * 72 * 0.8, 4, 9))
 
 
@@ -404,7 +404,7 @@ def _waves(axis: Any, vectors: Float[np.ndarray, "P D"], words: dict[str, str]) 
 def _by_distance(
     axis: Any, squares: Sequence[Float[np.ndarray, "P P"]], words: dict[str, str]
 ) -> None:
-    """The mean over all pairs so far apart, key - query position."""
+    """The mean over all pairs at each distance, key - query position."""
     size = len(squares[0])
     distances = range(1 - size, size)
     for number, square in enumerate(squares):
@@ -424,7 +424,7 @@ def _rows_by_token(
     title: str,
     words: dict[str, str],
 ) -> Figure:
-    """A map for each stack, its tokens below."""
+    """A map for each stack, with its tokens below."""
     if not stacks:
         raise ValueError(words["nothing_there"])
     heights = [0.22 * len(rows) + 1.3 for rows in names]
@@ -439,7 +439,7 @@ def _rows_by_token(
 
 
 def _tree_places(search: Search) -> list[tuple[int, int]]:
-    """Step and line of each node: the best first, each leaf on a line of its own."""
+    """Step and line of each node: the best comes first, and each leaf has its own line."""
     nodes = search.tree.nodes
     children: dict[int, list[int]] = {}
     for place, node in enumerate(nodes):
@@ -452,7 +452,7 @@ def _tree_places(search: Search) -> list[tuple[int, int]]:
     while waiting:
         place, depth = waiting.pop()
         parent = nodes[place].parent
-        # The first child goes on in the line of its parent.
+        # The first child continues the line of its parent.
         if parent in found and parent not in first_of:
             line = found[parent][1]
             first_of.add(parent)

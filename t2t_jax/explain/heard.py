@@ -1,4 +1,4 @@
-"""What was captured of one row, as numpy arrays, by the names of `capture_modules`."""
+"""Captured values of one row, as numpy arrays, under the names of `capture_modules`."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ class Heard:
     """The arrays of a forward pass over a single row, without their first axis.
 
     Args:
-      captured: what `capture_modules` gives.
+      captured: the result of `capture_modules`.
     """
 
     def __init__(self, captured: dict[str, tuple[Any, ...]]) -> None:
@@ -24,16 +24,16 @@ class Heard:
         return name in self._captured
 
     def array(self, name: str, call: int = -1) -> Float[np.ndarray, "..."]:
-        """What has this name; where a module was called more than once, by the number of a call."""
+        """The array with this name; `call` selects among several calls of a module."""
         return row_of(self._captured[name][call])
 
     def value(self, name: str) -> Any:
-        """The same of what is no array."""
+        """The same for values that are no array, such as tuples of arrays."""
         return jax.tree.map(row_of, self._captured[name][-1])
 
 
 def hear(model: Model, params: PyTree, *ids: list[int]) -> tuple[Float[np.ndarray, "..."], Heard]:
-    """The logits of one row, and all that was made on the way."""
+    """The logits of one row, and everything captured on the way."""
 
     def forward(params: PyTree, *rows: Any) -> Any:
         return capture_modules(model, params, *rows, deterministic=True)

@@ -1,4 +1,4 @@
-"""How pictures look: told apart by colour-blind readers, and in black and white."""
+"""The style of pictures: readable for colour-blind readers, and in black and white."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ GREY = "#767676"
 
 
 def fonts() -> Any:
-    """The context to draw and to save in."""
+    """The context for drawing and saving."""
     return rc_context(
         {
             "font.size": 10,
-            # A dollar sign in a text is one, and begins no formula.
+            # A dollar sign in a text begins no formula.
             "text.parse_math": False,
             # The same text gives the same file.
             "svg.hashsalt": "t2t_jax",

@@ -1,7 +1,7 @@
-"""Documents -> one HTML page that needs no other file and reaches for none.
+"""Documents -> one HTML page that needs and loads no other file.
 
-Its script and its style are named by their hashes in a Content-Security-Policy that forbids all
-else; what a user wrote is in the data, which is text.
+A Content-Security-Policy allows its script and style by their hashes and forbids all else; user
+input is only in the data, which is text.
 """
 
 import base64
@@ -18,11 +18,11 @@ import numpy as np
 from t2t_jax.explain.document import Document, plain
 from t2t_jax.explain.words import LANGUAGES, STAGES, labels
 
-# In the order in which they use one another.
+# In the order in which they use each other.
 _SCRIPTS = ("arrays", "elements", "colours", "heat_map", "lines", "stages", "main")
-# Of these only colours are seen, never digits: half of the bytes.
+# Shown only as colours, never as digits: half the bytes are enough.
 _COLOURED = {"query", "key", "embedding", "embedded", "layouts", "vectors", "context_cosine"}
-# Drawn by no stage.
+# Not drawn by any stage.
 _UNSEEN = {"embedded"}
 
 
@@ -30,8 +30,8 @@ def page(sentences: Sequence[Sequence[Document]], language: str = "en") -> str:
     """The page, for a browser to open from disk.
 
     Args:
-      sentences: of each sentence the document of one model, or of two that stand side by side.
-      language: "en" or "de", with which it opens; a reader can choose.
+      sentences: for each sentence, the documents of one model, or of two side by side.
+      language: "en" or "de", the initial one; a reader can switch.
     """
     data = {
         "language": language,
@@ -39,7 +39,7 @@ def page(sentences: Sequence[Sequence[Document]], language: str = "en") -> str:
         "stages": [stage._asdict() for stage in STAGES],
         "sentences": [[_packed(plain(each)) for each in documents] for documents in sentences],
     }
-    # No sign that means something in HTML is left.
+    # No character with a meaning in HTML is left.
     signs = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
     data_text = json.dumps(
         data, ensure_ascii=False, allow_nan=False, separators=(",", ":")
@@ -66,9 +66,9 @@ def page(sentences: Sequence[Sequence[Document]], language: str = "en") -> str:
 
 
 def is_page(path: Path) -> bool:
-    """Whether a file begins as `page` does: then nothing in it can run but the script of a page.
+    """Whether a file begins like a `page`: then nothing in it can run but the script of a page.
 
-    Whoever wrote it: its policy stands before all that is its own.
+    This holds whoever wrote it: the policy comes before any content of its own.
     """
     heads = [_head(language).encode() for language in LANGUAGES]
     with path.open("rb") as file:
@@ -77,7 +77,7 @@ def is_page(path: Path) -> bool:
 
 
 def _head(language: str) -> str:
-    """All before the body, the same for every page in a language."""
+    """Everything before the body, the same for all pages in a language."""
     style = _file("style.css")
     policy = (
         f"default-src 'none'; script-src '{_hash(_script())}'; style-src '{_hash(style)}'; "
@@ -106,7 +106,7 @@ def _script() -> str:
 
 
 def _packed(value: Any, name: str = "") -> Any:
-    """What JSON can say, arrays as base64 of float32, or of float16 where only colours are seen."""
+    """Values for JSON: arrays as base64 of float32, or of float16 if shown only as colours."""
     match value:
         case dict():
             inner = {key: key if name != "layouts" else name for key in value}

@@ -1,4 +1,4 @@
-"""Captured arrays -> an encoder or a decoder as it is shown.
+"""Captured arrays -> an encoder or a decoder, for a document.
 
 Axes: T query positions, S key positions, H heads, D d_model, K d_k, V d_v, P positions of a table.
 """
@@ -35,12 +35,12 @@ from t2t_jax.model.positions import (
 )
 
 _NEIGHBOURS = 6
-# Positions that are compared with one another, where a sentence has fewer.
+# Positions to compare with each other if a sentence has fewer.
 _POSITIONS = 32
 
 
 class Loaded(NamedTuple):
-    """A model, and what its tokens are."""
+    """A model and its vocabulary."""
 
     model: Model
     params: PyTree
@@ -48,18 +48,18 @@ class Loaded(NamedTuple):
 
     @property
     def config(self) -> TransformerConfig:
-        """That of the model."""
+        """The config of the model."""
         return self.model.config
 
     def tokens(self, ids: Sequence[int]) -> list[Token]:
-        """The ids as they are written."""
+        """The ids with their pieces."""
         return [Token(int(each), self.vocabulary.piece(int(each))) for each in ids]
 
 
 def stack_of(
     loaded: Loaded, name: Literal["encoder", "decoder"], ids: Sequence[int], heard: Heard
 ) -> Stack:
-    """The stack `name` of a model as it read `ids`."""
+    """The stack `name` of a model after reading `ids`."""
     is_recurrent = loaded.config.family == "recurrent"
     own_table = name == "encoder" and "source_embedding.__call__" in heard
     table = "source_embedding" if own_table else "embedding"
@@ -104,19 +104,19 @@ def stack_of(
 
 
 def pooling_attention(config: TransformerConfig, heard: Heard) -> Attention:
-    """What the learned vector of a classifier looks at."""
+    """The attention of a classifier's learned query."""
     return _attention(config, heard, "pooling.attention", "pooling", 0)
 
 
 def cosines(x: Float[np.ndarray, "*heads T D"]) -> Float[np.ndarray, "*heads T T"]:
-    """The cosine between every two rows; 0 where one of them is 0."""
+    """The cosine between any two rows; 0 if one of them is 0."""
     length = np.linalg.norm(x, axis=-1, keepdims=True)
     unit = x / np.where(length == 0, 1, length)
     return unit @ np.swapaxes(unit, -1, -2)
 
 
 def layouts(d_model: int, num_positions: int) -> dict[str, Float[np.ndarray, "P D"]]:
-    """The three layouts of sinusoids, of which the first is the paper's."""
+    """The three layouts of sinusoids; the first is the paper's."""
     if d_model % 2 or d_model < 4:
         return {}
     positions = jnp.arange(num_positions)
@@ -138,7 +138,7 @@ def _attentions(
     looks: Looks,
     positions: EncodedPositions,
 ) -> list[Attention]:
-    """The attentions of one layer in their order."""
+    """The attentions of one layer, in order."""
     _, looked_at = heard.value(f"{layer}.__call__")
     found = [
         _attention(
@@ -200,7 +200,7 @@ def _scores(
 
 
 def _source_attention(heard: Heard, states: Float[np.ndarray, "T D"]) -> Attention:
-    """That of the recurrent decoder, which has one head."""
+    """The attention of the recurrent decoder, which has one head."""
     key = heard.array("attention.key.__call__")
     weights = heard.array("attention.weights")
     divisor = states.shape[-1] ** 0.5
@@ -224,7 +224,7 @@ def _sub_layers(
     number: int,
     x: Float[np.ndarray, "T D"],
 ) -> list[SubLayer]:
-    """Each sub-layer of a layer that is given `x`, in their order."""
+    """The sub-layers of a layer with input `x`, in order."""
     found = []
     names = [
         *(f"self_attentions_{place}" for place in range(config.num_self_attentions)),
@@ -255,7 +255,7 @@ def _sub_layers(
 
 
 def _positions(loaded: Loaded, name: str, length: int) -> PositionsOfModel:
-    """What the positions of one stack are, up to some that the sentence does not have."""
+    """The positions of one stack, possibly more than the sentence has."""
     config = loaded.config
     number = max(length, _POSITIONS)
     if config.longest_sequence is not None:
@@ -279,7 +279,7 @@ def _positions(loaded: Loaded, name: str, length: int) -> PositionsOfModel:
 def _neighbours(
     loaded: Loaded, table: Float[np.ndarray, "vocab D"], ids: Sequence[int]
 ) -> list[list[Neighbour]]:
-    """The rows nearest to each token's by cosine, the token itself left out."""
+    """The rows nearest to each token's by cosine, without the token itself."""
     rows = table[: loaded.vocabulary.size]
     length = np.linalg.norm(rows, axis=-1, keepdims=True)
     unit = rows / np.where(length == 0, 1, length)

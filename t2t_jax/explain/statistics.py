@@ -1,4 +1,4 @@
-"""What each head does, in numbers: a row a head.
+"""Statistics of attention heads, one row per head.
 
 Axes: H heads, T query positions, S key positions.
 """
@@ -14,15 +14,15 @@ from t2t_jax.explain.document import Attention, Document
 
 
 class HeadStatistics(NamedTuple):
-    """Means over the queries of one head. None: between source and target nothing is near."""
+    """Means over the queries of one head. None: there is no distance between source and target."""
 
     attention: str
     layer: int  # from 1
-    number: int  # of the self-attentions of this layer, from 1
+    number: int  # of the self-attention in this layer, from 1
     head: int  # from 1
-    entropy: float  # nats; log S at most, 0 where each query looks at one key
+    entropy: float  # nats; at most log S, 0 if each query attends to one key
     largest_weight: float
-    distance: float | None  # tokens between query and key, by their weights
+    distance: float | None  # tokens between query and key, averaged by weight
     previous: float | None  # share of the weight on the token before the query's own
     same: float | None
     next: float | None
@@ -31,7 +31,7 @@ class HeadStatistics(NamedTuple):
 
 
 def head_statistics(document: Document) -> list[HeadStatistics]:
-    """Those of every head of the model."""
+    """The statistics of every head of the model."""
     return [
         _of_head(attention, head)
         for attention in document.attentions()
@@ -40,7 +40,7 @@ def head_statistics(document: Document) -> list[HeadStatistics]:
 
 
 def csv_text(found: list[HeadStatistics]) -> str:
-    """A header and a row for each head, five digits behind the point."""
+    """A header, and a row for each head with five digits after the decimal point."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(HeadStatistics._fields)
@@ -82,5 +82,5 @@ def _distance(weights: Float[np.ndarray, "T S"]) -> float:
 
 
 def _share(weights: Float[np.ndarray, "T S"], offset: int) -> float:
-    """Mean over the queries of the weight `offset` keys on from each; 0 where there is none."""
+    """Mean over the queries of the weight `offset` keys after each; 0 if there is no such key."""
     return float(np.diagonal(weights, offset).sum() / len(weights))

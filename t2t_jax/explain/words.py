@@ -1,4 +1,4 @@
-"""What a page says, in English and in German."""
+"""The texts of a page, in English and German."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
@@ -8,9 +8,9 @@ LANGUAGES: tuple[str, ...] = get_args(Language)
 
 
 class Stage(NamedTuple):
-    """A part of the way of the data: its equation, and two plain sentences by language.
+    """A stage of the data's path: its equation, and a title and two plain sentences per language.
 
-    In an equation _{...} is set below the line and ^{...} above it.
+    In an equation, _{...} is a subscript and ^{...} a superscript.
     """
 
     name: str
@@ -218,7 +218,7 @@ STAGES: tuple[Stage, ...] = (
     ),
 )
 
-# Single words and short sentences of the page, by name: English, German.
+# Words and short sentences of the page, by name: English, German.
 _LABELS: dict[str, tuple[str, str]] = {
     "title": ("A sentence inside the model", "Ein Satz im Inneren des Modells"),
     "language": ("Language", "Sprache"),

@@ -1,5 +1,5 @@
-"""Weights in and out: imports other libraries' models, exports ours to them.
+"""Imports other libraries' models, and exports ours to them.
 
-In, or out: a directory of Hugging Face, Marian or CTranslate2. Level 3, beside evaluation: above
+In or out: a directory of Hugging Face, Marian or CTranslate2. Level 3, beside evaluation: above
 training. Needs the `interop` extra.
 """

@@ -1,7 +1,7 @@
 """BERT and DistilBERT in Hugging Face format: encoder-only, post-norm, learned positions.
 
-They are one model under two sets of names. Sentences are read alone: the vector that BERT adds to
-every token of a first sentence goes into the positions, that of a second one is not used.
+They are one model with two sets of names. Only single sentences are read: the vector that BERT adds
+to every token of a first sentence goes into the positions, that of a second one is not used.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _Positions = Callable[[Weights, tuple[int, int]], np.ndarray]
 
 
 class _Names(NamedTuple):
-    """Where one of the two keeps what."""
+    """The names of parameters in one of the two."""
 
     prefix: str
     layer: str
@@ -35,7 +35,7 @@ class _Names(NamedTuple):
     feed_forward_norm: str
     transform: str
     transform_norm: str
-    output: str  # of the head that guesses masked tokens: the table's second name
+    output: str  # of the head for masked tokens: the table's second name
     output_bias: tuple[str, ...]
     pooler: str
     pooler_activation: Literal["tanh", "relu"]
@@ -140,13 +140,13 @@ def _read(
     head: Head | None,
     num_classes: int | None,
 ) -> ModelFiles:
-    """The model in `directory`, with the head that it has or, to be trained, the one asked for.
+    """The model in `directory`, with its own head or the requested one.
 
-    Parameters of a head that is asked for but not there are left out.
+    Parameters of a requested head that is not there are left out.
 
     Raises:
-      ValueError: it is none that ours can be, no head is asked for and it has none, or its files
-        are damaged.
+      ValueError: ours cannot express it, it has no head and none is requested, or its files are
+        damaged.
     """
     weights = Weights(directory, names.prefix)
     has = _head_of(weights, names)
@@ -278,7 +278,7 @@ def _class_head(
 ) -> Params:
     d_model, num_classes = config.d_model, config.num_classes
     head: Params = {}
-    # A classifier reads it; where the classes are yet to be learned it may be learned with them.
+    # A classifier needs the pooler; for a new task it may be learned with the classes.
     if has == "classes" or f"{names.pooler}.weight" in weights:
         head["pooler"] = layers.linear(weights, names.pooler, d_model, d_model)
     if has == "classes":
@@ -288,6 +288,6 @@ def _class_head(
 
 
 def _ignore_others(weights: Weights) -> None:
-    """Heads that were not asked for, and what older files hold beside the parameters."""
+    """Ignores heads that were not requested, and other tensors in older files."""
     weights.ignore(r"embeddings\.position_ids")
     weights.ignore(r"(cls|pooler|classifier|pre_classifier|vocab_\w+)\..*")

@@ -1,4 +1,4 @@
-"""A translation model of ours as a CTranslate2 directory."""
+"""Exports a translation model as a CTranslate2 directory."""
 
 from pathlib import Path
 from typing import Any
@@ -53,18 +53,18 @@ def export_ctranslate2(
     *,
     max_positions: int,
 ) -> None:
-    """Writes `output`, for `ctranslate2.Translator`; it adds the end token to a source itself.
+    """Writes `output`, for `ctranslate2.Translator`, which adds the end token to a source itself.
 
-    The tokens it takes and gives are the pieces of the vocabulary, which lies beside the model.
-    Positions are written out as a table, because CTranslate2's own sinusoids begin at position 1.
-    Padding, start and rows without a token have a bias of -1e9, so that they are never generated:
-    what they had of the probability goes to the others.
+    Its tokens are the pieces of the vocabulary, which is saved beside the model. Positions are
+    written as a table, because CTranslate2's own sinusoids begin at position 1. Padding, start and
+    rows without a token have a bias of -1e9, so that they are never generated: the others get
+    their probability.
 
     Args:
-      max_positions: of the longest sentence that theirs will take, tokens; the rows of the table.
+      max_positions: tokens of the longest sentence that it will take; the rows of the table.
 
     Raises:
-      ValueError: CTranslate2 cannot be such a model (says which key), or `output` is there already.
+      ValueError: CTranslate2 cannot express the model (says which key), or `output` exists.
     """
     check_expressible(config)
     num_rows = config.vocabulary_rows
@@ -105,7 +105,7 @@ def export_ctranslate2(
 
 
 def check_expressible(config: TransformerConfig) -> None:
-    """Raises ValueError, with the key, if CTranslate2 cannot be such a model."""
+    """Raises ValueError, with the key, if CTranslate2 cannot express the model."""
     check_keys(
         config,
         "CTranslate2",
@@ -138,14 +138,14 @@ def _set_stack(spec: Any, config: TransformerConfig, params: Params, max_positio
 def _position_table(
     config: TransformerConfig, params: Params, max_positions: int
 ) -> Float[np.ndarray, "T D"]:
-    """What is added to the embedding at each position."""
+    """The vectors added to the embedding at each position."""
     if config.positions == "learned":
         max_positions = config.max_positions
     own = {"params": params.get("positions", {})}
     positions = jnp.arange(max_positions)[None]
     encoding = make_positions(config, is_causal=False).bind(own)
     vectors = encoding(positions, positions).vectors
-    if vectors is None:  # the format has vectors in any case
+    if vectors is None:  # the format always has vectors
         return np.zeros((max_positions, config.d_model), np.float32)
     return np.asarray(vectors)[0]
 
@@ -169,7 +169,7 @@ def _set_layer(spec: Any, config: TransformerConfig, params: Params) -> None:
 
 
 def _fused(*maps: Linear) -> Linear:
-    """Several maps of the same input as one."""
+    """Several linear maps of the same input as one."""
     weights, biases = zip(*maps, strict=True)
     return Linear(np.concatenate(weights), np.concatenate(biases))
 

@@ -1,4 +1,4 @@
-"""What every way out has in common: tensors in their layout, names of tokens, a new directory.
+"""What all exports have in common: tensors in their layout, names of tokens, a new directory.
 
 Axes: D d_model, H heads, K width of a head, F d_ff, I and O inputs and outputs of a linear map.
 """
@@ -19,26 +19,26 @@ from t2t_jax.model.config import TransformerConfig
 
 
 class Linear(NamedTuple):
-    """A linear map as PyTorch and CTranslate2 keep it."""
+    """A linear map in the layout of PyTorch and CTranslate2."""
 
     weight: Float[np.ndarray, "O I"]
     bias: Float[np.ndarray, " O"]
 
 
 def linear(params: Params, num_in: int, num_out: int) -> Linear:
-    """One of our linear maps, its heads side by side; a bias that it has not is 0."""
+    """One of our linear maps, with its heads merged; a missing bias is 0."""
     weight = np.asarray(params["kernel"]).reshape(num_in, num_out).T
     bias = params.get("bias", np.zeros(num_out, np.float32))
     return Linear(np.ascontiguousarray(weight), np.asarray(bias).reshape(num_out))
 
 
 def attention_maps(params: Params, d_model: int) -> dict[str, Linear]:
-    """Query, key, value and output of an attention whose heads share the width of the model."""
+    """Query, key, value and output of an attention whose heads divide the model's width."""
     return {name: linear(params[name], d_model, d_model) for name in params}
 
 
 def tables(config: TransformerConfig, params: Params) -> dict[str, Float[np.ndarray, "rows D"]]:
-    """The embeddings of source and target and the output table, which may be one and the same."""
+    """The embeddings of source and target and the output table, which may be the same."""
 
     def table(name: str) -> Float[np.ndarray, "rows D"]:
         return np.asarray(params[name]["table"])
@@ -56,19 +56,19 @@ def tables(config: TransformerConfig, params: Params) -> dict[str, Float[np.ndar
 
 
 def output_bias(config: TransformerConfig, params: Params) -> Float[np.ndarray, " rows"]:
-    """The bias of the logits, 0 where the model has none."""
+    """The bias of the logits, 0 if the model has none."""
     if config.output_bias:
         return np.asarray(params["output"]["bias"])
     return np.zeros(config.vocabulary_rows, np.float32)
 
 
 def never_generated(vocabulary: Vocabulary, num_rows: int) -> list[int]:
-    """Padding, start, and the rows that are no token: what no search of ours chooses."""
+    """Padding, start, and rows without a token: ids that no search of ours chooses."""
     return [PAD_ID, START_ID, *range(vocabulary.size, num_rows)]
 
 
 def token_names(vocabulary: Vocabulary, num_rows: int) -> list[str]:
-    """What the token of each row is called, no two alike."""
+    """A unique name for the token of each row."""
     is_silent = np.zeros(num_rows, bool)
     if isinstance(vocabulary, PretrainedVocabulary):
         is_silent = vocabulary.rows.is_silent
@@ -80,10 +80,10 @@ def token_names(vocabulary: Vocabulary, num_rows: int) -> list[str]:
 
 @contextlib.contextmanager
 def new_directory(output: Path) -> Iterator[Path]:
-    """A directory to write to, which becomes `output` once all is written.
+    """A directory to write to, which becomes `output` once everything is written.
 
     Raises:
-      ValueError: `output` is there already and not empty.
+      ValueError: `output` exists and is not empty.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ValueError(f"{output} is there already: name a new directory, or empty it first")

@@ -1,7 +1,7 @@
 """GPT-2 and DistilGPT-2 in Hugging Face format: decoder-only, pre-norm, learned positions.
 
-A linear map of theirs is kept as ours is (what they call Conv1D), query, key and value as one. One
-token starts, ends and separates texts; a prompt does not open with it.
+Their linear maps have our layout (they call it Conv1D), with query, key and value as one. One token
+starts, ends and separates texts; a prompt does not begin with it.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ def read(directory: Path) -> ModelFiles:
     """The model in `directory`.
 
     Raises:
-      ValueError: it is none that ours can be, or its files are damaged.
+      ValueError: ours cannot express it, or its files are damaged.
     """
     theirs = TheirConfig(directory)
     theirs.require("scale_attn_weights", True)
@@ -72,7 +72,7 @@ def read(directory: Path) -> ModelFiles:
         "positions": {"learned": {"table": positions}},
         "norm": layers.layer_norm(weights, "ln_f", d_model),
     }
-    weights.ignore(r"h\.\d+\.attn\.(masked_)?bias")  # the causal mask, which older files hold
+    weights.ignore(r"h\.\d+\.attn\.(masked_)?bias")  # the causal mask in older files
     weights.check_all_used()
     return ModelFiles(config, params, rows, opens_with_start=False)
 

@@ -1,7 +1,7 @@
-"""A model in Hugging Face format, on disk, becomes a config, parameters and a vocabulary of ours.
+"""Imports a model in Hugging Face format as our config, parameters and vocabulary.
 
-Comes in: a directory with config.json, *.safetensors and the tokenizer's files. Nothing is fetched
-and nothing unpickled. Read are MarianMT, GPT-2, BERT and DistilBERT.
+In: a directory with config.json, *.safetensors and the tokenizer's files. Nothing is downloaded or
+unpickled. Reads MarianMT, GPT-2, BERT and DistilBERT.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ class Pretrained(NamedTuple):
     """A model of another library as one of ours."""
 
     config: TransformerConfig
-    params: Params  # of `make_model(config)`, without those of a head that was asked for anew
+    params: Params  # of `make_model(config)`, without those of a new head
     vocabulary: PretrainedVocabulary
     opens_with_start: bool  # whether a language model reads START before a prompt
     class_names: tuple[str, ...]  # of a classifier
@@ -32,13 +32,12 @@ def load_pretrained(
 
     Args:
       directory: in Hugging Face format.
-      head: BERT and DistilBERT only: what is to be learned, "masked" tokens or "classes". The
-        parameters of a head that the directory does not have are left out. Without it, the head is
-        the one that is there.
-      num_classes: with head="classes", how many there will be.
+      head: BERT and DistilBERT only: what to learn, "masked" tokens or "classes". The parameters
+        of a head that the directory does not have are left out. None: the head that is there.
+      num_classes: with head="classes", the number of classes.
 
     Raises:
-      ValueError: the directory holds no model that can be read; says what is missing or wrong.
+      ValueError: the directory holds no readable model; says what is missing or wrong.
     """
     if not directory.is_dir():
         raise ValueError(f"{directory} is no directory: models are read from disk, never fetched")

@@ -1,6 +1,6 @@
-"""What each key of a model's config is in the models of other libraries.
+"""What each key of a model's config corresponds to in other libraries.
 
-A new key is named here once, or by each reader and each format of its own. Who does not name it
+A new key must be named either here, or by every reader and every format. One that does not name it
 refuses every model.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from t2t_jax.model.config import TransformerConfig
 
-# How a model is trained and computed. It comes in with these values, and goes out with any.
+# How a model is trained and computed. Imports get these values; exports may have any.
 OF_TRAINING: dict[str, Any] = dict(
     dropout_rate=0.0,
     attention_dropout_rate=0.0,
@@ -22,7 +22,7 @@ OF_TRAINING: dict[str, Any] = dict(
     scan_layers=False,
     rematerialise=False,
 )
-# Read when parameters are drawn, or by other kinds of models: the same.
+# Read when parameters are initialised, or by other kinds of models: likewise.
 NOT_READ: dict[str, Any] = dict(
     attention_init="separate",
     embedding_init="inverse_sqrt_d_model",
@@ -34,7 +34,7 @@ NOT_READ: dict[str, Any] = dict(
     recurrent_cell="lstm",
     recurrent_attention=True,
 )
-# Unknown to them: a model comes in with these values, and goes out with no others.
+# Unknown to other libraries: imports get these values, and exports may have no others.
 _UNKNOWN: dict[str, Any] = dict(
     num_self_attentions=1,
     score_divisor="sqrt_d_k",
@@ -42,7 +42,7 @@ _UNKNOWN: dict[str, Any] = dict(
     residual=True,
     norm_kind="layer",
 )
-# A model comes in with these values; each format says which it can have.
+# Imports get these values; each export format says which it can have.
 _COMMON: dict[str, Any] = dict(
     first_position=0,
     max_positions=1,
@@ -56,18 +56,18 @@ _COMMON: dict[str, Any] = dict(
 
 
 def config_of(**given: Any) -> TransformerConfig:
-    """Our config, in which keys that the reader of a family does not give have the values above."""
+    """Our config; keys that the reader of a family does not give have the values above."""
     return TransformerConfig(**(OF_TRAINING | NOT_READ | _UNKNOWN | _COMMON | given))
 
 
 def check_keys(
     config: TransformerConfig, name: str, any_value: Collection[str], **values: tuple[Any, ...]
 ) -> None:
-    """Raises ValueError at the first key of the model that the format `name` has no words for.
+    """Raises ValueError at the first key of the model that the format `name` cannot express.
 
     Args:
-      any_value: the keys that it can have whatever their value, beside those of training.
-      values: what it can have of others.
+      any_value: keys that may have any value, besides those of training.
+      values: the allowed values of other keys.
     """
     width = config.d_model / config.num_heads
     values = {key: (value,) for key, value in _UNKNOWN.items()} | values

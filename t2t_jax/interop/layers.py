@@ -1,7 +1,7 @@
-"""Tensors of PyTorch layers as parameters of ours.
+"""Converts tensors of PyTorch layers to our parameters.
 
-A `torch.nn.Linear` keeps its matrix transposed; ours has an axis for heads where it has one for
-all of them. Axes: D d_model, H heads, K width of a head, F d_ff.
+A `torch.nn.Linear` stores its matrix transposed, and has one axis for all heads where ours has an
+axis of heads. Axes: D d_model, H heads, K width of a head, F d_ff.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def linear(weights: Weights, name: str, num_in: int, num_out: int) -> Params:
 
 
 def layer_norm(weights: Weights, name: str, d_model: int) -> Params:
-    """A layer norm, whose scale they call weight."""
+    """A layer norm; they call its scale weight."""
     return {
         "scale": weights.take(f"{name}.weight", (d_model,)),
         "bias": weights.take(f"{name}.bias", (d_model,)),
@@ -29,13 +29,13 @@ def layer_norm(weights: Weights, name: str, d_model: int) -> Params:
 
 
 def attention(weights: Weights, names: Mapping[str, str], d_model: int, num_heads: int) -> Params:
-    """Multi-head attention; `names` are those of query, key, value and output."""
+    """Multi-head attention; `names` are for query, key, value and output."""
     maps = {part: linear(weights, name, d_model, d_model) for part, name in names.items()}
     return attention_of_maps(maps, d_model, num_heads)
 
 
 def attention_of_maps(maps: Mapping[str, Params], d_model: int, num_heads: int) -> Params:
-    """Query, key, value and output over all heads at once, cut into heads."""
+    """Query, key, value and output over all heads, split into heads."""
     heads = (num_heads, d_model // num_heads)
     into_heads = {
         part: {
@@ -60,7 +60,7 @@ def layer(
     cross_attention: Params | None = None,
     cross_attention_norm: Params | None = None,
 ) -> Params:
-    """One layer of ours out of its parts."""
+    """One of our layers, from its parts."""
     cross = {}
     if cross_attention is not None:
         cross = {

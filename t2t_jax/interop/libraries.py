@@ -1,4 +1,4 @@
-"""The libraries of an extra, imported when they are needed and not before."""
+"""The libraries of an extra, imported only when needed."""
 
 import importlib
 import os
@@ -8,12 +8,12 @@ _LONGEST = 200  # characters of another library's message
 
 
 def library(name: str, extra: str = "interop") -> Any:
-    """The module `name`, which this project's `extra` brings.
+    """The module `name`, from this project's `extra`.
 
     Raises:
       ValueError: it is not installed.
     """
-    # It would tell of PyTorch, which is not needed to read files.
+    # It would warn about PyTorch, which is not needed to read files.
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     try:
         return importlib.import_module(name)
@@ -25,6 +25,6 @@ def library(name: str, extra: str = "interop") -> Any:
 
 
 def in_one_line(error: Exception) -> str:
-    """The beginning of what a library says went wrong."""
+    """The beginning of a library's error message."""
     words = " ".join(str(error).split())
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}..."

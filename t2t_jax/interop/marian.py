@@ -1,7 +1,7 @@
 """MarianMT (the opus-mt models) in Hugging Face format: encoder-decoder, post-norm.
 
 Sinusoids are concatenated, the activation is mostly swish, and every logit has a bias. The decoder
-starts with the padding token. Theirs add 1e-5 to the variance in every layer norm.
+starts with the padding token. Every layer norm adds 1e-5 to the variance.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ def read(directory: Path) -> ModelFiles:
     """The model in `directory`.
 
     Raises:
-      ValueError: it is none that ours can be, or its files are damaged.
+      ValueError: ours cannot express it, or its files are damaged.
     """
     theirs = TheirConfig(directory)
     theirs.require("decoder_attention_heads", theirs["encoder_attention_heads"])
@@ -101,7 +101,7 @@ def _embeddings(weights: Weights, rows: Rows, tied: str, d_model: int) -> Params
         "source_embedding": ["encoder.embed_tokens.weight"],
         "output_embedding": ["lm_head.weight"],
     }
-    if tied == "all":  # one tensor, which a file may hold under any of its names
+    if tied == "all":  # one tensor, stored under any of its names
         names = {"embedding": ["shared.weight", *sum(names.values(), [])]}
     elif tied == "decoder":
         names["embedding"] += names.pop("output_embedding")

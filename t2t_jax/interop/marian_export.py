@@ -1,4 +1,4 @@
-"""A translation model of ours as a MarianMT directory that the `transformers` library loads."""
+"""Exports a translation model as a MarianMT directory for the `transformers` library."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ _ANY_VALUE = (
         "output_bias",
         "max_positions",
     ),
-    "norm_epsilon",  # one value, of which more is to be said
+    "norm_epsilon",  # only one value: `check_expressible` explains it
 )
 _ACTIVATIONS: dict[Activation, str] = {
     "relu": "relu",
@@ -63,18 +63,18 @@ def export_marian(
     languages: tuple[str, str],
     max_positions: int,
 ) -> None:
-    """Writes `output`: MarianMTModel and MarianTokenizer, and how to search by default.
+    """Writes `output`: MarianMTModel and MarianTokenizer, and the default search.
 
-    The tokenizer is the vocabulary's SentencePiece model for both languages, or what the model was
-    imported with. Theirs does not make one space of a tab or a no-break space, as ours does.
+    The tokenizer is the vocabulary's SentencePiece model for both languages, or the one that the
+    model was imported with. Unlike ours, it does not turn a tab or no-break space into a space.
 
     Args:
-      decoding: beam size, and the length penalty where its formula is "power", the only one there.
+      decoding: beam size, and the length penalty if its formula is "power", the only one there.
       languages: source and target.
-      max_positions: of the longest sentence that theirs will take, tokens.
+      max_positions: tokens of the longest sentence that it will take.
 
     Raises:
-      ValueError: MarianMT cannot be such a model (says which key), or `output` is there already.
+      ValueError: MarianMT cannot express the model (says which key), or `output` exists.
     """
     check_expressible(config)
     rows = np.arange(config.vocabulary_rows)
@@ -102,7 +102,7 @@ def export_marian(
 
 
 def check_expressible(config: TransformerConfig) -> None:
-    """Raises ValueError, with the key, if there is no such MarianMT."""
+    """Raises ValueError, with the key, if MarianMT cannot express the model."""
     check_keys(
         config,
         "MarianMT",
@@ -174,7 +174,7 @@ def _generation_json(
         "num_beams": decoding.beam_size,
     }
     if decoding.beam_size > 1:
-        values["early_stopping"] = "never"  # before nothing better can come, as ours
+        values["early_stopping"] = "never"  # until no better one can come, as in our search
         if decoding.length_penalty_formula == "power":
             values["length_penalty"] = decoding.length_penalty
     return values
@@ -185,7 +185,7 @@ def _suppressed(
     config: TransformerConfig,
     rows: Int[np.ndarray, " theirs"],
 ) -> list[int]:
-    """Their ids of what no search of ours chooses."""
+    """Their ids of the tokens that no search of ours chooses."""
     never = never_generated(vocabulary, config.vocabulary_rows)
     return np.flatnonzero(np.isin(rows, never)).tolist()
 
@@ -193,7 +193,7 @@ def _suppressed(
 def _tensors(
     config: TransformerConfig, params: Params, rows: Int[np.ndarray, " theirs"]
 ) -> _Tensors:
-    """All of theirs; row r of a table is our row `rows[r]`."""
+    """All of their tensors; row r of a table is our row `rows[r]`."""
     if config.positions == "sinusoidal":
         params = _reordered(params, _sines_first(config.d_model))
     found = tables(config, params)
@@ -250,15 +250,15 @@ def _layer(params: Params, config: TransformerConfig) -> _Tensors:
 
 
 def _sines_first(d_model: int) -> Int[np.ndarray, " D"]:
-    """The features of hidden states whose sinusoids alternate, in the order of Marian's."""
+    """The order that turns features with alternating sinusoids into Marian's."""
     return np.concatenate([np.arange(0, d_model, 2), np.arange(1, d_model, 2)])
 
 
 def _reordered(params: Params, order: Int[np.ndarray, " D"]) -> Params:
     """The same model with the features of its hidden states in another order.
 
-    Nothing but the positions knows one feature from another, so that their layout is a matter of
-    the order in which everything else comes.
+    Only the positions distinguish features, so another layout of positions is the same as another
+    order of all features.
     """
 
     def reordered(path: tuple[str, ...], leaf: Any) -> Any:
@@ -272,7 +272,7 @@ def _reordered(params: Params, order: Int[np.ndarray, " D"]) -> Params:
                 return array[order]
             case ("norm", _) | ("outer", "bias"):
                 return array[order]
-            case ("output", "bias") if len(path) > 2:  # of attention; else it is the logits'
+            case ("output", "bias") if len(path) > 2:  # of attention; else of the logits
                 return array[order]
             case _:
                 return array

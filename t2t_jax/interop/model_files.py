@@ -1,4 +1,4 @@
-"""What the readers of each family have in common: a directory's config.json, and what is found."""
+"""What the readers of all families have in common: a directory's config.json, and their result."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ _ACTIVATIONS = {
 
 
 class ModelFiles(NamedTuple):
-    """A model as its reader finds it in a directory."""
+    """A model as read from a directory."""
 
     config: TransformerConfig
     params: Params
@@ -31,7 +31,7 @@ class ModelFiles(NamedTuple):
 
 
 class TheirConfig:
-    """`config.json`, what it does not say filled in as the `transformers` library does.
+    """`config.json`, with missing values filled in by the `transformers` library.
 
     Raises:
       ValueError: there is none, or it cannot be read.
@@ -44,14 +44,14 @@ class TheirConfig:
             self._values = transformers.AutoConfig.from_pretrained(
                 directory, local_files_only=True, trust_remote_code=False
             ).to_dict()
-        except Exception as error:  # it has kinds of its own, which are no ValueError
+        except Exception as error:  # it has its own exceptions, which are no ValueError
             raise ValueError(f"{self.path} cannot be read: {in_one_line(error)}") from error
 
     def __getitem__(self, key: str) -> Any:
         return self._values.get(key)
 
     def require(self, key: str, *allowed: Any) -> None:
-        """Raises ValueError unless the value of `key` is one that a model of ours can have."""
+        """Raises ValueError unless the value of `key` is one that our models support."""
         if self[key] not in allowed:
             told = " or ".join(map(repr, allowed))
             raise ValueError(f"{self.path}: {key}={self[key]!r}; only {told} can be read")
@@ -62,14 +62,14 @@ class TheirConfig:
         return _ACTIVATIONS[self[key]]
 
     def head_width(self, d_model: int, num_heads: int) -> int:
-        """d_k and d_v, which are one number in their models."""
+        """d_k and d_v, which are equal in their models."""
         if num_heads < 1 or d_model % num_heads:
             raise ValueError(f"{self.path}: {num_heads} heads cannot share a width of {d_model}")
         return d_model // num_heads
 
 
 def model_type(directory: Path) -> str:
-    """What family `config.json` says it is.
+    """The family named in `config.json`.
 
     Raises:
       ValueError: there is no such file, or it does not say.

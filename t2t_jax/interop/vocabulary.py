@@ -1,8 +1,8 @@
-"""Another library's tokenizer behind the face of our vocabulary.
+"""Another library's tokenizer behind the interface of our vocabulary.
 
-Our models know four reserved ids, PAD, START, END and UNKNOWN (and MASK where there is one), the
-same in every vocabulary. A pretrained model has its own somewhere among its rows. `Rows` says
-which row of theirs each of our ids is: first the reserved ones, then all others as they come.
+Our models have four reserved ids, PAD, START, END and UNKNOWN (and MASK if there is one), the same
+in every vocabulary. A pretrained model has its own anywhere among its rows. `Rows` maps each of our
+ids to their row: first the reserved ones, then all others in order.
 """
 
 import dataclasses
@@ -35,10 +35,10 @@ _NO_ROW = -1
 # Makes a probability 0 in float32, and stays finite in a sum.
 SILENT = np.float32(-1e9)
 
-# Which of two reserved ids has the row that both stand for: the first here.
+# If two reserved ids share a row, the first here gets it.
 _CLAIMS = (END_ID, START_ID, UNKNOWN_ID, MASK_ID, PAD_ID)
 
-# What a tokenizer may consist of; the rest of a directory is the model.
+# The possible files of a tokenizer; the rest of a directory is the model.
 _FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -50,17 +50,17 @@ _FILES = (
     "source.spm",
     "target.spm",
 )
-_LIBRARIES = ("transformers", "tokenizers", "sentencepiece")  # Marian's has the last
+_LIBRARIES = ("transformers", "tokenizers", "sentencepiece")  # Marian uses the last
 _ROWS_FILE = "rows.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Which of a pretrained model's rows each of our ids is.
+    """Which of a pretrained model's rows each of our ids stands for.
 
     A row may serve two reserved ids (GPT-2 starts and ends a text with the same token, Marian
-    starts with its padding). The logit then goes to one of them and the other is silent: END is
-    it first, because it is generated, and PAD last, because label smoothing can leave it out.
+    starts with its padding). The logit then goes to one of them and the other is silent: END comes
+    first, because it is generated, and PAD last, because label smoothing can leave it out.
     """
 
     num_theirs: int  # rows of their embedding
@@ -76,7 +76,7 @@ class Rows:
 
     @property
     def theirs(self) -> Int[np.ndarray, " rows"]:
-        """Their row of each of our ids, or -1 where they have none."""
+        """Their row of each of our ids, or -1 if there is none."""
         first = [_NO_ROW if row is None else row for row in self.reserved]
         return np.array([*first, *sorted(set(range(self.num_theirs)) - set(first))])
 
@@ -90,7 +90,7 @@ class Rows:
 
     @property
     def is_silent(self) -> Bool[np.ndarray, " rows"]:
-        """True for ids that stand for no row of their own."""
+        """True for ids without a row of their own."""
         is_silent = np.zeros(len(self.theirs), bool)
         taken = {_NO_ROW}
         for ours in sorted(range(len(self.reserved)), key=_CLAIMS.index):
@@ -100,23 +100,23 @@ class Rows:
         return is_silent
 
     def table(self, theirs: Float[np.ndarray, "theirs D"]) -> Float[np.ndarray, "rows D"]:
-        """Their embedding in our order; zeros for an id that is no row of theirs."""
+        """Their embedding in our order; zeros for an id without a row."""
         rows = self.theirs
         return np.where((rows == _NO_ROW)[:, None], np.float32(0), theirs[rows])
 
     def bias(self, theirs: Float[np.ndarray, " theirs"]) -> Float[np.ndarray, " rows"]:
-        """Their output bias in our order, so low at silent ids that probabilities equal theirs."""
+        """Their output bias in our order; low enough at silent ids to keep their probabilities."""
         return np.where(self.is_silent, SILENT, theirs[self.theirs])
 
 
 class PretrainedVocabulary(Vocabulary):
     """The tokenizer of a directory in Hugging Face format, with our ids.
 
-    Sentences are tokenised just as the `transformers` library does it, without special tokens.
+    Sentences are tokenised as by the `transformers` library, without special tokens.
 
     Args:
-      directory: holds the tokenizer's files; nothing else is read, nothing fetched.
-      rows: of the model that it belongs to.
+      directory: holds the tokenizer's files; nothing else is read, nothing is downloaded.
+      rows: of its model.
 
     Raises:
       ValueError: `transformers` is not installed, there is no tokenizer, or it has more tokens
@@ -125,7 +125,7 @@ class PretrainedVocabulary(Vocabulary):
 
     def __init__(self, directory: Path, rows: Rows) -> None:
         self._directory = directory
-        self.rows = rows  # of the model, one for each id
+        self.rows = rows  # of the model, one per id
         self._tokenizer = load_tokenizer(directory)
         if len(self._tokenizer) > rows.num_theirs:
             raise ValueError(
@@ -145,7 +145,7 @@ class PretrainedVocabulary(Vocabulary):
 
     @property
     def has_mask(self) -> bool:
-        """Whether MASK_ID stands for a token to be guessed."""
+        """Whether MASK_ID is a mask token."""
         return len(self.rows.reserved) > MASK_ID
 
     @property
@@ -158,7 +158,7 @@ class PretrainedVocabulary(Vocabulary):
 
     @property
     def libraries(self) -> dict[str, str]:
-        """Versions of what cuts text into tokens, by name."""
+        """Versions of the libraries that cut text into tokens, by name."""
         return {name: importlib.metadata.version(name) for name in _LIBRARIES}
 
     def encode(self, sentences: list[str]) -> list[list[int]]:
@@ -166,7 +166,7 @@ class PretrainedVocabulary(Vocabulary):
         return self._encoded(sentences)
 
     def encode_target(self, sentences: list[str]) -> list[list[int]]:
-        """The same for the target language, of which Marian has a tokenizer of its own."""
+        """The same for the target language, for which Marian has its own tokenizer."""
         return self._encoded(sentences, is_target=True)
 
     def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
@@ -181,20 +181,20 @@ class PretrainedVocabulary(Vocabulary):
         return texts
 
     def piece(self, token_id: int) -> str:
-        """How the tokenizer writes the token."""
+        """The tokenizer's text of the token."""
         row = int(self._theirs[token_id])
         if row == _NO_ROW or row >= len(self._tokenizer):
             return f"<{token_id}>"
         return self._tokenizer.convert_ids_to_tokens(row)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a directory from which `load` makes the same vocabulary, whole or not at all."""
+        """Writes a directory for `load`, atomically."""
         path = Path(path)
         partial = path.with_name(f".{path.name}.{os.getpid()}")
         shutil.rmtree(partial, ignore_errors=True)
         self.save_tokenizer(partial)
         config = self._directory / "config.json"
-        if not (partial / config.name).exists():  # of which a tokenizer may need the model's type
+        if not (partial / config.name).exists():  # a tokenizer may need its model type
             shutil.copyfile(config, partial / config.name)
         write_json(partial / _ROWS_FILE, dataclasses.asdict(self.rows))
         partial.rename(path)
@@ -220,7 +220,7 @@ class PretrainedVocabulary(Vocabulary):
         return cls(path, Rows(values["num_theirs"], tuple(values["reserved"])))
 
     def _encoded(self, sentences: list[str], *, is_target: bool = False) -> list[list[int]]:
-        if not sentences:  # which tokenizers do not take
+        if not sentences:  # tokenizers refuse an empty list
             return []
         name = "text_target" if is_target else "text"
         found = self._tokenizer(**{name: list(sentences)}, add_special_tokens=False)["input_ids"]
@@ -239,11 +239,11 @@ def load_tokenizer(directory: Path) -> Any:
     transformers = library("transformers")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what one library thinks of another's call
+            warnings.simplefilter("ignore")  # warnings of one library about another's calls
             return transformers.AutoTokenizer.from_pretrained(
                 directory, local_files_only=True, trust_remote_code=False
             )
-    except Exception as error:  # the libraries behind it have kinds of their own
+    except Exception as error:  # the libraries behind it have their own exceptions
         told = in_one_line(error)
         raise ValueError(f"{directory} holds no tokenizer that can be read: {told}") from error
 
@@ -251,11 +251,11 @@ def load_tokenizer(directory: Path) -> Any:
 def reserved_rows(
     tokenizer: Any, *, pad: int | None, start: int | None, end: int | None
 ) -> tuple[int | None, ...]:
-    """Their rows of our reserved ids; the tokenizer knows the unknown and the mask token."""
+    """Their rows of our reserved ids; the tokenizer gives the unknown and mask tokens."""
     reserved: list[int | None] = [None] * (UNKNOWN_ID + 1)
     reserved[PAD_ID], reserved[START_ID], reserved[END_ID] = pad, start, end
     reserved[UNKNOWN_ID] = tokenizer.unk_token_id
-    # GPT-2's tokenizer calls its one special token unknown too; nothing is unknown to its bytes.
+    # GPT-2's tokenizer also uses its one special token as unknown; with bytes, nothing is unknown.
     if reserved[UNKNOWN_ID] in reserved[:UNKNOWN_ID]:
         reserved[UNKNOWN_ID] = None
     mask = tokenizer.mask_token_id

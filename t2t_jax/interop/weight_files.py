@@ -1,7 +1,7 @@
-"""Tensors out of *.safetensors files: arrays of numbers and nothing else, so nothing is unpickled.
+"""Reads tensors from *.safetensors files: they hold only numbers, so nothing is unpickled.
 
-Comes in: a directory in Hugging Face format. Goes out: float32 arrays by name, and a sentence for
-every tensor that is missing, has another shape or is one too many.
+In: a directory in Hugging Face format. Out: float32 arrays by name, and an error for any tensor
+that is missing, has another shape or is not used.
 """
 
 import re
@@ -26,7 +26,7 @@ class Weights:
 
     Args:
       directory: holds `model.safetensors`, or several such files and their index.
-      prefix: what a model with a head has before the names of the model without: left out.
+      prefix: dropped from names; a model with a head has it before the names of the bare model.
 
     Raises:
       ValueError: there are no such files, or one cannot be read.
@@ -35,7 +35,7 @@ class Weights:
     def __init__(self, directory: Path, prefix: str) -> None:
         self.directory = directory
         self._prefix = prefix
-        # Plain name -> the file it is in and its name there.
+        # Plain name -> its file and its name there.
         self._places: dict[str, tuple[Path, str]] = {}
         self._left: set[str] = set()
         for file in _files(directory):
@@ -59,8 +59,7 @@ class Weights:
         """The tensor in float32; it now counts as used.
 
         Raises:
-          ValueError: it is missing, has another shape, or holds something other than numbers with
-            a fraction.
+          ValueError: it is missing, has another shape, or does not hold floating-point numbers.
         """
         file, stored_name = self._place(name)
         found = self.shape(name)
@@ -73,10 +72,10 @@ class Weights:
         return _read(file, stored_name)
 
     def take_one_of(self, names: Sequence[str], shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
-        """The one tensor that a model has under several names, of which a file may hold any.
+        """The tensor that a model has under several names, any of which may be in the file.
 
         Raises:
-          ValueError: as `take` does.
+          ValueError: as `take`.
         """
         there = [name for name in names if name in self] or names
         for name in there[1:]:
@@ -84,7 +83,7 @@ class Weights:
         return self.take(there[0], shape)
 
     def ignore(self, pattern: str) -> None:
-        """Counts every tensor whose whole name matches `pattern` as used."""
+        """Counts every tensor whose full name matches `pattern` as used."""
         self._left = {name for name in self._left if not re.fullmatch(pattern, name)}
 
     def check_all_used(self) -> None:
@@ -104,7 +103,7 @@ class Weights:
 
 
 def _plain(name: str, prefix: str) -> str:
-    """The name without `prefix`, and with today's words for the two vectors of a layer norm."""
+    """The name without `prefix`, and with today's names for the two vectors of a layer norm."""
     name = name.removeprefix(prefix)
     if "LayerNorm." in name:
         name = name.removesuffix("gamma") + "weight" if name.endswith("gamma") else name
@@ -113,14 +112,14 @@ def _plain(name: str, prefix: str) -> str:
 
 
 def _files(directory: Path) -> Iterable[Path]:
-    """Raises ValueError if there is none, or if the index names what is not beside it."""
+    """The files; raises ValueError if there are none, or if the index names a missing one."""
     if (directory / _SINGLE).is_file():
         return [directory / _SINGLE]
     if (index := directory / _INDEX).is_file():
         weight_map: Any = read_json(index).get("weight_map")
         names = sorted(set(weight_map.values())) if isinstance(weight_map, dict) else []
         for name in names:
-            # An index could name any file of the machine.
+            # An index could name any file on the machine.
             if not isinstance(name, str) or Path(name).name != name:
                 raise ValueError(f"{index}: {name!r} is no name of a file in {directory}")
             if not (directory / name).is_file():

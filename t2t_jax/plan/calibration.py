@@ -1,4 +1,4 @@
-"""What a finished run on real hardware says of predictions: seen / predicted seconds of a step."""
+"""Calibrates predictions by a finished run on real hardware: seen / predicted seconds of a step."""
 
 import statistics
 from pathlib import Path
@@ -12,7 +12,7 @@ from t2t_jax.plan.plan import Settings, plan
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.training.metrics_file import read_metrics
 
-_RECORDS = ("record.json", "training.json")  # of a sweep's run, and of any run
+_RECORDS = ("record.json", "training.json")  # of a run in a sweep, and of any run
 
 
 class Calibration(NamedTuple):
@@ -21,10 +21,10 @@ class Calibration(NamedTuple):
 
 
 def calibration(place: Path, settings: Settings) -> Calibration:
-    """That of a run's directory, or of its record.
+    """The calibration by a run's directory or record.
 
     Raises:
-      ValueError: it is no record of a finished run, or of no hardware that can be planned for.
+      ValueError: it is no record of a finished run, or its hardware cannot be planned for.
     """
     path = _record_of(place)
     values = read_json(path)
@@ -58,7 +58,7 @@ def _record_of(place: Path) -> Path:
 
 
 def _seconds_of_a_step(path: Path, values: dict[str, Any]) -> float:
-    """Without what compiles and evaluates, where the run's own metrics are beside its record."""
+    """Without compilation and evaluation, if the run's metrics are beside its record."""
     metrics = path.with_name("metrics.jsonl")
     rates = []
     if metrics.is_file():

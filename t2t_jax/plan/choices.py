@@ -1,4 +1,4 @@
-"""Several plans side by side: layouts of one topology, topologies of one run."""
+"""Compares plans: layouts on one topology, topologies for one run."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,19 +8,19 @@ from t2t_jax.plan.plan import Plan, Settings, plan, with_layout
 from t2t_jax.runs.sections import Sections
 
 _TENSOR = 2
-_FEW = 4  # chips over which fsdp cuts, beside all of them
+_FEW = 4  # chips that fsdp shards over, besides all of them
 _LEAST_EFFICIENCY = 0.5
 
 
 class Growth(NamedTuple):
-    """One of several topologies."""
+    """The plan for one of several topologies."""
 
     plan: Plan
     efficiency: float  # chip-seconds of a step at the smallest topology / here
 
 
 def layouts(topology: Topology) -> list[dict[str, int]]:
-    """Ways to share a run over the chips: data alone first."""
+    """Ways to divide a run over the chips: data parallelism alone comes first."""
     chips = topology.num_chips
     found = [{"data": chips, "fsdp": 1, "tensor": 1}]
     if chips > 1:
@@ -32,7 +32,7 @@ def layouts(topology: Topology) -> list[dict[str, int]]:
 
 
 def best_layout(sections: Sections, topology: Topology, settings: Settings) -> list[Plan]:
-    """The plans of all layouts, the fastest that fits first; those that do not fit are the last."""
+    """The plans of all layouts, the fastest first; those that do not fit come last."""
     plans = [
         plan(with_layout(sections, **layout), topology, settings) for layout in layouts(topology)
     ]
@@ -40,7 +40,7 @@ def best_layout(sections: Sections, topology: Topology, settings: Settings) -> l
 
 
 def growth(plans: Sequence[Plan]) -> list[Growth]:
-    """Of the plans of one run those that fit, by their number of chips, with their efficiency."""
+    """The plans of one run that fit, by number of chips, with their efficiency."""
     fitting = sorted(
         (each for each in plans if each.fits), key=lambda each: each.topology.num_chips
     )
@@ -49,7 +49,7 @@ def growth(plans: Sequence[Plan]) -> list[Growth]:
 
 
 def growth_text(grown: Sequence[Growth], tokens: tuple[int, int]) -> str:
-    """Up to where more chips are worth it, in a sentence."""
+    """Up to how many chips a run scales, in a sentence."""
     words = f"{tokens[0]:,} + {tokens[1]:,} tokens a step"
     few = [each for each in grown if each.efficiency < _LEAST_EFFICIENCY]
     if not few:

@@ -1,4 +1,4 @@
-"""What crosses devices in a compiled program, by its text as the compiler writes it."""
+"""The communication between devices in a compiled program, read from the compiler's text."""
 
 import math
 import re
@@ -15,16 +15,16 @@ _ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
 _CHAIN = re.compile(r'chain_id="(\d+)"')
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{")
 _GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]+)\}|\[\d+,(\d+)\])")
-# As newer compilers write them: the axes of the mesh, and those that a group goes over.
+# The notation of newer compilers: the axes of the mesh, and those that a group spans.
 _AXES = re.compile(r"replica_groups=mesh\[(['\w=,]*)\] \{(['\w,]+)\}")
 
 
 def traffic(program: str) -> dict[str, int]:
     """Bytes of the whole arrays that each kind of collective works on; loops count once.
 
-    An all-gather counts what it gives, a reduce-scatter what it takes, each on one device. The
-    TPU's compiler writes a reduce-scatter as a computation of that name with an all-reduce in it,
-    and what goes on beside other work as a chain, a link for each piece of that work.
+    An all-gather counts its output, a reduce-scatter its input, each on one device. The TPU's
+    compiler writes a reduce-scatter as a computation of that name with an all-reduce in it, and a
+    collective that overlaps other work as a chain, with a link for each piece of that work.
     """
     total = dict.fromkeys(KINDS, 0)
     computation = ""
@@ -40,7 +40,7 @@ def traffic(program: str) -> dict[str, int]:
             for bits, dims in _ARRAY.findall(shapes)
         ]
         if is_start and kind == "all-gather":
-            sizes = sizes[len(sizes) // 2 :]  # what goes in comes first
+            sizes = sizes[len(sizes) // 2 :]  # the inputs come first
         if (chain := _CHAIN.search(line)) is not None:
             if (kind, chain[1]) in chains:
                 continue

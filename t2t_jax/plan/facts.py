@@ -1,6 +1,6 @@
-"""What the TPU's own compiler says of a program, compiled once and kept in a file of JSON.
+"""Facts from the TPU's own compiler about a program, compiled once and kept in a JSON file.
 
-The programs are the very ones of a run: its training step for batches of one shape, its search for
+The programs are exactly those of a run: its training step for batches of one shape, its search for
 one batch of sources.
 """
 
@@ -41,10 +41,10 @@ NOT_INSTALLED = (
     "pip install -c constraints.txt -e '.[tpu]', which needs no TPU"
 )
 _FORMAT = 1
-# Numbers within a program make no other one, unless they are 0 ...
+# The value of these numbers does not change a program, only whether it is 0 ...
 _RATES = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
 _ZERO_OR_NOT = (*_RATES, "gradient_clip_norm", "weight_decay", "label_smoothing")
-# ... and these keys of training are such numbers, or what is done between the steps.
+# ... and these keys of training are such numbers, or concern what is done between steps.
 _NOT_IN_A_STEP = (
     *("steps", "warmup_steps", "learning_rate_scale", "peak_learning_rate"),
     *("adam_beta1", "adam_beta2", "adam_epsilon", "log_every_steps", "evaluate_every_steps"),
@@ -57,7 +57,7 @@ _OF_DECODING = (
 _CODE = ("model", "training", "decoding", "compilation.py", "devices.py", "row_keys.py")
 _OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 _SIZE = r"([\d.]+)([KMGT])i?B?"
-# The words, and whether the state comes on top of what they count.
+# The compiler's message, and whether the state comes on top of its number.
 _USED_AND_LIMIT = (
     (rf"Used {_SIZE} of {_SIZE} hbm", False),
     (rf"HLO temporaries \({_SIZE}\) exceeds available HBM \({_SIZE}\)", True),
@@ -66,17 +66,17 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 class Program(NamedTuple):
-    """One to be compiled."""
+    """A program to compile."""
 
-    sections: Sections  # `shared`, with its microbatches and whether layers are computed again
+    sections: Sections  # from `shared`, with the program's microbatches and rematerialisation
     topology: Topology
-    shape: BatchShape  # of a whole batch; of a search rows and tokens of the sources
+    shape: BatchShape  # of a whole batch; for a search, rows and tokens of the sources
     is_packed: bool = False
     is_search: bool = False
 
     @property
     def key(self) -> str:
-        """The same for programs that are the same."""
+        """Equal for equal programs."""
         return hashlib.sha256(json_text(self._identity()).encode()).hexdigest()[:16]
 
     def _identity(self) -> dict[str, Any]:
@@ -98,40 +98,40 @@ class Program(NamedTuple):
 
 
 def _of_a_program(name: str, section: Any) -> dict[str, Any]:
-    """What of a section makes another program; of keys that came later, those that change one."""
+    """The values of a section that change a program; keys added later count only if they do."""
     values = {
         key: value > 0 if key in _ZERO_OR_NOT else value
         for key, value in dataclasses.asdict(section).items()
         if key not in _NOT_IN_A_STEP
     }
-    before = completed({})  # so that what is kept stays known when a key comes
+    before = completed({})  # so that kept facts stay valid when a key is added
     return {key: value for key, value in values.items() if before.get(f"{name}.{key}") != value}
 
 
 class Facts(NamedTuple):
-    """Of a compiled program; bytes are those of one chip."""
+    """Facts about a compiled program; bytes are for one chip."""
 
     param_bytes: int
     state_bytes: int  # parameters and the optimizer's state, or parameters alone
-    peak_bytes: int  # all that lies in memory at once; of what does not fit, what it would take
+    peak_bytes: int  # most memory in use at once, or needed if it does not fit
     fits: bool
-    limit_bytes: int  # 0 where the compiler did not say
-    operations: float = 0.0  # as the compiler counts them, of one chip; loops count once
+    limit_bytes: int  # 0 if the compiler did not say
+    operations: float = 0.0  # as counted by the compiler, for one chip; loops count once
     accessed_bytes: float = 0.0  # read and written; loops count once
     moved: dict[str, int] = {}  # collective -> bytes, see `traffic`
     seconds: float = 0.0  # of compilation, where it was done
-    text: str = ""  # digest of the program before it was compiled
+    text: str = ""  # digest of the program before compilation
 
 
 Compile = Callable[[Program], Facts]
 
 
 class Keeper:
-    """Compiles programs, and keeps in a file what it has learned of them.
+    """Compiles programs, and keeps their facts in a file.
 
-    What was said with other versions of JAX or libtpu, or of a program that this code writes in
-    another way by now, is asked anew where the compiler is installed, and used where it is not,
-    which `told` says.
+    Facts from other versions of JAX or libtpu, or from an older version of this code that wrote
+    another program, are renewed if the compiler is installed; if not, they are used, and `told`
+    says so.
     """
 
     def __init__(self, path: Path, compile: Compile | None = None, log=lambda line: None) -> None:
@@ -174,7 +174,7 @@ class Keeper:
         return facts
 
     def _is_same_program(self, entry: dict[str, Any], program: Program) -> bool:
-        """Whether the code that has changed since writes the same to the same compiler."""
+        """Whether the changed code still gives the same program to the same compiler."""
         others = {name for name in self._versions if name != "code"}
         if any(entry["made_with"].get(name) != self._versions[name] for name in others):
             return False
@@ -200,15 +200,15 @@ def _facts_of(entry: dict[str, Any]) -> Facts:
 
 
 def program_digest(program: Program) -> str:
-    """Of a program as it is before it is compiled, which takes seconds to write."""
+    """Digest of a program before compilation, which takes seconds to write."""
     return _digest(_lowered(program)[0])
 
 
 def compiled_facts(program: Program) -> Facts:
-    """Those of a program, compiled now."""
+    """The facts of a program, compiled now."""
     lowered, of_params, of_state = _lowered(program)
     chip = program.topology.chip
-    if of_state >= chip.memory:  # which no compiler needs to be asked
+    if of_state >= chip.memory:  # no need to ask the compiler
         return Facts(of_params, of_state, of_state, False, chip.memory, text=_digest(lowered))
     started = time.monotonic()
     try:
@@ -239,10 +239,10 @@ def compiled_facts(program: Program) -> Facts:
 
 
 def shared(sections: Sections, topology: Topology) -> Sections:
-    """The config with `devices` as they are on a topology; on a single chip nothing is cut.
+    """The config with `devices` resolved for a topology; on a single chip nothing is sharded.
 
     Raises:
-      ValueError: the chips cannot be shared so.
+      ValueError: the chips cannot be divided in this way.
     """
     devices, chips = sections.devices, topology.num_chips
     if devices.compile != "jit":
@@ -259,14 +259,14 @@ def shared(sections: Sections, topology: Topology) -> Sections:
 
 
 def num_parts(sections: Sections) -> int:
-    """Into how many parts the chips cut a batch."""
+    """How many parts the chips divide a batch into."""
     return sections.devices.data * sections.devices.fsdp
 
 
 def used_and_limit(message: str, state_bytes: int) -> tuple[int, int]:
-    """Bytes that a program would take and that there are, by the words of the compiler; else 0.
+    """Bytes needed and available, read from the compiler's message; 0 if it does not say.
 
-    It counts either all, or what comes beside the state.
+    The message counts either everything, or everything but the state.
     """
     for pattern, beside in _USED_AND_LIMIT:
         if found := re.search(pattern, message):
@@ -277,7 +277,7 @@ def used_and_limit(message: str, state_bytes: int) -> tuple[int, int]:
 
 
 def _lowered(program: Program) -> tuple[Any, int, int]:
-    """A program, and the bytes of a chip that its parameters and its state take."""
+    """A lowered program, and the bytes of its parameters and its state on one chip."""
     layout = dataclasses.asdict(program.sections.devices)
     devices = make_devices(**layout, devices=tpu_devices(program.topology))
     make = _lowered_search if program.is_search else _lowered_step
@@ -325,7 +325,7 @@ def _shard_bytes(devices: Devices, tree: PyTree) -> int:
 
 @functools.cache
 def _versions() -> dict[str, str]:
-    """Of what a program depends on beside its config."""
+    """Versions of what a program depends on besides its config."""
     found = {"jax": jax.__version__, "code": _code_digest()}
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         found["libtpu"] = importlib.metadata.version("libtpu")

@@ -1,4 +1,4 @@
-"""How a training step is made to fit: microbatches first, then layers computed again."""
+"""Makes a training step fit: microbatches first, then rematerialised layers."""
 
 import dataclasses
 from collections.abc import Callable
@@ -25,12 +25,12 @@ class Fitted(NamedTuple):
 
     @property
     def limit_bytes(self) -> int:
-        """Of a chip, as the compiler has it where it said so."""
+        """Memory of a chip, according to the compiler if it said so."""
         return self.facts.limit_bytes or self.program.topology.chip.memory
 
     @property
     def advice(self) -> str:
-        """What a person can do about it; nothing where it fits."""
+        """What the user can do about it; empty if it fits."""
         if self.facts.fits:
             return ""
         chip, has = self.program.topology.chip.name, _gib(self.limit_bytes)
@@ -47,7 +47,7 @@ class Fitted(NamedTuple):
 
 
 def fitted(program: Program, facts_of: Callable[[Program], Facts]) -> Fitted:
-    """`program`, in as few microbatches as fit, and only where none do with layers computed again.
+    """`program` with as few microbatches as fit; rematerialises layers only if none fit otherwise.
 
     `facts_of` says whether a program fits.
     """
@@ -59,11 +59,11 @@ def fitted(program: Program, facts_of: Callable[[Program], Facts]) -> Fitted:
 
 def _next(tried: Fitted) -> Program | None:
     facts, program = tried.facts, tried.program
-    most = -(-program.shape.rows // num_parts(program.sections))  # a row of a chip is not cut
+    most = -(-program.shape.rows // num_parts(program.sections))  # a chip's row is not split
     if facts.state_bytes >= tried.limit_bytes:
-        return None  # which is there whatever the batch
+        return None  # the state does not depend on the batch
     if tried.microbatches < most:
-        # As many as the activations must shrink, if the compiler said what they take.
+        # By as much as the activations must shrink, if the compiler gave their size.
         room = tried.limit_bytes - facts.state_bytes
         shrink = (facts.peak_bytes - facts.state_bytes) / room
         microbatches = 2 * tried.microbatches

@@ -1,4 +1,4 @@
-"""The hardware that a run may be planned for, by the names that people rent it under.
+"""The hardware that a run may be planned for, under the names by which it is rented.
 
 Published peaks of one chip, read on 2026-11-23:
 
@@ -8,7 +8,7 @@ Published peaks of one chip, read on 2026-11-23:
     a100, h100, h200    NVIDIA's data sheets of the SXM boards: dense BF16, float32, HBM, NVLink
                         in one direction
 
-The names of v4 and v5p count cores, of which a chip has two; those of v5e and v6e count chips.
+The names of v4 and v5p count cores, two per chip; those of v5e and v6e count chips.
 """
 
 import math
@@ -25,24 +25,24 @@ class Chip(NamedTuple):
     """A kind of accelerator; rates are per second."""
 
     name: str
-    kind: str  # as JAX calls the device
+    kind: str  # JAX's name for the device
     memory: int  # bytes
     bandwidth: float  # bytes, of that memory
-    link: float  # bytes, one link in one direction; of GPUs all links together
-    axes: int  # of the network that the chips form; 0: of GPUs, each with each
-    cores: int = 1  # that a name counts
-    float32: float = 0.0  # operations of float32; 0: bfloat16 several times
+    link: float  # bytes, one link in one direction; for GPUs all links together
+    axes: int  # of the network of chips; 0 for GPUs, which are all connected
+    cores: int = 1  # per chip, as counted in names
+    float32: float = 0.0  # operations in float32; 0: several passes of bfloat16
 
     @property
     def operations(self) -> float:
-        """Multiplications and additions of bfloat16."""
+        """Multiplications and additions in bfloat16."""
         found = peak_operations(self.kind)
         assert found is not None, self.kind
         return found
 
     @property
     def is_tpu(self) -> bool:
-        """Whether there is a compiler for it without the hardware."""
+        """Whether it can be compiled for without the hardware."""
         return self.axes > 0
 
 
@@ -71,7 +71,7 @@ CHIPS = {
     )
 }
 
-# Chips -> their arrangement, by the number of its axes; a single chip is a share of a host.
+# Chips -> their arrangement, by number of axes; a single chip is a share of a host.
 _ARRANGEMENTS: dict[int, dict[int, tuple[int, ...]]] = {
     2: {
         **{1: (1, 1), 4: (2, 2), 8: (2, 4), 16: (4, 4), 32: (4, 8)},
@@ -84,20 +84,20 @@ _ARRANGEMENTS: dict[int, dict[int, tuple[int, ...]]] = {
 }
 _GPUS = (1, 2, 4, 8)  # of one machine
 _OTHER_NAMES = {"v5litepod": "v5e"}
-# A ring of v5e and v6e is closed where it is as long as a pod; of v4 and v5p in whole cubes.
+# A ring is closed on v5e and v6e if it is as long as a pod, on v4 and v5p in whole cubes.
 _POD_SIDE, _CUBE_SIDE = 16, 4
 
-# No cloud is asked which machine this is, no device is taken, and no name is missed.
+# Query no cloud for this machine's type, take no device, and need no host names.
 _WITHOUT_A_TPU = {
     "TPU_SKIP_MDS_QUERY": "1",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "true",
     "TPU_WORKER_HOSTNAMES": "localhost",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-8",  # of a machine that is not there
+    "TPU_ACCELERATOR_TYPE": "v5litepod-8",  # of a machine that does not exist
 }
 
 
 class Topology(NamedTuple):
-    """So many chips that one run has together."""
+    """A number of chips that one run uses together."""
 
     name: str
     chip: Chip
@@ -106,18 +106,18 @@ class Topology(NamedTuple):
 
     @property
     def one_chip(self) -> "Topology":
-        """A single chip of these, for a run that has it to itself."""
+        """A single chip of this kind."""
         name = f"{self.chip.name}-{self.chip.cores}"
         return Topology(name, self.chip, 1, (1,) * max(self.chip.axes, 1))
 
     @property
     def link_bandwidth(self) -> float:
-        """Bytes a second that each chip can send to the others while all do the same."""
+        """Bytes per second that each chip can send to the others while all do the same."""
         if not self.chip.is_tpu:
             return self.chip.link
         is_cubes = len(self.shape) == 3 and all(side % _CUBE_SIDE == 0 for side in self.shape)
         links = (
-            2 if is_cubes or side >= _POD_SIDE else 1  # of an open row the ends have one
+            2 if is_cubes or side >= _POD_SIDE else 1  # the ends of an open row have one
             for side in self.shape
             if side > 1
         )
@@ -125,7 +125,7 @@ class Topology(NamedTuple):
 
 
 def topology(name: str) -> Topology:
-    """The hardware of a name such as v5e-8, v5litepod-8, v4-8 or h100-8.
+    """The hardware with a name such as v5e-8, v5litepod-8, v4-8 or h100-8.
 
     Raises:
       ValueError: there is none of this name; says which there are.
@@ -149,10 +149,10 @@ def topology(name: str) -> Topology:
 
 
 def topologies(names: str) -> list[Topology]:
-    """Those of several names with commas between them.
+    """The hardware of several names, separated by commas.
 
     Raises:
-      ValueError: one is no name, or there are none.
+      ValueError: a name is not known, or there are none.
     """
     found = [topology(name.strip()) for name in names.split(",") if name.strip()]
     if not found:
@@ -161,7 +161,7 @@ def topologies(names: str) -> list[Topology]:
 
 
 def of_device(description: str) -> Topology | None:
-    """The hardware of a record, such as "8 x TPU v5 lite"; None of one that is not known."""
+    """The hardware of a record, such as "8 x TPU v5 lite"; None if it is not known."""
     found = re.fullmatch(r"(\d+) x (.+)", description)
     if found is None:
         return None
@@ -172,7 +172,7 @@ def of_device(description: str) -> Topology | None:
 
 
 def names_text() -> str:
-    """What may be named, in words."""
+    """The valid names, in words."""
     tpus = [
         f"{chip.name}-{chip.cores} to {chip.name}-{256 * chip.cores}"
         for chip in CHIPS.values()
@@ -187,7 +187,7 @@ def _listed(sizes) -> str:
 
 
 def tpu_devices(of: Topology) -> list:
-    """The devices of a slice that is not here, to compile for.
+    """The devices of a slice that need not exist here, to compile for.
 
     Raises:
       ValueError: the compiler is not installed, or refuses; in words.

@@ -17,15 +17,15 @@ from t2t_jax.plan.workload import Workload
 from t2t_jax.runs.sections import Sections
 from t2t_jax.training.operations import Operations, step_operations
 
-# Seconds that a program takes to compile on the host of an accelerator; here it takes minutes.
+# Seconds to compile a program on an accelerator's host; here it takes minutes.
 _COMPILING = Range(20.0, 60.0)
-# Programs beside those of the batch shapes: the first state, and searches of a few lengths.
+# Programs besides those of the batch shapes: the first state, and searches of a few lengths.
 _OTHER_PROGRAMS = 6
 _BYTES_A_PARAMETER = {"adam": 12, "adamw": 12, "muon": 12, "lion": 8, "adafactor": 4}
 
 
 class Plan(NamedTuple):
-    """Of one run; bytes are those of one chip, `hours` of all its chips together."""
+    """The plan of one run; bytes are for one chip, `hours` for all its chips together."""
 
     topology: Topology
     layout: str  # data x fsdp x tensor
@@ -33,9 +33,9 @@ class Plan(NamedTuple):
     advice: str
     microbatches: int
     rematerialise: bool
-    memory: dict[str, int]  # what a chip's memory holds: its parts
+    memory: dict[str, int]  # the parts of a chip's memory use
     limit_bytes: int
-    operations: float  # of a step, exact, of all chips, padding included
+    operations: float  # of a step on all chips, exact, padding included
     step_seconds: Range
     step_parts: dict[str, float]  # seconds at the published peaks: products, memory, links
     hours: Range
@@ -52,7 +52,7 @@ class Plan(NamedTuple):
         return sum(self.memory.values())
 
     def dollars(self, prices: Prices) -> Price:
-        """At the middle of the range; not a number where it does not fit."""
+        """At the middle of the range; NaN if it does not fit."""
         return price_of(self.chip_hours.middle, prices.of(self.topology.chip.name))
 
 
@@ -60,21 +60,21 @@ class Settings(NamedTuple):
     """How a plan is made."""
 
     facts_of: Keeper
-    all_programs: bool = True  # else the step of the largest batches alone is compiled
+    all_programs: bool = True  # False: compile only the step of the largest batches
     factor: float | None = None  # seen / predicted seconds of a step; None: not calibrated
 
 
 def price_of(chip_hours: float, price: Price) -> Price:
-    """Dollars of so many hours of a chip."""
+    """Dollars for so many chip-hours."""
     return Price(*(None if dollars is None else dollars * chip_hours for dollars in price))
 
 
 def plan(sections: Sections, topology: Topology, settings: Settings) -> Plan:
-    """What the run of a config takes on so many chips.
+    """The plan of a config's run on a topology.
 
     Raises:
-      ValueError: the chips cannot be shared so, the corpus is damaged or does not fit a batch, or
-        the compiler is needed and not installed.
+      ValueError: the chips cannot be divided in this way, the corpus is damaged or does not fit a
+        batch, or the compiler is needed and not installed.
     """
     sections = shared(sections, topology)
     if not topology.chip.is_tpu:
@@ -124,10 +124,10 @@ def _of_facts(
         facts = steps[like]
         like = _padded(like, multiple)
         scale = _cells(shape) / _cells(like)
-        # A loop over microbatches counts once; what is beside it is the optimizer.
+        # A loop over microbatches counts once; the rest is the optimizer.
         beside = min(2 * facts.state_bytes + facts.param_bytes, facts.accessed_bytes)
         accessed = beside + (facts.accessed_bytes - beside) * microbatches
-        # All grows with the tokens but attention, of which long sentences have more.
+        # Everything grows with the tokens except attention, which is larger in long sentences.
         beyond = _estimate(sections, shape) - scale * _estimate(sections, like)
         accessed = max(scale * accessed + beyond / chips, scale * accessed / 4)
         again = 4 / 3 if largest.rematerialise else 1  # a third of the operations are forward
@@ -165,7 +165,7 @@ def _of_facts(
 
 
 def _of_roofline_alone(sections: Sections, topology: Topology, settings: Settings) -> Plan:
-    """Of GPUs, for which there is no compiler without one."""
+    """The plan for GPUs, which cannot be compiled for without one."""
     work = workloads.workload(sections)
     operations = step_operations(sections.model)
     chips, num_params = topology.num_chips, num_parameters(sections.model)
@@ -216,7 +216,7 @@ def _timed(
         step = Range(*[step.middle * settings.factor] * 2)
     if sections.model.dtype == "float32":
         notes = [*notes, "model.dtype='float32': bfloat16 takes a fraction of that"]
-    # Once for training, and as often at most for the perplexity of dev.
+    # Once for training, and at most as often for the perplexity of dev.
     programs = 2 * work.num_shapes + _OTHER_PROGRAMS
     parts = {
         "training": step.times(sections.training.steps / 3600),
@@ -266,7 +266,7 @@ def _misfit(sections: Sections, topology: Topology, tried: Fitted) -> Plan:
 
 
 def _memory(facts: Facts) -> dict[str, int]:
-    """What a chip's memory holds."""
+    """The parts of a chip's memory use."""
     return {
         "parameters": facts.param_bytes,
         "optimizer": facts.state_bytes - facts.param_bytes,
@@ -275,7 +275,7 @@ def _memory(facts: Facts) -> dict[str, int]:
 
 
 def _scoring(sections: Sections, topology: Topology, work: Workload, search: Facts | None) -> Range:
-    """Seconds of the searches: each of their steps moves what the program moves once, at most."""
+    """Seconds of the searches: each step moves at most what the program moves once."""
     sources = workloads.widest_decode(sections)
     if sources is None or search is None or not search.fits:
         return Range(0.0, 0.0)

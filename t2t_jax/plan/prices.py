@@ -1,4 +1,4 @@
-"""What an hour of a chip costs: a dated file, which is refused once it is old."""
+"""Prices of a chip-hour, from a dated file that is refused once it is old."""
 
 import datetime
 from pathlib import Path
@@ -11,31 +11,31 @@ MOST_DAYS = 180
 
 
 class Price(NamedTuple):
-    """Dollars for an hour of one chip; None where the file has none."""
+    """Dollars for an hour of one chip; None if the file has no price."""
 
     on_demand: float | None
     spot: float | None
 
 
 class Prices(NamedTuple):
-    """What the file says."""
+    """The contents of the file."""
 
     by_chip: dict[str, Price]
     read: datetime.date
     words: str  # the date and the sources, in a line
 
     def of(self, chip: str) -> Price:
-        """Those of a chip by its name, such as v5e."""
+        """The price of a chip by its name, such as v5e."""
         return self.by_chip.get(chip, Price(None, None))
 
 
 def read_prices(
     path: Path = PRICES, *, today: datetime.date | None = None, may_be_old: bool = False
 ) -> Prices:
-    """The prices of a file.
+    """The prices in a file.
 
     Raises:
-      ValueError: it is damaged, or older than 180 days unless it may be; says where to look.
+      ValueError: it is damaged, or older than 180 days without `may_be_old`; says where to look.
     """
     values = read_json(path)
     try:

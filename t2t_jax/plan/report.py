@@ -1,4 +1,4 @@
-"""Plans as text, as JSON, and how they grow as a figure."""
+"""Plans as text and as JSON, and their scaling as a figure."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _HEAD = (
 
 
 def table(named: Sequence[tuple[str, Plan]], prices: Prices) -> str:
-    """A line for each plan, with its name before it, and below what is to be said of some."""
+    """A line for each plan, after its name, and below them advice and notes."""
     has_names = any(name for name, _ in named)
     lines = [["run", *_HEAD] if has_names else list(_HEAD)]
     below: dict[str, None] = {}
@@ -32,7 +32,7 @@ def table(named: Sequence[tuple[str, Plan]], prices: Prices) -> str:
 
 
 def cells(each: Plan, prices: Prices) -> list[str]:
-    """Those of one line."""
+    """The cells of one line."""
     remat = " + again" if each.rematerialise else ""
     dollars = each.dollars(prices)
     return [
@@ -49,14 +49,14 @@ def cells(each: Plan, prices: Prices) -> list[str]:
 
 
 def memory_text(each: Plan) -> str:
-    """What is held of what a chip has, and what that is made of."""
+    """The memory in use and that of a chip, and the parts of the former."""
     parts = " + ".join(f"{size / _GIB:.2f} {name}" for name, size in each.memory.items())
     of = f"{each.peak_bytes / _GIB:.1f} of {each.limit_bytes / _GIB:.1f}"
     return f"{of} ({parts})" if each.fits else f"{of}: does not fit"
 
 
 def range_text(values: Range) -> str:
-    """Both ends, or one number where they are the same."""
+    """Both ends, or one number if they are equal."""
     if math.isnan(values.low):
         return "-"
     low, high = (f"{end:.3g}" for end in values)
@@ -64,14 +64,14 @@ def range_text(values: Range) -> str:
 
 
 def dollars_text(dollars: float | None) -> str:
-    """Of dollars; of none that are known a question mark."""
+    """A price, or a question mark if it is not known."""
     if dollars is None:
         return "?"
     return "-" if math.isnan(dollars) else f"${dollars:,.2f}"
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of cells in columns."""
+    """Lines of cells, aligned in columns."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -99,7 +99,7 @@ def growth_table(grown: Sequence[Growth], prices: Prices) -> str:
 
 
 def as_json(each: Plan, prices: Prices) -> dict[str, Any]:
-    """A plan as JSON can hold it; what is no number is null."""
+    """A plan for JSON; NaN becomes null."""
     dollars: Price = each.dollars(prices)
     return finite(
         {
@@ -134,7 +134,7 @@ def write_figure(grown: Sequence[Growth], prices: Prices, path: Path) -> None:
     """Step time and price over the number of chips.
 
     Raises:
-      ValueError: the ending is of no format that a figure can have.
+      ValueError: the file ending is of no format for figures.
     """
     import matplotlib
 

@@ -1,8 +1,8 @@
-"""How long a step takes: a range, from what is computed and moved against published peaks.
+"""How long a step takes: a range, from operations and bytes moved against published peaks.
 
-At best products, memory and network are at work side by side, at worst one after the other. What
-share of a peak is reached nobody has measured for these programs yet: a finished record on real
-hardware takes the place of the range, see `calibration`.
+At best, products, memory and network overlap fully; at worst, they run one after the other. Which
+share of the peaks these programs reach has not been measured yet: a finished record on real
+hardware replaces the range, see `calibration`.
 """
 
 import math
@@ -13,14 +13,14 @@ from t2t_jax.devices import MatmulPrecision
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.plan.hardware import Chip, Topology
 
-# Shares of the published peak, at best and at worst. Large products alone reach 70-80 %; the
-# compiler's bytes count what stays on the chip too, so that more than all may be reached of memory.
+# Shares of the published peak, at best and at worst. Large products alone reach 70-80 %. The
+# compiler also counts bytes that stay on the chip, so that memory may exceed its peak.
 _OF_OPERATIONS = 0.75, 0.45
 _OF_MEMORY = 1.2, 0.7
 _OF_LINKS = 0.9, 0.6
-# Passes of bfloat16 that make a product of float32 on a TPU.
+# Passes of bfloat16 for a product of float32 on a TPU.
 _PASSES: dict[MatmulPrecision, int] = {"highest": 6, "high": 3, "default": 1}
-# Bytes that each chip sends for a byte of the whole array, on a ring.
+# Bytes that each chip sends on a ring, per byte of the whole array.
 _SENT = {"all-reduce": 2.0}
 
 
@@ -31,7 +31,7 @@ class Range(NamedTuple):
     high: float
 
     def times(self, factor: int | float) -> "Range":
-        """Both ends so many times."""
+        """Both ends times `factor`."""
         return Range(self.low * factor, self.high * factor)
 
     def plus(self, other: "Range") -> "Range":
@@ -39,12 +39,12 @@ class Range(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """The geometric mean: as many times one end as the other is times it."""
+        """The geometric mean: the same factor away from both ends."""
         return math.sqrt(self.low * self.high)
 
 
 class Work(NamedTuple):
-    """What one chip does for a step."""
+    """The work of one chip in a step."""
 
     operations: float
     accessed_bytes: float
@@ -52,7 +52,7 @@ class Work(NamedTuple):
 
 
 def seconds(work: Work, topology: Topology, rate: float) -> Range:
-    """Of a step; `rate` is what the chip computes in a second at its peak, see `peak`."""
+    """The seconds of a step; `rate` is the chip's peak in operations per second, see `peak`."""
     parts = (
         (work.operations / rate, _OF_OPERATIONS),
         (work.accessed_bytes / topology.chip.bandwidth, _OF_MEMORY),
@@ -65,7 +65,7 @@ def seconds(work: Work, topology: Topology, rate: float) -> Range:
 
 
 def peak(chip: Chip, dtype: str, precision: MatmulPrecision) -> float:
-    """Operations a second of products in this type."""
+    """Operations per second of products in this type."""
     if dtype == "bfloat16":
         return chip.operations
     if chip.float32:
@@ -74,7 +74,7 @@ def peak(chip: Chip, dtype: str, precision: MatmulPrecision) -> float:
 
 
 def sent_bytes(moved: dict[str, int], num_chips: int) -> float:
-    """What each chip sends for collectives over all of them, of which `moved` are the bytes."""
+    """Bytes that each chip sends for collectives over all chips; `moved` is from `traffic`."""
     share = (num_chips - 1) / num_chips
     return share * sum(_SENT.get(kind, 1.0) * size for kind, size in moved.items())
 
@@ -82,7 +82,7 @@ def sent_bytes(moved: dict[str, int], num_chips: int) -> float:
 def estimated_bytes(
     config: TransformerConfig, shape: BatchShape, num_params: int, num_chips: int
 ) -> float:
-    """What one chip reads and writes for a step where there is no compiler to ask: roughly.
+    """A rough estimate of the bytes that one chip reads and writes in a step, without a compiler.
 
     Adam's pass over the parameters; some twenty passes over each sub-layer's output, ten over each
     matrix of attention weights and five over the logits, forward and backward together.
@@ -93,6 +93,6 @@ def estimated_bytes(
     outputs = rows * (2 * layers[0] + 3 * layers[1]) * (20 * config.d_model) * size
     hidden = rows * sum(layers) * (6 * config.d_ff) * size
     looks = layers[0] * source + layers[1] * (target + source)
-    weights = rows * config.num_heads * looks * 10 * size  # 19 bytes were compiled for bfloat16
+    weights = rows * config.num_heads * looks * 10 * size  # a compiled bfloat16 step had 19 bytes
     logits = rows * target * config.vocabulary_rows * 22
     return 28 * num_params + (outputs + hidden + weights + logits) / num_chips

@@ -14,7 +14,7 @@ from t2t_jax.runs.keys import own_cache
 def tools(
     values: Any, log: Callable[[str], None]
 ) -> tuple[Settings, Prices, Callable[[], list[str]]]:
-    """Settings, prices, and the closing remarks about them.
+    """Settings, prices, and a function for closing remarks about them.
 
     `values` has the flags `programs`, `facts`, `prices`, `old_prices` and `calibrate`.
 

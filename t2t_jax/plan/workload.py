@@ -1,4 +1,4 @@
-"""What a run's steps will be given: the shapes of its batches, and how often each comes."""
+"""The workload of a run's steps: the shapes of its batches, and how often each occurs."""
 
 from typing import NamedTuple
 
@@ -14,36 +14,36 @@ from t2t_jax.plan.roofline import estimated_bytes
 from t2t_jax.runs.batches import train_batches
 from t2t_jax.runs.sections import Sections
 
-# About the mean of WMT14 English-German in 37,000 pieces. Tokens a batch are given, so that this
-# number moves attention alone.
+# About the mean of WMT14 English-German in 37,000 pieces. The tokens of a batch are fixed, so this
+# number affects attention alone.
 _USUAL_LENGTH = 32
-_ROW_MULTIPLE = 8  # as that of bucketed batches
-# Where no corpus says: as many as newstest2013 and newstest2014 have together.
+_ROW_MULTIPLE = 8  # as for bucketed batches
+# Used without a corpus: the size of newstest2013 and newstest2014 together.
 _USUAL_SENTENCES = 6_003
 
 
 class Workload(NamedTuple):
-    """Batches of all shapes, rows of all devices together, before they are cut."""
+    """Batches of all shapes, with the rows of all devices together."""
 
     shapes: tuple[BatchShape, ...]
     shares: tuple[float, ...]  # of an epoch's batches, one for each shape; their sum is 1
-    num_shapes: int  # that a run will have, each of which is compiled
+    num_shapes: int  # of the run; each is compiled
     is_packed: bool
     num_scored: int  # sentences that are translated at the end
-    words: str  # where all this is from
+    words: str  # where all this comes from
 
     def largest(self, config: TransformerConfig) -> BatchShape:
-        """That which a model moves most bytes for: what must fit."""
+        """The shape that moves the most bytes: it must fit."""
         return max(self.shapes, key=lambda shape: estimated_bytes(config, shape, 0, 1))
 
     @property
     def commonest(self) -> BatchShape:
-        """That which comes most often."""
+        """The shape that occurs most often."""
         return self.shapes[max(range(len(self.shapes)), key=self.shares.__getitem__)]
 
 
 def workload(sections: Sections) -> Workload:
-    """That of the prepared corpus, where there is one, else as the config's budget allows.
+    """The workload of the prepared corpus if there is one, else of the config's budget.
 
     Raises:
       ValueError: a sentence of the corpus, or `data.max_length`, is too long for a batch.
@@ -55,7 +55,7 @@ def workload(sections: Sections) -> Workload:
 
 
 def widest_decode(sections: Sections) -> tuple[int, int] | None:
-    """Rows and tokens of the batch of sources that has most hypotheses; None without a search."""
+    """Rows and tokens of the batch of sources with most hypotheses; None without a search."""
     if sections.data.task != "translation":
         return None
     decoding = sections.decoding
@@ -91,7 +91,7 @@ def _of_budget(sections: Sections) -> Workload:
         words = f"sentences of {usual} tokens, the longest of data.max_length={data.max_length}"
     return Workload(
         shapes=tuple(shapes),
-        # The long ones are rare: what they take is in the memory, not in the hours.
+        # The long ones are rare: they count for memory, not for hours.
         shares=(1.0, *[0.0] * (len(shapes) - 1)),
         num_shapes=1 if data.batching == "packed" else data.num_buckets,
         is_packed=data.batching == "packed",

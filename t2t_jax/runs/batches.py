@@ -1,4 +1,4 @@
-"""The batches a config makes of a prepared corpus, to train on and to score every sentence."""
+"""Makes the batches of a prepared corpus as configured, for training and for scoring."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,20 +19,22 @@ from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
 from t2t_jax.devices import Devices
 from t2t_jax.runs.sections import Sections
 
-# Of the masks that dev and test are scored with: the same for every run.
+# Seeds the masks of dev and test: the same for every run.
 _EVALUATION_SEED = 0
 
-# Rows of a bucketed batch come in eights where a batch has room for so many, so that eight devices
-# have no empty ones. It does not follow the devices at hand: what is learned would depend on them.
+# Rows of a bucketed batch are a multiple of eight if there is room, so that eight devices have no
+# empty rows. Independent of the actual devices: otherwise the result of training would depend on
+# them.
 _ROW_MULTIPLE = 8
 
 
 def train_batches(
     prepared: Prepared, sections: Sections, devices: Devices, microbatches: int = 1
 ) -> Batches:
-    """Batches of train without end, epoch after epoch, in an order made of the config's seed.
+    """Endless batches of train, epoch after epoch, in an order given by the config's seed.
 
-    Each is cut over the devices and there into `microbatches`, on which its pairs do not depend.
+    Each is sharded over the devices, and there split into `microbatches`; the pairs in a batch do
+    not depend on their number.
 
     Raises:
       ValueError: a sentence is too long for a batch.
@@ -63,12 +65,12 @@ def evaluation_batches(
 
 
 def check_lengths(prepared: Prepared, sections: Sections, devices: Devices) -> None:
-    """Finds a sentence that could not be trained on or scored, before anything is trained.
+    """Checks, before training, that no sentence is too long to be trained on or scored.
 
-    Those that fit in no batch of train are found by `train_batches`.
+    `train_batches` finds sentences that fit in no batch of train.
 
     Raises:
-      ValueError: it has more tokens than there are learned positions, or than fit in a batch.
+      ValueError: one has more tokens than there are learned positions, or than fit in a batch.
     """
     for name, split in prepared.splits.items():
         if name != "train":
@@ -90,7 +92,7 @@ def check_lengths(prepared: Prepared, sections: Sections, devices: Devices) -> N
 
 
 def describe(batches: Batches) -> str:
-    """How long an epoch is, which shapes its batches have and how much of them is padding."""
+    """The length of an epoch, the shapes of its batches, and their share of padding, in words."""
     sides = "source + target" if batches.shapes[0].source_length else "target"
     shapes = ", ".join(
         f"{rows} x ({source} + {target})" if source else f"{rows} x {target}"
@@ -105,7 +107,7 @@ def describe(batches: Batches) -> str:
 
 
 def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
-    """How the tokens of an update are cut over devices and microbatches."""
+    """How the tokens of an update are split over devices and microbatches, in words."""
     largest = largest_batches(batches)[0]
     rows, source = largest.source_ids.shape
     sides = [f"{rows * length:,}" for length in (source, largest.target_ids.shape[1]) if length]
@@ -121,10 +123,10 @@ def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
 
 
 def largest_batches(batches: Batches) -> list[Batch]:
-    """Batches of nothing, of which one takes most memory: that of most cells, and the longest.
+    """Empty batches, one of which needs the most memory: the one with most cells, and the longest.
 
-    Attention weights grow with the square of the length, so that of as many cells the longest has
-    most; in the order of `empty_batches`.
+    Attention weights grow with the square of the length, so among batches with equally many cells
+    the longest has most; ties are resolved in the order of `empty_batches`.
     """
     by_cells = empty_batches(batches)
     longest = max(by_cells, key=lambda each: each.source_ids.shape[1] + each.target_ids.shape[1])
@@ -132,7 +134,7 @@ def largest_batches(batches: Batches) -> list[Batch]:
 
 
 def empty_batches(batches: Batches) -> list[Batch]:
-    """A batch of nothing in each shape there is, the one of most cells first."""
+    """An empty batch of each shape, the one with most cells first."""
     by_cells = sorted(
         batches.shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]), reverse=True
     )
@@ -141,7 +143,7 @@ def empty_batches(batches: Batches) -> list[Batch]:
 
 
 def empty_batch(shape: BatchShape, *, is_packed: bool) -> Batch:
-    """A batch of nothing."""
+    """A batch of padding alone."""
     rows, source, target = shape
     sides = np.zeros((rows, source), np.int32), np.zeros((rows, target), np.int32)
     return Batch(*sides, *(sides if is_packed else ()))
@@ -162,7 +164,7 @@ def _bucketed(
 
 
 def _options(prepared: Prepared, sections: Sections, devices: Devices, seed: int) -> dict[str, Any]:
-    """What both kinds of batches take; `seed` is that of the masks and of the order."""
+    """The arguments of both kinds of batches; `seed` gives the masks and the order."""
     masking = None
     if sections.data.task == "masked_language_modelling":
         masking = Masking(sections.data.mask_rate, prepared.vocabulary.size, seed)
@@ -179,6 +181,6 @@ def _options(prepared: Prepared, sections: Sections, devices: Devices, seed: int
 
 
 def _length_multiples(data: DataConfig) -> tuple[int, int]:
-    """Of which the lengths of source and target are; a class is one number, and stays so."""
+    """Multiples for the lengths of source and target; a class always has length 1."""
     of = data.length_multiple
     return of, 1 if data.task == "classification" else of

@@ -1,4 +1,4 @@
-"""Sentences into classes, by a model that is loaded."""
+"""Classifies sentences with a loaded model."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -14,7 +14,7 @@ from t2t_jax.training.progress import Progress
 
 
 def classify(trained: UsableModel, sentences: Sequence[str]) -> list[Classification | None]:
-    """The class of each sentence, None for an empty one, by a model that is loaded.
+    """The class of each sentence, None for an empty one.
 
     Raises:
       ValueError: the model is no classifier, or a sentence is too long for it.
@@ -27,11 +27,11 @@ def classify(trained: UsableModel, sentences: Sequence[str]) -> list[Classificat
 def classify_lines(
     trained: UsableModel, windows: Iterable[Sequence[str]]
 ) -> Iterator[Classification | None]:
-    """The same of each line, in order, those of a window before the next is read.
+    """Yields the class of each line, in order; finishes a window before reading the next.
 
     Raises:
-      ValueError: the model is no classifier; when it comes to it, a line is longer than all that
-        the model has learned from.
+      ValueError: the model is no classifier; on reaching it, a line is longer than any the model
+        was trained on.
     """
     classifier = _classifier(trained)
     count_tokens = token_counter(trained, num_added=2)  # start and end token

@@ -1,6 +1,6 @@
-"""Two runs on the same sentences, of which both have scores: how far apart they are, and where.
+"""Compares the scores of two runs on the same sentences: how far apart they are, and where.
 
-In: what `score` has left in both directories. Nothing is translated again.
+In: what `score` left in both directories. Nothing is translated again.
 """
 
 from collections.abc import Callable
@@ -21,32 +21,32 @@ from t2t_jax.runs.scored_text import read_given
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.workdir import read_config
 
-# Keys of a search on which no translation depends.
+# Keys of a search that change no translation.
 _OF_NO_MATTER = {"decoding.n_best", "decoding.tokens_per_batch"}
 
 
 class MetricOfBoth(NamedTuple):
-    """A score of the one run and of the other, in percent."""
+    """One metric of both runs, in percent."""
 
     name: str
     signature: str
     scores: tuple[float, float]
-    comparison: Comparison  # the second less the first
+    comparison: Comparison  # the second minus the first
 
 
 class Sentence(NamedTuple):
-    """A sentence that both have translated."""
+    """A sentence that both runs translated."""
 
     number: int  # its line
     words: int  # of the source
-    source: str  # "" where the text is not at hand, as is
+    source: str  # "" if the text is not available, like the reference
     reference: str
     translations: tuple[str, str]
     bleu: tuple[float, float]  # of this sentence alone, in percent
 
 
 class OfLength(NamedTuple):
-    """The sentences of one bin."""
+    """The scores of one bin, and its sentences that differ most."""
 
     scores: tuple[LengthScore, LengthScore]
     most_different: list[Sentence]
@@ -57,13 +57,13 @@ class Compared(NamedTuple):
 
     num_sentences: int
     files: list[str]
-    search: list[tuple[str, Any, Any]]  # key and value of each, where they searched differently
+    search: list[tuple[str, Any, Any]]  # keys in which their searches differ, with both values
     metrics: list[MetricOfBoth]
     by_length: list[OfLength]
 
 
 class _Kept(NamedTuple):
-    """What `score` has left of one run."""
+    """What `score` left for one run."""
 
     scores: dict[str, Any]
     words: list[int]
@@ -73,13 +73,13 @@ class _Kept(NamedTuple):
 
 
 def compare(first: Path, second: Path, name: str, num_shown: int = 2) -> Compared:
-    """Compares the scores that two runs have of the split or of the test set called `name`.
+    """Compares the scores of two runs on the split or test set called `name`.
 
     Args:
-      num_shown: sentences of each length, those first whose BLEU differs most.
+      num_shown: sentences of each length, those with the largest difference in BLEU first.
 
     Raises:
-      ValueError: a run has no such scores, they are damaged, or of other sentences.
+      ValueError: a run has no such scores, or they are damaged or of other sentences.
     """
     ours, theirs = _kept(first, name), _kept(second, name)
     _check_same(first, ours, second, theirs)
@@ -140,7 +140,7 @@ def _kept(workdir: Path, name: str) -> _Kept:
 
 
 def _check_same(first: Path, ours: _Kept, second: Path, theirs: _Kept) -> None:
-    """Raises ValueError unless both have translated the same sentences, and are counted alike."""
+    """Raises ValueError unless both translated the same sentences and are scored alike."""
     for what, of_one, of_other in (
         ("files", ours.scores.get("sha256"), theirs.scores.get("sha256")),
         ("direction", ours.scores.get("direction"), theirs.scores.get("direction")),
@@ -155,7 +155,7 @@ def _check_same(first: Path, ours: _Kept, second: Path, theirs: _Kept) -> None:
 
 
 def _search_differences(ours: _Kept, theirs: _Kept) -> list[tuple[str, Any, Any]]:
-    """In what two searches differ, of keys that both read; scores of before do not say all."""
+    """The keys in which two searches differ, if both read them; old scores may lack keys."""
     searches = []
     for kept in (ours, theirs):
         search = kept.scores.get("decoding")
@@ -185,7 +185,7 @@ def _compared(
 
 
 def _pairs(workdir: Path, kept: _Kept, name: str) -> list[tuple[str, str]]:
-    """Sources and references as text, if they still lie where they were; else blanks."""
+    """Sources and references as text, if still there and unchanged; else blanks."""
     try:
         if "sha256" in kept.scores:
             source, reference = map(Path, kept.scores["files"])

@@ -1,7 +1,7 @@
-"""Which keys of a config are read under which values of others; the others have no effect.
+"""Which keys of a config are read, depending on the values of others; the rest have no effect.
 
-A person who sets a key that is not read is told so before anything is done. Keys of a file are not
-asked: every config has all keys, and a table changes what is read.
+Setting a key that is not read is refused before any work begins. Keys from a file are not checked:
+every config has all keys, and a table changes what is read.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,14 +13,14 @@ from t2t_jax.json_files import flat_dict
 
 
 class Condition(NamedTuple):
-    """A key is read only where another has one of `values`, or, so `negated`, none of them."""
+    """A key is read only if another has one of `values`, or, if `negated`, none of them."""
 
     other: str
     values: tuple[Any, ...]
     negated: bool
 
     def holds(self, config: Mapping[str, Any]) -> bool:
-        """Whether it is so in a config as a flat dict, or that lacks the other key."""
+        """Whether it holds in a flat config; also true if the other key is missing."""
         return self.other not in config or (config[self.other] in self.values) != self.negated
 
     def __str__(self) -> str:
@@ -140,8 +140,8 @@ ALWAYS_READ = frozenset(
 
 _KEYS = sorted(READ_WHERE.keys() | ALWAYS_READ)
 _OF_CHECKPOINTS = ("keep_checkpoints", "checkpoint_every_steps", "checkpoint_every_minutes")
-# Those of these that no verb which uses a trained model asks; beside others the check of a config
-# asks what training has kept.
+# Keys that no verb using a trained model reads; the keys of checkpoints are read in the check of a
+# config.
 _OF_TRAINING = {
     "seed",
     *(key for key in _KEYS if key.startswith("training.")),
@@ -158,7 +158,7 @@ _OF_CORPUS = {
 _OF_SCORES = {key for key in _KEYS if key.startswith("evaluation.")}
 _LOSS = {"label_smoothing", "label_smoothing_mass", "loss_chunk_tokens", "logits_dtype"}
 
-# By verb of a trained model the keys that it does not read for certain: others it may.
+# For each verb that uses a trained model, keys it certainly does not read; others it may read.
 NOT_READ_BY: dict[str, frozenset[str]] = {
     **dict.fromkeys(
         ("translate", "generate", "classify", "export", "explain"),
@@ -169,16 +169,16 @@ NOT_READ_BY: dict[str, frozenset[str]] = {
 
 
 def unmet(key: str, config: Mapping[str, Any]) -> Condition | None:
-    """The condition that keeps a key from being read in a config as a flat dict; None of one read.
+    """The condition that keeps a key of a flat config from being read; None if it is read.
 
-    A key that nobody has named is read.
+    A key not listed here counts as read.
     """
     conditions = READ_WHERE.get(key, ())
     return next((each for each in conditions if not each.holds(config)), None)
 
 
 def why_unread(key: str, config: Mapping[str, Any]) -> str | None:
-    """The sentence without its subject, where nothing reads a key of a config as a flat dict."""
+    """Why a key of a flat config is not read, a sentence without its subject; None if it is."""
     if (reason := unmet(key, config)) is None:
         return None
     there = f"{reason.other}={config[reason.other]!r}"
@@ -188,13 +188,13 @@ def why_unread(key: str, config: Mapping[str, Any]) -> str | None:
 def check_effect(
     flag: str, given: Collection[str], configs: Sequence[ConfigDict], verb: str = ""
 ) -> None:
-    """Refuses keys that a person has set and nothing reads; one that says 0, "" or no may stand.
+    """Refuses keys that were set but are not read; values such as 0, "" or False are allowed.
 
     Args:
-      flag: what the keys are set with, "config" or "base".
+      flag: the flag that sets the keys, "config" or "base".
       given: the keys that were set.
-      configs: what is to be done with them: a config, or those of all rows.
-      verb: of t2t-jax, that does it; "" of one that reads all.
+      configs: the resulting configs: one, or those of all rows.
+      verb: the verb of t2t-jax that uses them; "" for one that reads all keys.
 
     Raises:
       ValueError: a key is read in none of the configs, or not by the verb; says why.

@@ -1,4 +1,4 @@
-"""A trained translation model as files of another library."""
+"""Exports a trained translation model to another library's files."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def export(trained: Trained, format: str, output: Path, max_positions: int) -> N
 
     Raises:
       ValueError: the model does not translate, the format cannot express it (says which key), a
-        library is not installed, or `output` is there already.
+        library is not installed, or `output` already exists.
     """
     if format not in FORMATS:
         raise ValueError(f"--format={format} is none of {', '.join(FORMATS)}")

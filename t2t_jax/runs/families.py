@@ -5,7 +5,7 @@ from t2t_jax.model.interface import Model
 
 
 def wrong_verb(model: Model, verb: str) -> ValueError:
-    """What to raise where `verb` does not use such models; it says which verb does."""
+    """The error if `verb` does not use such models; it says which verb does."""
     what, fitting = _use(model.config)
     advice = f"use t2t-jax {fitting}"
     if fitting == "score":
@@ -16,7 +16,7 @@ def wrong_verb(model: Model, verb: str) -> ValueError:
 
 
 def _use(model: TransformerConfig) -> tuple[str, str]:
-    """What a model is, and the verb it is used by."""
+    """What a model is called, and the verb that uses it."""
     if model.family == "decoder_only":
         return "a language model", "generate"
     if model.family != "encoder_only":

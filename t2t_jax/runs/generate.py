@@ -1,4 +1,4 @@
-"""Prompts into texts, by a language model that is loaded."""
+"""Continues prompts with a loaded language model."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -24,7 +24,7 @@ def generate(
     num_samples: int = 1,
     top_n: int = 0,
 ) -> list[list[Generation]]:
-    """The `num_samples` continuations of each prompt, by a model that is loaded.
+    """`num_samples` continuations of each prompt.
 
     Raises:
       ValueError: the model is no language model, a number is not allowed, or a prompt is too long.
@@ -51,11 +51,10 @@ def generate_lines(
     num_samples: int = 1,
     top_n: int = 0,
 ) -> Iterator[tuple[str, list[Generation]]]:
-    """Each line with its continuations, in order, those of a window before the next is read.
+    """Yields each line with its continuations, in order; finishes a window before the next.
 
     Raises:
-      ValueError: as `generate`; when it comes to it, a line is longer than all that the model has
-        learned from.
+      ValueError: as `generate`; on reaching it, a line is longer than any the model was trained on.
     """
     generator = _generator(trained, max_new_tokens, sampling, top_n)
     count_tokens = token_counter(trained, num_added=int(trained.opens_with_start))

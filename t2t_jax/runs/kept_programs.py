@@ -1,4 +1,4 @@
-"""What was compiled is found again by the next process."""
+"""Keeps compiled programs for later processes."""
 
 import os
 import platform
@@ -15,15 +15,15 @@ _WORTH_KEEPING = 0.3  # seconds of compilation
 
 
 def keep_programs() -> None:
-    """Has JAX keep what it compiles: on this machine seeds, some rows and retries find it again.
+    """Turns on JAX's compilation cache: seeds, some rows and retries on this machine reuse it.
 
-    Its directory may be deleted. It is another one where the environment says so, as a sweep does,
-    never where a run says so, which may be somebody else's: programs are loaded from it. Several
-    hosts keep them only where the environment names a place that all see, which JAX itself knows in
-    a bucket too: one that finds what another does not would not wait for it.
+    Its directory may be deleted. The environment may name another one, as a sweep does, but a run's
+    config may not: the run may be someone else's, and programs are loaded from there. Several hosts
+    use it only if the environment names a place that all see, which may be in a bucket: a host that
+    finds a program would not wait for one that does not.
     """
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and not hosts.are_several():
-        # What is compiled for a CPU depends on which one and on the number of cores.
+        # Programs for a CPU depend on its model and its number of cores.
         machine = f"{platform.node()}-{len(own_cores())}"
         cache = own_cache()
         here = local_cache(cache) if is_bucket(cache) else Path(cache).expanduser()

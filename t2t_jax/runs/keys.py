@@ -1,11 +1,11 @@
-"""Keys of a config by what they do not change; a key that is not named here matters."""
+"""Keys of a config grouped by what they do not change; a key not named here matters."""
 
 import os
 from collections.abc import Mapping
 from typing import Any
 
-# Where a run is done, on what and in how many pieces, not what is learned: other pieces draw other
-# dropout masks, as another seed does, and nothing more.
+# Where and how a run is computed, not what is learned: another split changes only the dropout
+# masks, as another seed would.
 WHERE = frozenset(
     {
         "data.cache",
@@ -17,7 +17,7 @@ WHERE = frozenset(
     }
 )
 
-# What may be another when a run is taken up again, beside the sections that no training reads.
+# Keys that may change when a run is resumed, besides the sections that training does not read.
 _MAY_CHANGE = WHERE | {
     "data.directory",
     *("training.evaluate_every_steps", "training.checkpoint_every_steps"),
@@ -26,8 +26,8 @@ _MAY_CHANGE = WHERE | {
     *("training.nonfinite", "training.max_nonfinite"),
 }
 
-# Keys that came when there were runs already, with what had been done until then: what
-# configs/base.py says. A run that lacks one did that.
+# Keys added when runs already existed, with the earlier behaviour, which is the value in
+# configs/base.py. A run without the key has this value.
 _CAME_LATER: dict[str, Any] = {
     "data.length_multiple": 1,
     "model.score_divisor": "sqrt_d_k",
@@ -44,20 +44,20 @@ _CAME_LATER: dict[str, Any] = {
 
 
 def completed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of a run as a flat dict, of today or before, with the keys that came since."""
+    """The flat config of a new or old run, with the keys added since."""
     missing = {key: value for key, value in _CAME_LATER.items() if key not in config}
-    return dict(config) | missing  # in the order of the config: some take a digest of it
+    return dict(config) | missing  # in the config's order: some callers hash it
 
 
 def may_change(key: str) -> bool:
-    """Whether a run goes on with another value of this key: what has been learned is the same."""
+    """Whether a run may continue with another value of this key: what it learned is the same."""
     return key in _MAY_CHANGE or key.startswith(("decoding.", "evaluation."))
 
 
 def own_cache(otherwise: str = "~/.cache/t2t_jax") -> str:
-    """In the place of `data.cache` where nobody has typed it: T2T_JAX_CACHE of the environment.
+    """The `data.cache` to use if none was typed: T2T_JAX_CACHE of the environment.
 
-    A sweep says it to its runs. `otherwise` is what a person's own config has, never a run's file,
-    which may be somebody else's.
+    A sweep sets it for its runs. `otherwise` comes from the user's own config, never from a run's
+    file, which may be someone else's.
     """
     return os.environ.get("T2T_JAX_CACHE") or otherwise

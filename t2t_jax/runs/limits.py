@@ -1,4 +1,4 @@
-"""How long a line may be for a model that is loaded."""
+"""How long a line may be for a loaded model."""
 
 from t2t_jax.decoding.long_lines import CountTokens, LineLimit
 from t2t_jax.runs.workdir import UsableModel
@@ -7,7 +7,7 @@ LONG_LINE_ADVICE = "shorten or cut it, or allow more with --config.data.max_leng
 
 
 def line_limit(trained: UsableModel) -> LineLimit:
-    """The longest that the model has learned from: beyond it little that it says makes sense.
+    """The longest line the model was trained on: beyond it, its output rarely makes sense.
 
     Memory grows with the square of the length.
     """
@@ -18,7 +18,7 @@ def line_limit(trained: UsableModel) -> LineLimit:
 
 
 def token_counter(trained: UsableModel, num_added: int) -> CountTokens:
-    """`count(lines)`, the tokens of each, with so many that the model adds."""
+    """`count(lines)`: the tokens of each, plus the `num_added` that the model adds."""
 
     def count(lines: list[str]) -> list[int]:
         return [len(ids) + num_added for ids in trained.vocabulary.encode(lines)]

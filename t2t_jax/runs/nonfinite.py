@@ -1,9 +1,9 @@
-"""A step whose numbers were none, kept so that it can be met again without the data.
+"""Keeps a step with non-finite numbers, so that it can be reproduced without the data.
 
     python -m t2t_jax.runs.nonfinite W/nonfinite/STEP
 
-computes its loss and its gradients again and says which are not finite. In the directory lie
-state/ (before the step, by Orbax), batch.npz (all rows), config.json and step.json.
+computes its loss and gradients again and says which are not finite. The directory holds state/
+(before the step, by Orbax), batch.npz (all rows), config.json and step.json.
 """
 
 import contextlib
@@ -32,11 +32,11 @@ from t2t_jax.training.step import TrainState, global_norm, make_train_state
 
 
 class Found(NamedTuple):
-    """What a step gives."""
+    """The result of a step."""
 
     loss: float  # nats per token, label-smoothed
     gradient_norm: float
-    names: str  # of parameters whose gradients are not finite, the first few; "" if there is none
+    names: str  # the first few parameters whose gradients are not finite; "" if none
 
 
 def dump(
@@ -47,7 +47,7 @@ def dump(
     state: TrainState,
     batch: Batch,
 ) -> str:
-    """Writes `workdir`/nonfinite/STEP; says what is not finite, and how the step is met again.
+    """Writes `workdir`/nonfinite/STEP; says what is not finite, and how to reproduce the step.
 
     Args:
       state: before the step.
@@ -77,9 +77,9 @@ def dump(
 
 
 def reproduce(directory: Path) -> Found:
-    """The loss and the gradients of the step that `dump` kept.
+    """The loss and gradients of the step that `dump` kept.
 
-    It is computed on the devices that the config asks for, or else on one.
+    They are computed on the config's devices if possible, else on one.
 
     Raises:
       ValueError: the directory holds no such step.
@@ -102,7 +102,7 @@ def reproduce(directory: Path) -> Found:
 
 
 def _devices(sections: Sections, num_rows: int, microbatches: int) -> Devices:
-    with contextlib.suppress(ValueError):  # there are fewer here
+    with contextlib.suppress(ValueError):  # there may be fewer here
         devices = make_devices(**dataclasses.asdict(sections.devices))
         if num_rows % (devices.num_data * microbatches) == 0:
             return devices

@@ -1,4 +1,4 @@
-"""A corpus of a person's own: text files in a directory that the command line names."""
+"""The user's own corpus: text files in a directory given on the command line."""
 
 import dataclasses
 from collections.abc import Callable, Collection
@@ -14,13 +14,13 @@ from t2t_jax.runs.sections import read_section
 def with_own_corpus(
     config: ConfigDict, flag: str, given: Collection[str], log: Callable[[str], None]
 ) -> ConfigDict:
-    """The config with the text files of a directory that was given, by the names they have there.
+    """The config with the text files of a given directory, by the names they have there.
 
-    What is changed is said to `log`, and stands in the config of the run.
+    Changes are logged, and are part of the run's config.
 
     Args:
-      flag: what the keys are set with, "config" or "base".
-      given: the keys that the person has set.
+      flag: the flag that sets the keys, "config" or "base".
+      given: the keys that the user set.
 
     Raises:
       ValueError, TypeError: several files could be meant, or the section `data` is wrong.
@@ -31,7 +31,7 @@ def with_own_corpus(
     data = read_section(values, "data", DataConfig)
     changes = {}
     if "data.directory" in given and "data.source" not in given:
-        # A directory with text in it is none of TFDS's.
+        # A directory with text is not one of TFDS.
         is_text = "data.name" not in given and holds_train(data)
         if data.source == "embedded" or (data.source == "tfds" and is_text):
             changes["source"] = "text"

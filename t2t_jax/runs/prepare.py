@@ -9,9 +9,9 @@ from t2t_jax.training.progress import Progress
 
 
 def prepare(sections: Sections, vocabulary: Vocabulary | None = None) -> Prepared:
-    """The corpus of `sections.data`, made if it is not there; of several hosts by the first.
+    """The corpus of `sections.data`, built if missing; with several hosts, by the first.
 
-    A `vocabulary` that is given is used in the place of one that is learned.
+    A given `vocabulary` is used instead of learning one.
 
     Raises:
       ValueError: the corpus is wrong or does not fit the model, or hosts see different ones.

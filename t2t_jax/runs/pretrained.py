@@ -1,7 +1,7 @@
-"""Models of other libraries, hf:DIR, for the verbs that use a model and the one that trains one.
+"""Models of other libraries, hf:DIR, for the verbs that use a model and the one that trains.
 
-DIR is in Hugging Face format: config.json, *.safetensors, the tokenizer's files. It is read from
-disk; nothing is fetched.
+DIR is in Hugging Face format: config.json, *.safetensors and the tokenizer's files. It is read from
+disk; nothing is downloaded.
 """
 
 import dataclasses
@@ -27,19 +27,19 @@ from t2t_jax.runs.sections import DevicesConfig, Sections, check_fit
 from t2t_jax.training.config import TrainingConfig
 
 _SCHEME = "hf:"
-# Where a model's files say how long its sequences may be; by default that of most.
+# Keys that give the longest sequence in a model's files, and the default if they are missing.
 _LENGTH_KEYS = ("max_position_embeddings", "n_positions")
 _MAX_LENGTH = 512
 
 
 class PretrainedData(NamedTuple):
-    """What a config says of the text that goes into a model that was not trained here."""
+    """The data section of a model that was not trained here."""
 
-    max_length: int  # tokens, those that the model adds included
+    max_length: int  # tokens, including those that the model adds
 
 
 class PretrainedSections(NamedTuple):
-    """What a config says of a model that was not trained here."""
+    """The config of a model that was not trained here."""
 
     data: PretrainedData
     model: TransformerConfig
@@ -48,7 +48,7 @@ class PretrainedSections(NamedTuple):
 
 
 class PretrainedModel(NamedTuple):
-    """A model of another library, ready to be used like a trained one."""
+    """A model of another library, usable like a trained one."""
 
     sections: PretrainedSections
     vocabulary: Vocabulary
@@ -60,11 +60,11 @@ class PretrainedModel(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """What a run begins with instead of parameters drawn at random."""
+    """The start of a run from pretrained parameters."""
 
-    sections: Sections  # with the model of the weights
+    sections: Sections  # with the model section of the pretrained weights
     vocabulary: Vocabulary
-    params: PyTree  # some of the model's; the others are drawn
+    params: PyTree  # some of the model's; the others are initialised at random
 
 
 def directory_of(name: str, flag: str) -> Path:
@@ -79,13 +79,13 @@ def directory_of(name: str, flag: str) -> Path:
 
 
 def default_config(directory: Path) -> ConfigDict:
-    """How to use the model in `directory`: as its own files say, which flags can change.
+    """How to use the model in `directory`: as its own files say; flags can override it.
 
     Raises:
       ValueError: a file there is damaged.
     """
     generation: dict[str, Any] = {}
-    for name in ("config.json", "generation_config.json"):  # older models have it in the first
+    for name in ("config.json", "generation_config.json"):  # older models use the first for both
         if (directory / name).is_file():
             generation |= read_json(directory / name)
     length_penalty = generation.get("length_penalty")
@@ -107,10 +107,10 @@ def default_config(directory: Path) -> ConfigDict:
 
 
 def load(directory: Path, config: ConfigDict) -> PretrainedModel:
-    """The model in `directory`, to be used as `config` says.
+    """The model in `directory`, used as `config` says.
 
     Raises:
-      ValueError, TypeError: there is none that can be read, or `config` is wrong.
+      ValueError, TypeError: no model can be read there, or `config` is wrong.
     """
     values: dict[str, Any] = config.to_dict()
     pretrained = load_pretrained(directory)
@@ -133,14 +133,14 @@ def load(directory: Path, config: ConfigDict) -> PretrainedModel:
 
 
 def beginning(directory: Path, sections: Sections) -> Beginning:
-    """What a run with `sections` begins with, if it is to go on from the model in `directory`.
+    """The start of a run with `sections` from the model in `directory`.
 
-    The model section becomes that of the weights, but for dropout and how it is computed. Where the
-    task needs another head than the weights have, the head is left to be drawn.
+    The model section becomes that of the weights, except for dropout and how it is computed. If
+    the task needs another head than the weights have, the head is initialised at random.
 
     Raises:
-      ValueError: there is no model that can be read, or label smoothing would give probability to
-        ids that it cannot have.
+      ValueError: no model can be read, or label smoothing would give probability to ids that the
+        model can never predict.
     """
     pretrained = load_pretrained(directory, **_head(sections))
     _check_smoothing(pretrained, sections.training)
@@ -155,7 +155,7 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
 
 
 def _head(sections: Sections) -> dict[str, Any]:
-    """What an encoder is to learn."""
+    """The head that the task needs."""
     match sections.data.task:
         case "classification":
             return dict(head="classes", num_classes=sections.model.num_classes)
@@ -166,7 +166,7 @@ def _head(sections: Sections) -> dict[str, Any]:
 
 
 def _check_smoothing(pretrained: Pretrained, training: TrainingConfig) -> None:
-    """Smoothing would ask for probability where a bias of -1e9 leaves none: an endless loss."""
+    """Refuses smoothing over ids that a bias of -1e9 leaves no probability: a huge loss."""
     silent = pretrained.vocabulary.rows.is_silent.nonzero()[0].tolist()
     if training.label_smoothing_mass == "others_but_padding":
         silent = [token_id for token_id in silent if token_id != PAD_ID]
@@ -181,14 +181,14 @@ def _check_smoothing(pretrained: Pretrained, training: TrainingConfig) -> None:
 
 
 def with_pretrained(drawn: PyTree, pretrained: PyTree) -> PyTree:
-    """The parameters that were read, and those that were drawn where none were read."""
+    """The pretrained parameters, and the drawn ones where there are none."""
     read = flatten_dict(pretrained)
     leaves = flatten_dict(drawn)
     return unflatten_dict({path: read.get(path, leaf) for path, leaf in leaves.items()})
 
 
 def load_vocabulary(path: Path) -> Vocabulary:
-    """The vocabulary that a run left: a file that was learned, or a directory that was read.
+    """The vocabulary in a run's directory: a learned file, or a directory of a pretrained one.
 
     Raises:
       ValueError: there is none.
@@ -197,5 +197,5 @@ def load_vocabulary(path: Path) -> Vocabulary:
 
 
 def given_vocabulary(path: Path) -> Vocabulary | None:
-    """The vocabulary that a run was given, None if it learned its own."""
+    """The pretrained vocabulary of a run, None if it learned its own."""
     return load_vocabulary(path) if path.is_dir() else None

@@ -1,6 +1,6 @@
-"""How good a trained model is on a split of its corpus, or on files that are given.
+"""Scores a trained model on a split of its corpus, or on given files.
 
-The scores are kept beside it.
+The scores are kept in its directory.
 """
 
 import dataclasses
@@ -49,23 +49,23 @@ def score(
     translates: bool = True,
     checkpoint: int | None = None,
 ) -> dict[str, Any]:
-    """The scores of the model of `workdir` on `split`, which are also written.
+    """Computes and writes the scores of the model of `workdir` on `split`.
 
-    With `checkpoint`, a step, of the model that it was then.
+    `checkpoint`, a step, selects the model at that step.
 
-    Every task: perplexity (unsmoothed) and accuracy of what is to be predicted; the files that
-    were read and the number of sentences. Also, by task:
+    Every task: perplexity (unsmoothed) and accuracy of the predicted tokens; the files that were
+    read and the number of sentences. Also, by task:
 
-    translation                BLEU and other metrics (percent) of one decode, which is most of the
-                               work, if `translates`; and with `test` of the embedded corpus the
-                               share of probes it gets right
-    language_modelling         perplexity of a unigram and of a bigram model of the same text
+    translation                if `translates`, BLEU and other metrics (percent) of one decode,
+                               which is most of the work; on `test` of the embedded corpus, also
+                               the share of probes it gets right
+    language_modelling         perplexity of a unigram and a bigram model of the same text
     masked_language_modelling  accuracy of guessing the most frequent token
     classification             accuracy of each class
 
     Raises:
-      ValueError: there is no trained model, no such split, it is another than in training, or the
-        corpus does not give the vocabulary or the classes that the model was trained with.
+      ValueError: there is no trained model or no such split, the split differs from training, or
+        the corpus gives another vocabulary or other classes than in training.
     """
     return score_splits(workdir, {split: translates}, sections, checkpoint)[split]
 
@@ -76,7 +76,7 @@ def score_splits(
     sections: Sections | None = None,
     checkpoint: int | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """`score` for several splits, each with its `translates`, by a model that is loaded once.
+    """`score` for several splits, each with its `translates`; the model is loaded once.
 
     Raises:
       ValueError: as `score`.
@@ -96,11 +96,11 @@ def score_files(
     sections: Sections | None = None,
     checkpoint: int | None = None,
 ) -> dict[str, Any]:
-    """`score` of two files that are given; the corpus of the run is not needed.
+    """`score` on two given files; the corpus of the run is not needed.
 
     Raises:
       ValueError: there is no trained model, it does not translate, a line is too long for it, or
-        scores of other files are kept by this name.
+        scores of other files are kept under this name.
     """
     check_kept(workdir, given)
     trained = load_trained(workdir, sections, checkpoint)
@@ -115,11 +115,11 @@ def score_checkpoints(
 ) -> list[dict[str, Any]]:
     """The scores of every checkpoint on a split or on given files, in order.
 
-    They are written as JSON lines of their own. With `decoding.average_checkpoints` above 1 the
-    first checkpoints, before which there are not as many, are left out.
+    They are written to a JSON lines file of their own. With `decoding.average_checkpoints` above 1,
+    the first checkpoints are left out, since too few precede them.
 
     Args:
-      show: called with each as it comes.
+      show: called with the scores of each as soon as they are there.
 
     Raises:
       ValueError: as `score` and `score_files`; or there are no checkpoints.
@@ -147,7 +147,7 @@ def score_checkpoints(
 
 
 def _check_splits(workdir: Path, sections: Sections | None, splits: Iterable[str]) -> None:
-    """Raises ValueError if one of the splits is another than the run has."""
+    """Raises ValueError if a split differs from the run's."""
     if sections is not None:
         before = read_config(workdir).to_dict()
         for split in splits:
@@ -188,17 +188,17 @@ def corpus_of(workdir: Path, trained: Trained, splits: Iterable[str]) -> Prepare
 
 
 class _Found(NamedTuple):
-    """Scores, and of a translation what they were made of."""
+    """Scores, and for translation what they were computed from."""
 
     scores: dict[str, Any]
     translations: list[str]
-    beside: dict[str, dict[str, Any]]  # what is counted of each sentence, by the ending of a file
+    beside: dict[str, dict[str, Any]]  # counts of each sentence, by file ending
 
 
 def _kept(
     workdir: Path, trained: Trained, scored: ScoredText, translates: bool = True
 ) -> dict[str, Any]:
-    """The scores, which are written with what they were made of."""
+    """The scores; writes them with what they were computed from."""
     found = _found(trained, scored, translates)
     if hosts.is_first():
         if found.translations:
@@ -285,7 +285,7 @@ def _of_translations(trained: Trained, pairs: Sequence[tuple[str, str]]) -> _Fou
 
 
 def _probe_scores(trained: Trained) -> dict[str, float]:
-    """The share of each kind of probes that the model gets right; none of other corpora."""
+    """The share of each kind of probes that the model gets right; none for other corpora."""
     data, model = trained.sections.data, trained.model
     if data.source != "embedded" or not isinstance(model, TranslationModel):
         return {}

@@ -1,4 +1,4 @@
-"""What a model is scored on: a split of its corpus, or two files that are given."""
+"""What a model is scored on: a split of its corpus, or two given files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,16 +19,16 @@ from t2t_jax.runs.sections import Sections
 
 
 class ScoredText(NamedTuple):
-    """Sentences with what they ought to become."""
+    """Sentences with their expected output."""
 
-    name: str  # of the files in which its scores are kept
-    facts: dict[str, Any]  # what a score says of it
+    name: str  # of its files of scores
+    facts: dict[str, Any]  # what its scores say about it
     prepared: Prepared  # has it as a split of this name
-    pairs: Callable[[], list[tuple[str, str]]]  # of a translation, as text
+    pairs: Callable[[], list[tuple[str, str]]]  # for translation, as text
 
 
 class GivenFiles(NamedTuple):
-    """A test set of somebody's own; line n of one file is translated as line n of the other."""
+    """The user's own test set; line n of one file is the translation of line n of the other."""
 
     name: str
     files: list[str]  # source and reference
@@ -37,7 +37,7 @@ class GivenFiles(NamedTuple):
 
 
 def split_of(sections: Sections, prepared: Prepared, split: str) -> ScoredText:
-    """A split of the corpus that a model was trained on."""
+    """A split of the corpus of a model."""
     data = sections.data
     facts = {
         "split": split,
@@ -48,11 +48,11 @@ def split_of(sections: Sections, prepared: Prepared, split: str) -> ScoredText:
 
 
 def read_given(source: Path, reference: Path, name: str | None = None) -> GivenFiles:
-    """Two files, which may be gzipped; without a `name` it is that of the source, without ending.
+    """Reads two files, which may be gzipped; `name` defaults to the source's name without ending.
 
     Raises:
       ValueError: a file cannot be read, is empty or not UTF-8, one has more lines than the other, a
-        line is blank or has control characters, or no file can be called by the name.
+        line is blank or has control characters, or the name is not valid.
     """
     files = [each.expanduser().absolute() for each in (source, reference)]
     for file in files:
@@ -76,7 +76,7 @@ def read_given(source: Path, reference: Path, name: str | None = None) -> GivenF
 
 
 def check_kept(workdir: Path, given: GivenFiles) -> None:
-    """Raises ValueError if scores of other files, or of other lines, are kept by this name."""
+    """Raises ValueError if scores of other files, or of other lines, are kept under this name."""
     path = workdir / "scores" / f"{given.name}.json"
     if path.exists() and (kept := read_json(path)).get("sha256") != given.sha256:
         files = " and ".join(map(str, kept.get("files") or ["other files"]))
@@ -86,7 +86,7 @@ def check_kept(workdir: Path, given: GivenFiles) -> None:
 
 
 def check_split(workdir: Path, before: Any, now: Sections, split: str) -> None:
-    """Raises ValueError if `split` is not what it was when the run was trained.
+    """Raises ValueError if `split` differs from the one in training.
 
     Args:
       before: the config of the run, section by section.
@@ -103,7 +103,7 @@ def check_split(workdir: Path, before: Any, now: Sections, split: str) -> None:
 
 
 def given_text(sections: Sections, vocabulary: Vocabulary, given: GivenFiles) -> ScoredText:
-    """The lines that are given as a model with this vocabulary reads them.
+    """The given lines, tokenised with this vocabulary.
 
     Raises:
       ValueError: the model does not translate.
@@ -135,5 +135,5 @@ class _Lines(NamedTuple):
 
 
 def _arrays(side: Side, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Ids one after the other, and where each sentence begins and the last one ends."""
+    """Concatenated ids, and where each sentence begins and the last one ends."""
     return np.frombuffer(side.ids, dtype), np.concatenate([[0], np.cumsum(side.lengths)])

@@ -1,4 +1,4 @@
-"""Where a ConfigDict becomes the frozen dataclasses that the rest of the code takes."""
+"""Converts a ConfigDict to the frozen dataclasses that the rest of the code takes."""
 
 import dataclasses
 import inspect
@@ -27,11 +27,11 @@ class DevicesConfig:
       ValueError, TypeError: a value is not allowed, or of the wrong type.
     """
 
-    data: int  # copies of the model, over which a batch is cut; -1: as many as fit
-    fsdp: int  # devices over which a copy's parameters are cut
-    tensor: int  # devices over which each matrix product is cut
+    data: int  # copies of the model, over which a batch is sharded; -1: as many as fit
+    fsdp: int  # devices over which a copy's parameters are sharded
+    tensor: int  # devices over which each matrix product is sharded
     compile: Compile
-    matmul_precision: MatmulPrecision  # of float32; a CPU has but one
+    matmul_precision: MatmulPrecision  # of float32; a CPU has only one
 
     def __post_init__(self) -> None:
         check_types("devices", self)
@@ -49,7 +49,7 @@ class Sections(NamedTuple):
     devices: DevicesConfig
 
     def values(self) -> dict[str, Any]:
-        """The config as plain nested dicts, as JSON can hold it."""
+        """The config as plain nested dicts, for JSON."""
         _, *sections = self._asdict().items()
         return {"seed": self.seed} | {name: dataclasses.asdict(each) for name, each in sections}
 
@@ -165,7 +165,7 @@ def check_vocabulary_fits(model: TransformerConfig, vocabulary_size: int) -> Non
 
 
 def check_classes_fit(model: TransformerConfig, classes: tuple[str, ...]) -> None:
-    """Raises ValueError unless the model has a logit for each class; without classes all fits."""
+    """Raises ValueError unless the model has a logit for each class, if there are classes."""
     if classes and model.num_classes != len(classes):
         raise ValueError(
             f"model.num_classes={model.num_classes}, but the corpus has {len(classes)} classes "
@@ -176,7 +176,7 @@ def check_classes_fit(model: TransformerConfig, classes: tuple[str, ...]) -> Non
 def read_section(
     values: dict[str, Any], name: str, section_class: Callable[..., Section]
 ) -> Section:
-    """One section of a config, checked by itself.
+    """One section of a config, checked on its own.
 
     Raises:
       ValueError, TypeError: a key is missing or unknown, or a value is not allowed.

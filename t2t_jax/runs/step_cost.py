@@ -1,4 +1,4 @@
-"""What an update of a run takes: tokens or operations, before it is trained."""
+"""The cost of an update in tokens and operations, known before training."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,12 +16,12 @@ from t2t_jax.training.operations import step_operations
 class StepCost(NamedTuple):
     """Means over the updates of an epoch."""
 
-    operations: float  # of the products, of every sentence as if it were alone: without padding
-    padded_operations: float  # of the products as they are computed
+    operations: float  # of the matrix products, each sentence on its own: without padding
+    padded_operations: float  # of the matrix products as they are computed
 
 
 def step_cost(batches: Batches, config: TransformerConfig) -> StepCost:
-    """What an update of this model on such batches takes, the mean over an epoch."""
+    """The cost of an update of this model on such batches, averaged over an epoch."""
     operations = step_operations(config)
     num_batches = batches.batches_per_epoch
     source, target, times = batches.lengths
@@ -33,7 +33,7 @@ def step_cost(batches: Batches, config: TransformerConfig) -> StepCost:
 
 
 def target_tokens(batches: Batches) -> float:
-    """Of an update, without padding, the mean over an epoch."""
+    """Target tokens of an update, without padding, averaged over an epoch."""
     _, target, times = batches.lengths
     return float(target @ times) / batches.batches_per_epoch
 
@@ -41,10 +41,10 @@ def target_tokens(batches: Batches) -> float:
 def measures_of(
     batches: Batches, sections: Sections, devices: Devices
 ) -> Callable[[float], dict[str, float]]:
-    """Builds `measures(target tokens a second)`: what the metrics of a training have beside it.
+    """Builds `measures(target tokens a second)`: further metrics to log during training.
 
-    mfu: operations without padding over what the devices could do in bfloat16 at their peak, of
-    devices whose peak is known; peak_memory_gib: of one device, where it says so.
+    mfu: operations without padding over the devices' bfloat16 peak, if that is known;
+    peak_memory_gib: of one device, if it reports it.
     """
     peak = peak_operations(devices.kind)
     mfu_of_rate = 0.0
@@ -53,7 +53,7 @@ def measures_of(
             operations = step_cost(batches, sections.model).operations
             mfu_of_rate = operations / target_tokens(batches) / (peak * devices.mesh.size)
         except ValueError:
-            pass  # said when the record is written
+            pass  # logged when the record is written
 
     def measures(rate: float) -> dict[str, float]:
         found = {"mfu": rate * mfu_of_rate} if mfu_of_rate else {}

@@ -1,4 +1,4 @@
-"""The steps of a config, as the devices compile them."""
+"""The training and evaluation steps of a config, compiled for its devices."""
 
 from collections.abc import Callable
 from functools import partial
@@ -53,9 +53,9 @@ def batches_and_step(
     optimizer: optax.GradientTransformation,
     state: TrainState,
 ) -> tuple[Batches, TrainStep, int]:
-    """The batches of train, the step for them and its microbatches; says how an update is cut.
+    """The batches of train, their step and its microbatches; logs how an update is split.
 
-    Where `training.microbatches` is 0 there are as few as fit a device's memory: 1, 2, 4, ...
+    If `training.microbatches` is 0, there are as few as fit a device's memory: 1, 2, 4, ...
 
     Raises:
       ValueError: not even microbatches of one row fit, or a sentence is too long for a batch.
@@ -102,9 +102,9 @@ def train_step_of(
 def compiled_step(
     devices: Devices, train_step: TrainStep, state: TrainState, batches: Batches
 ) -> TrainStep:
-    """The step as it is called: on accelerators compiled for all shapes at once, before the first.
+    """The compiled step: on accelerators, all shapes are compiled at once, before the first step.
 
-    A CPU compiles each shape when it comes, since its few cores gain nothing (docs/LOG.md). So do
+    A CPU compiles each shape on demand, since its few cores gain nothing (docs/LOG.md), and so do
     several hosts, which may have to compile each program together.
     """
     if not devices.are_accelerators or hosts.are_several() or len(batches.shapes) == 1:
@@ -115,7 +115,7 @@ def compiled_step(
 def gradients_of(
     sections: Sections, devices: Devices, model: Model, microbatches: int = 1
 ) -> Gradients:
-    """The gradients of that step by themselves."""
+    """The gradients of the training step alone."""
     return make_gradients(
         _loss_fn(sections, model),
         microbatches=microbatches,

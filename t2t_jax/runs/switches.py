@@ -1,4 +1,4 @@
-"""What becomes of the switches for speed of a config, in words and for records."""
+"""The effect of a config's performance switches, in words and for records."""
 
 from typing import Any, NamedTuple
 
@@ -15,14 +15,14 @@ _RATES = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
 
 
 class Switches(NamedTuple):
-    """Of a model in training."""
+    """The switches of a model in training."""
 
-    lines: list[str]  # for the log: what is not simply what the config says
+    lines: list[str]  # for the log: what differs from the config
     facts: dict[str, Any]  # for the record of a run
 
 
 def switches(config: TransformerConfig) -> Switches:
-    """Which attention computes where this process does, and at which rates is dropped."""
+    """Which attention kernel this process uses, and the true dropout rates."""
     lines, kernel = [], "einsum"
     if config.attention_kernel == "fused" and config.family != "recurrent":
         if why := why_not_fused(config):

@@ -1,4 +1,4 @@
-"""A training run, from where it stands to its last step."""
+"""A training run, from its last checkpoint to its last step."""
 
 import dataclasses
 import json
@@ -38,19 +38,19 @@ def train(
     init: str | None = None,
     profile_steps: Steps | None = None,
 ) -> float:
-    """Trains as `sections` say, in `workdir`, from where the run there stands.
+    """Trains as `sections` say, in `workdir`, continuing the run there if there is one.
 
-    With `init`, hf:DIR, it begins with the weights of another library's model: the model section
-    is theirs but for dropout and dtype, the vocabulary is their tokenizer. Of `profile_steps` a
-    trace is written to `workdir`/profile.
+    `init`, hf:DIR, starts from the weights of another library's model: the model section is theirs
+    except for dropout and dtype, and the vocabulary is their tokenizer. A trace of `profile_steps`
+    is written to `workdir`/profile.
 
     Returns:
       Seconds in the training loop, this time.
 
     Raises:
-      ValueError: the config or the corpus is wrong, or `workdir` is of another run.
+      ValueError: the config or the corpus is wrong, or `workdir` belongs to another run.
       loop.Stopped: a signal asked to stop; the state was saved.
-      Diverged: numbers are not finite, more often than `training.nonfinite` allows.
+      Diverged: more steps are not finite than `training.nonfinite` allows.
     """
     hosts.check_same("the config", f"{json.dumps(sections.values())} {init}".encode())
     begin = _beginning(workdir, sections, init)
@@ -59,7 +59,7 @@ def train(
     if sections.model.family != "encoder_only" and sections.model.num_decoder_layers < 1:
         raise ValueError("model.num_decoder_layers=0: a decoder needs at least 1 layer to attend")
     prepared = prepare(sections, begin.vocabulary if begin else None)
-    # Before a device is asked for, which another process may hold.
+    # Before devices are requested, which another process may hold.
     with run_directory.only_training(workdir):
         run_directory.check_vocabulary(workdir, prepared.vocabulary)
         run_directory.check_config(workdir, sections)
@@ -73,7 +73,7 @@ def _train_alone(
     begin: pretrained.Beginning | None,
     profile_steps: Steps | None,
 ) -> float:
-    """Trains in a directory where nobody else does; seconds in the loop."""
+    """Trains in a locked directory; returns seconds in the loop."""
     devices = make_devices(**dataclasses.asdict(sections.devices))
     check_lengths(prepared, sections, devices)
     model = make_model(sections.model)
@@ -109,7 +109,7 @@ def _train_alone(
         identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
         config=config,
         check_config=partial(run_directory.check_same_run, workdir, now=config),
-        # And one that a stopped run saves out of turn.
+        # Plus one that a stopped run saves out of turn.
         keep=sections.training.keep_checkpoints + 1,
     )
     with checkpoints:
@@ -119,7 +119,7 @@ def _train_alone(
             raise ValueError(f"{workdir} has {step} steps already, training.steps={steps} is less")
         if step > 0:
             hosts.log(f"continuing after step {step}")
-        # Not before: what is refused changes nothing.
+        # Not earlier: a refused run changes nothing.
         run_directory.write_run(workdir, sections, prepared)
         record_file = workdir / "training.json"
         if step == steps and not hosts.any_of(not _is_recorded(record_file)):
@@ -162,7 +162,7 @@ def _train_alone(
 
 
 def _operations(batches: Batches, sections: Sections, steps: int) -> dict[str, float]:
-    """Of all matrix products of the training; none where a model's cannot be counted."""
+    """Operations of all matrix products of the training; none if they cannot be counted."""
     try:
         cost = step_cost(batches, sections.model)
     except ValueError as error:
@@ -175,7 +175,7 @@ def _operations(batches: Batches, sections: Sections, steps: int) -> dict[str, f
 
 
 def _is_recorded(record_file: Path) -> bool:
-    """Whether the record is there; one that is damaged is made anew."""
+    """Whether the record is there; a damaged one is rewritten later."""
     if not record_file.exists():
         return False
     try:

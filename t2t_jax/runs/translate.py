@@ -1,4 +1,4 @@
-"""Sentences into translations, by a model that is loaded."""
+"""Translates sentences with a loaded model."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from t2t_jax.training.progress import Progress
 
 
 def translate(trained: UsableModel, sentences: Sequence[str]) -> list[list[Translation]]:
-    """The n best translations of each sentence, by a model that is loaded.
+    """The n best translations of each sentence.
 
     Raises:
       ValueError: the model does not translate, or a sentence is too long for it.
@@ -28,15 +28,15 @@ def translate(trained: UsableModel, sentences: Sequence[str]) -> list[list[Trans
 def translate_lines(
     trained: UsableModel, windows: Iterable[Sequence[str]], long_lines: LongLines = "split"
 ) -> Iterator[list[Translation]]:
-    """The n best translations of each line, in order, those of a window before the next is read.
+    """Yields the n best translations of each line, in order; finishes a window before the next.
 
-    A line with more tokens than the model has learned from is translated sentence by sentence, and
-    a sentence that is too long itself in halves, which is told. The n-th best of the line is then
+    A line with more tokens than the model was trained on is translated sentence by sentence, and
+    a sentence that is itself too long in halves; this is logged. The n-th best of the line is then
     made of the n-th best of each part, and its score is the sum of theirs.
 
     Args:
       windows: lines that go through the model together.
-      long_lines: "refuse" raises ValueError for such a line, after those before it.
+      long_lines: "refuse" raises ValueError at such a line, after yielding the earlier ones.
 
     Raises:
       ValueError: the model does not translate.
@@ -75,7 +75,7 @@ def translate_lines(
 
 
 def _others_text(number: int, last: int) -> str:
-    """That so many more lines up to line `last` are too long."""
+    """Says how many more lines up to line `last` are too long."""
     if number == 0:
         return ""
     return f"; {number:,} more line{' is' if number == 1 else 's are'} too long up to line {last:,}"
@@ -86,7 +86,7 @@ def _update(progress: Progress, num_before: int, done: int, _: int) -> None:
 
 
 def _joined(parts: list[list[Translation]]) -> list[Translation]:
-    """The n best of a line whose parts have these; where a part has fewer, its last stands in."""
+    """The n best of a line, from those of its parts; a part with fewer repeats its last."""
     if len(parts) == 1:
         return parts[0]
     joined = []
@@ -98,7 +98,7 @@ def _joined(parts: list[list[Translation]]) -> list[Translation]:
 
 
 def make_translator(trained: UsableModel, *, in_stages: bool | None = None) -> Translator:
-    """What `translate` uses, to be used again; `in_stages` as `Translator` has it.
+    """The translator that `translate` uses, for repeated calls; `in_stages` as in `Translator`.
 
     Raises:
       ValueError: the model does not translate.

@@ -1,14 +1,14 @@
-"""What a run leaves in its directory, and how a verb takes it up again.
+"""What a run leaves in its directory, and how a verb uses it later.
 
 config.json  vocabulary.model  classes.txt  checkpoints/  metrics.jsonl  tensorboard/  training.json
 checkpoints_damaged/  nonfinite/STEP/
 translations/NAME.txt  scores/NAME.json  scores/NAME.{sentences,statistics}.json
 scores/NAME.checkpoints.jsonl
 
-NAME is a split, or a test set's.
+NAME is that of a split or a test set.
 
-vocabulary.model is a directory, a tokenizer's, where the run began with --init.
-classes.txt holds a name a line, in the order of the classes' numbers; only a classifier has it.
+vocabulary.model is a tokenizer's directory if the run began with --init.
+classes.txt has one name per line, in the order of the classes' numbers; only a classifier has it.
 """
 
 import contextlib
@@ -40,14 +40,14 @@ from t2t_jax.training.nonfinite import check_params
 
 
 class Trained(NamedTuple):
-    """A trained model, ready to be used."""
+    """A trained model, ready for use."""
 
     sections: Sections
     vocabulary: Vocabulary
     model: Model
     params: PyTree
     devices: Devices
-    step: int  # of the last checkpoint that is in it
+    step: int  # of the last checkpoint in it
     classes: tuple[str, ...] = ()  # names by number; none unless the task is classification
     opens_with_start: bool = True  # a language model reads START before a prompt; GPT-2 does not
 
@@ -67,14 +67,14 @@ def check_vocabulary(workdir: Path, vocabulary: Vocabulary) -> None:
 
 @contextlib.contextmanager
 def only_training(workdir: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iterator[None]:
-    """Lets one job at a time train in this directory; all its hosts must ask at once.
+    """Lets only one job at a time train in this directory; all its hosts must call it together.
 
     Args:
-      patience: seconds to wait for another process to leave.
+      patience: seconds to wait for another process to finish.
 
     Raises:
-      IsTakenError: another process trains there and stays.
-      OSError: the directory cannot be made or locked.
+      IsTakenError: another process keeps training there.
+      OSError: the directory cannot be created or locked.
     """
     refusal: OSError | None = None
     with contextlib.ExitStack() as stack:
@@ -95,9 +95,9 @@ def only_training(workdir: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iter
 
 
 def write_run(workdir: Path, sections: Sections, prepared: Prepared) -> None:
-    """Writes what every later verb needs; of several hosts the first does, when all have agreed.
+    """Writes what later verbs need; with several hosts the first writes, once all have agreed.
 
-    `check_config` and `check_vocabulary` come first.
+    Call `check_config` and `check_vocabulary` first.
     """
     hosts.wait("the config is that of the run")
     if not hosts.is_first():
@@ -136,7 +136,7 @@ def check_config(workdir: Path, sections: Sections) -> None:
 
 def check_same_run(workdir: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raises ValueError if two configs, dotted key -> value, are not of one run in `workdir`."""
-    # As JSON has them, which knows no tuples.
+    # As in JSON, which has no tuples.
     before, now = (completed(json.loads(json.dumps(each))) for each in (before, now))
     keys = {key for key in before.keys() | now.keys() if not may_change(key)}
     if now.get("training.schedule") not in SCHEDULES_WITH_AN_END:
@@ -154,10 +154,10 @@ def check_same_run(workdir: Path, before: Mapping[str, Any], now: Mapping[str, A
 
 
 def read_config(workdir: Path) -> ConfigDict:
-    """The config of the run in `workdir`, which may be somebody else's.
+    """The config of the run in `workdir`, which may be someone else's.
 
-    Its `data.cache`, in which a verb would write, is not taken from there: it is `own_cache()`.
-    Where its corpus lies is: it is only read, as text. A run of before a key came has it too.
+    Its `data.cache`, where a verb would write, is replaced by `own_cache()`. The place of its
+    corpus is kept: that is only read, as text. Keys added after the run are filled in.
 
     Raises:
       ValueError: there is none, or it is damaged.
@@ -176,7 +176,7 @@ def read_config(workdir: Path) -> ConfigDict:
 
 
 def cache_of(workdir: Path) -> str | None:
-    """The `data.cache` with which the run in `workdir` was made.
+    """The `data.cache` that the run in `workdir` used.
 
     Raises:
       ValueError: there is no run, or its config is damaged.
@@ -192,20 +192,20 @@ def _read_config(workdir: Path) -> dict[str, Any]:
 
 
 def checkpoint_steps(workdir: Path) -> list[int]:
-    """The steps of which the run in `workdir` has a checkpoint, in order."""
+    """The steps for which the run in `workdir` has checkpoints, in order."""
     return steps_in(buckets.checkpoints_of(workdir))
 
 
 def load_trained(
     workdir: Path, sections: Sections | None = None, checkpoint: int | None = None
 ) -> Trained:
-    """The model of `workdir`, its last checkpoints averaged as `sections.decoding` say.
+    """The model of `workdir`, averaged over its last checkpoints as `sections.decoding` says.
 
-    Without `sections`, those of the run; with `checkpoint`, a step, the last up to this one.
+    `sections` default to those of the run; `checkpoint`, a step, is the last checkpoint to use.
 
     Raises:
-      ValueError: there is no run, no such checkpoint, one is damaged or of another run, it does not
-        fit the config or the vocabulary, or its training has diverged.
+      ValueError: there is no run or no such checkpoint, one is damaged or of another run, it does
+        not fit the config or the vocabulary, or its training has diverged.
     """
     config = read_config(workdir)
     sections = sections or read_sections(config)
@@ -218,7 +218,7 @@ def load_trained(
     directory = buckets.checkpoints_of(workdir)
     if not directory.exists():
         raise ValueError(f"{workdir} holds no checkpoint: train first")
-    # With the config of the run: what is asked of its model may well be another.
+    # With the run's own config: `sections` may differ.
     now = flat_dict(config.to_dict())
     with Checkpoints(
         directory,
@@ -237,9 +237,9 @@ def load_trained(
 
 
 def identity(vocabulary: Vocabulary, data_fingerprint: str | None = None) -> dict[str, str]:
-    """What a checkpoint is stamped with, and must agree with to be used.
+    """The stamp of a checkpoint, which must match for it to be used.
 
-    Training goes on with the same data only; to use what has been learned the vocabulary is enough.
+    Continuing training needs the same data; using the model needs only the same vocabulary.
     """
     stamp = {"vocabulary_fingerprint": vocabulary.fingerprint}
     return stamp if data_fingerprint is None else stamp | {"data_fingerprint": data_fingerprint}

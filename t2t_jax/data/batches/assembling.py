@@ -1,4 +1,4 @@
-"""Rows of token ids: which sentences lie in which row in, a batch out.
+"""In: which sentences lie in which row. Out: a batch, rows of token ids.
 
 Axes: B batch, S source positions, T target positions.
 """
@@ -14,26 +14,26 @@ from t2t_jax.data.vocabulary.vocabulary import PAD_ID
 
 
 class Batch(NamedTuple):
-    """What is read, and what is to be predicted of it; every task has both.
+    """What the model reads and what it predicts; every task has both.
 
     translation                two sentences with end tokens, without start tokens
-    language_modelling         no source, S = 0; the target as in a translation
-    masked_language_modelling  a sentence with start and end tokens, some hidden; what was hidden,
-                               PAD_ID where nothing was
+    language_modelling         no source, S = 0; the target as in translation
+    masked_language_modelling  a sentence with start and end tokens, some hidden; the hidden tokens,
+                               PAD_ID elsewhere
     classification             a sentence with start and end tokens; 1 + its class, T = 1
 
-    Padded at the end; rows of nothing but PAD_ID fill a batch that has too few pairs.
+    Padded at the end; rows of PAD_ID alone fill a batch with too few pairs.
     """
 
     source_ids: np.ndarray  # int32, B S
     target_ids: np.ndarray  # int32, B T
-    # Several pairs in a row: which of them a token is of, 1, 2, ...; 0 at padding. None: one pair.
+    # Packed rows: the pair that a token belongs to, 1, 2, ...; 0 at padding. None: one pair a row.
     source_segments: np.ndarray | None = None  # int32, B S
     target_segments: np.ndarray | None = None  # int32, B T
 
 
 class BatchShape(NamedTuple):
-    """How many rows a batch has and how long they are."""
+    """The number of rows of a batch, and their lengths."""
 
     rows: int
     source_length: int
@@ -41,15 +41,15 @@ class BatchShape(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """The sentences of one side, one after the other, and where their tokens go."""
+    """The sentences of one side, concatenated, and where their tokens go."""
 
     ids: np.ndarray
     lengths: np.ndarray  # of the sentences
-    cells: np.ndarray  # of each token its place in all rows laid end to end
+    cells: np.ndarray  # each token's place in the flattened rows
     shape: tuple[int, int]
 
     def filled(self, values: Integer[np.ndarray, " tokens"]) -> Int[np.ndarray, "rows length"]:
-        """Rows of one value for each token, and PAD_ID elsewhere."""
+        """Rows with one value per token, and PAD_ID elsewhere."""
         rows = np.full(self.shape, PAD_ID, np.int32)
         rows.reshape(-1)[self.cells] = values
         return rows
@@ -65,10 +65,10 @@ def assemble(
     masking: Masking | None,
     is_packed: bool,
 ) -> Batch:
-    """The batch in whose rows the pairs lie one after the other.
+    """The batch whose rows hold the pairs one after the other.
 
-    `row_of_pair` never falls. The masks of a sentence depend on its occurrence, whose pair is
-    `occurrence % split.num_pairs`, and on no row.
+    `row_of_pair` never decreases. The masks of a sentence depend on its occurrence, not on its
+    row; the pair of an occurrence is `occurrence % split.num_pairs`.
     """
     pairs = occurrences % split.num_pairs
     rows, source_length, target_length = shape

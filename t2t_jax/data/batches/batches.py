@@ -1,10 +1,10 @@
 """Batches by number, on every host alike: bucketed by length, or packed.
 
-    batches = BucketedBatches(split, ...)    pairs of similar lengths, one in a row, a few shapes
-    batches = PackedBatches(split, ...)      several pairs in a row, one shape
+    batches = BucketedBatches(split, ...)    pairs of similar lengths, one per row, a few shapes
+    batches = PackedBatches(split, ...)      several pairs per row, one shape
     batches[i]                               batch i, a function of (split, seed, i)
 
-Where a task has sentences and not pairs of them, one side of a pair is nothing or a number.
+For tasks on single sentences, one side of a pair is empty or a number.
 """
 
 from t2t_jax.data.batches.assembling import Batch, BatchShape

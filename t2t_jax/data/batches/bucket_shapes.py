@@ -1,8 +1,8 @@
-"""Which lengths the batches of a corpus get: lengths of the pairs in, a few shapes out.
+"""In: the lengths of a corpus's pairs. Out: a few batch shapes.
 
 A pair takes the cells (source length + target length) of the cheapest shape it fits. Shapes
-are chosen on the histogram of lengths so that all pairs together take few cells: one at a time
-where it saves most, then each again in turn, until none can be placed better.
+are chosen on the histogram of lengths to minimise the cells of all pairs: greedily one at a time,
+then each again in turn, until no move saves cells.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,19 +11,19 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int, UInt
 
-# Candidates a side. A corpus with more different lengths has them rounded up for the search.
+# Candidate lengths per side. With more distinct lengths, these are rounded up for the search.
 _MAX_EDGES = 128
 
-# Up to so many shapes all are placed anew after each addition, from there on after every so many:
-# it takes time with the square of their number, and by then saves little.
+# Up to _ALWAYS_SETTLED shapes, all are placed anew after each addition, then at every multiple of
+# _SETTLED_EVERY: the time grows with the square of their number, and by then it saves little.
 _ALWAYS_SETTLED, _SETTLED_EVERY = 12, 8
 
-# Indices of a source and of a target edge in the histogram.
+# Indices of a source edge and a target edge in the histogram.
 Shape = tuple[int, int]
 
 
 class LengthHistogram(NamedTuple):
-    """How many pairs have which lengths; cell (i, j) is for lengths up to the edges i and j."""
+    """How many pairs have which lengths; cell (i, j) counts lengths up to the edges i and j."""
 
     source_edges: np.ndarray  # increasing; the last one is the longest source
     target_edges: np.ndarray
@@ -31,7 +31,7 @@ class LengthHistogram(NamedTuple):
 
     @property
     def cost(self) -> Int[np.ndarray, "source target"]:
-        """Cells a row takes in the shape (i, j)."""
+        """Cells of a row of shape (i, j)."""
         return self.source_edges[:, None] + self.target_edges
 
     def cell_of(
@@ -62,9 +62,9 @@ def length_histogram(
 def cheapest_shapes(
     histogram: LengthHistogram, shapes: Sequence[Shape]
 ) -> Int[np.ndarray, "source target"]:
-    """For each cell of the histogram the index of the cheapest shape that holds it.
+    """For each cell of the histogram, the index of the cheapest shape that holds it.
 
-    `shapes` run from the cheapest to the one that holds every pair.
+    `shapes` go from the cheapest to the one that holds every pair.
     """
     cheapest = np.empty(histogram.counts.shape, np.int64)
     for k in reversed(range(len(shapes))):
@@ -74,9 +74,9 @@ def cheapest_shapes(
 
 
 def choose_shapes(histogram: LengthHistogram, max_shapes: int) -> Iterator[list[Shape]]:
-    """The best shapes found for 1, 2, ... `max_shapes` of them, the cheapest first in each list.
+    """Yields the best 1, 2, ... `max_shapes` shapes found, the cheapest first in each list.
 
-    Stops early where one more would save nothing. The last shape of a list holds every pair.
+    Stops early if one more would save nothing. The last shape of a list holds every pair.
     """
     largest = len(histogram.source_edges) - 1, len(histogram.target_edges) - 1
     shapes = [largest]
@@ -93,7 +93,7 @@ def choose_shapes(histogram: LengthHistogram, max_shapes: int) -> Iterator[list[
 
 
 def _settled(histogram: LengthHistogram, shapes: list[Shape]) -> list[Shape]:
-    """Takes out each shape in turn and puts it where it saves most, until none moves."""
+    """Removes each shape in turn and puts it back where it saves most, until none moves."""
     moved = True
     while moved:
         moved = False
@@ -107,7 +107,7 @@ def _settled(histogram: LengthHistogram, shapes: list[Shape]) -> list[Shape]:
 
 
 def _best_addition(histogram: LengthHistogram, shapes: list[Shape]) -> tuple[Shape, int]:
-    """The shape that saves most cells beside `shapes`, and how many."""
+    """The shape that saves the most cells if added to `shapes`, and how many."""
     cost = histogram.cost
     cheapest = cheapest_shapes(histogram, shapes)
     saved = np.zeros_like(cost)
@@ -131,7 +131,7 @@ def _by_cost(histogram: LengthHistogram, shapes: list[Shape]) -> list[Shape]:
 def _edges(lengths: Int[np.ndarray, " pairs"]) -> Int[np.ndarray, " edges"]:
     edges = np.unique(lengths)
     if len(edges) > _MAX_EDGES:
-        # The longest length stays an edge, or its pairs would fit nowhere.
+        # The longest length stays an edge: else its pairs would fit nowhere.
         edges = edges[np.linspace(0, len(edges) - 1, _MAX_EDGES).round().astype(int)]
     return edges
 
@@ -139,6 +139,6 @@ def _edges(lengths: Int[np.ndarray, " pairs"]) -> Int[np.ndarray, " edges"]:
 def _edge_of(
     edges: Int[np.ndarray, " edges"], lengths: Int[np.ndarray, " pairs"]
 ) -> UInt[np.ndarray, " pairs"]:
-    """The index of the first edge that is no less than each length."""
+    """The index of the first edge not below each length."""
     of_length = np.searchsorted(edges, np.arange(edges[-1] + 1))
     return of_length.astype(np.min_scalar_type(len(edges)))[lengths]

@@ -1,7 +1,7 @@
-"""Batches of a few shapes, each of pairs of similar lengths, one in a row.
+"""Batches of a few shapes, each of pairs of similar lengths, one per row.
 
-Each pair belongs to the cheapest shape it fits. What does not fill a batch there goes into the
-next larger shape, and so on up, so that only the largest shape can have a batch with empty rows.
+Each pair belongs to the cheapest shape it fits. Pairs left over there go into the next larger
+shape, and so on, so that only the largest shape can have a batch with empty rows.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from t2t_jax.data.batches.epochs import Batches, EpochPlan, even_rows, rows_that
 from t2t_jax.data.batches.order import grouped
 from t2t_jax.data.prepare.prepared import PreparedSplit
 
-# A batch may be so much smaller than its token budget if that saves padding elsewhere.
+# A batch may shrink to this share of its token budget if that saves padding elsewhere.
 _LEAST_SHARE_OF_ROWS = 0.9
 
 
@@ -30,24 +30,24 @@ class _Bucket(NamedTuple):
     """The pairs of one shape."""
 
     shape: BatchShape
-    num_own: int  # pairs this is the cheapest shape for
-    num_kept: int  # pairs in its batches, own and from smaller buckets
+    num_own: int  # pairs whose cheapest shape this is
+    num_kept: int  # pairs in its batches, its own and those of smaller buckets
     num_batches: int
-    hands_on_to: int  # the bucket that gets the pairs over; the largest has none and names itself
+    hands_on_to: int  # the bucket that gets the leftover pairs; the largest names itself
 
 
 class BucketedBatches(Batches):
-    """Batches of at most `num_buckets` shapes, each of pairs of similar lengths, one in a row.
+    """Batches of at most `num_buckets` shapes, each of pairs of similar lengths, one per row.
 
     Each pair belongs to the cheapest shape it fits.
 
     Args:
-      num_buckets: at most so many shapes; fewer if more would not save cells.
+      num_buckets: the most shapes; there are fewer if more would save no cells.
 
-    The others are those of `Batches`. Without `shuffle` small shapes come first.
+    The others are as in `Batches`. Without `shuffle`, small shapes come first.
 
     Raises:
-      ValueError: see `Batches`; or `row_multiple` rows of the longest sentences do not fit in a
+      ValueError: as `Batches`; or `row_multiple` rows of the longest sentences do not fit in a
         batch.
     """
 
@@ -109,8 +109,8 @@ def _cheapest_buckets(
 ) -> tuple[list[_Bucket], Integer[np.ndarray, " pairs"]]:
     """The buckets whose batches have the fewest cells, and the bucket of each pair.
 
-    A pair counts as often as `times` says, or once. With few pairs, fewer shapes than allowed
-    leave less over that fills no batch.
+    A pair counts as often as `times` says, or once. With few pairs, fewer shapes than allowed may
+    be better, because fewer pairs are left over.
     """
     histogram = length_histogram(source_lengths, target_lengths, times)
     best_shapes, best_buckets = [], []
@@ -121,13 +121,13 @@ def _cheapest_buckets(
     bucket_of_cell = cheapest_shapes(histogram, best_shapes)
     bucket_of_cell = bucket_of_cell.astype(np.min_scalar_type(len(best_shapes)))
     if best_buckets[-1].num_batches == 0:
-        # No pair of its own and none handed on: its shape would never occur.
+        # It has no pairs, its own or handed on: its shape would never occur.
         best_buckets = best_buckets[:-1]
     return best_buckets, bucket_of_cell[histogram.cell_of(source_lengths, target_lengths)]
 
 
 def _side_cells(buckets: Sequence[_Bucket]) -> tuple[int, int]:
-    """Cells of all source arrays of an epoch, and of all target arrays."""
+    """Cells of all source arrays of an epoch, and of all its target arrays."""
     source_cells = target_cells = 0
     for bucket in buckets:
         rows, source_length, target_length = bucket.shape
@@ -148,18 +148,18 @@ def _batch_by_batch(
     handed_on: list[list[np.ndarray]] = [[] for _ in buckets]
     order = []
     for k, bucket in enumerate(buckets):
-        # Handed-on pairs come first, so that they are kept: handed on again and again, the
-        # shortest pairs would end in the largest shape.
+        # Handed-on pairs come first and are kept: otherwise the shortest pairs could be handed on
+        # up to the largest shape.
         candidates = np.concatenate([*handed_on[k], places_by_bucket[k]])
         kept, over = np.split(candidates, [bucket.num_kept])
-        if len(over):  # else it may be the last bucket, cut off as unused
+        if len(over):  # else the larger bucket may be the last, cut off as unused
             handed_on[bucket.hands_on_to].append(over)
         order.append(np.sort(kept))
     return pairs[np.concatenate(order)]
 
 
 def _batch_table(buckets: Sequence[_Bucket]) -> Int[np.ndarray, "batches 3"]:
-    """Of each batch its bucket and where in the epoch's order its pairs start and stop."""
+    """For each batch its bucket, and where its pairs start and stop in the epoch's order."""
     table = []
     start = 0
     for k, bucket in enumerate(buckets):
@@ -176,7 +176,7 @@ def _used_buckets(
 ) -> tuple[list[Shape], list[_Bucket]]:
     """The shapes that fill at least one batch, and their buckets.
 
-    The largest shape stays in any case: the pairs over need a place to go.
+    The largest shape always stays: leftover pairs need a place.
     """
     while True:
         cheapest = cheapest_shapes(histogram, shapes)
@@ -203,7 +203,7 @@ def _batch_shape(
 def _filled_buckets(
     shapes: list[BatchShape], num_own: list[int], row_multiple: int
 ) -> list[_Bucket]:
-    """How many pairs each shape keeps and to which larger one it hands the others on."""
+    """Buckets: how many pairs each shape keeps, and which larger shape gets the others."""
     num_pairs = list(num_own)
     buckets = []
     for k, shape in enumerate(shapes[:-1]):
@@ -222,7 +222,7 @@ def _filled_buckets(
 
 
 def _rows_with_least_over(num_pairs: int, max_rows: int, row_multiple: int) -> int:
-    """The number of rows, little below `max_rows`, that leaves fewest pairs for a larger shape."""
+    """The number of rows, at or just below `max_rows`, that leaves the fewest pairs over."""
     least = max(row_multiple, int(_LEAST_SHARE_OF_ROWS * max_rows))
     candidates = range(max_rows, least - 1, -row_multiple)
     return min(candidates, key=lambda rows: num_pairs % rows)

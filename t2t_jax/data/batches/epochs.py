@@ -1,7 +1,7 @@
 """What all batches have in common: batch i is a pure function of (prepared corpus, seed, i).
 
-Every epoch holds every pair exactly once, or as often as its corpus has weight. Of each batch a
-host assembles only its part of the rows.
+Every epoch holds every pair once, or as often as the weight of its corpus says. A host assembles
+only its own rows of each batch.
 """
 
 import threading
@@ -17,35 +17,35 @@ from t2t_jax.data.batches.masking import Masking
 from t2t_jax.data.batches.order import occurrences, shuffled
 from t2t_jax.data.prepare.prepared import PreparedSplit
 
-# Threads that assemble ahead work on two epochs at once near the end of one.
+# Near the end of an epoch, threads that assemble ahead work on two at once.
 _CACHED_EPOCHS = 2
 
 
 class EpochPlan(NamedTuple):
     order: np.ndarray  # occurrences of pairs, by batch (bucketed) or by cell (packed)
-    sequence: np.ndarray  # which batch (bucketed) or row (packed) comes when
+    sequence: np.ndarray  # the order of the batches (bucketed) or rows (packed)
 
 
 class Batches(ABC):
-    """What bucketed and packed batches have in common: the same on every host, at every restart.
+    """The base of bucketed and packed batches: the same on every host and after every restart.
 
     Args:
       split: the pairs.
       source_tokens_per_batch: rows times source length, padding included, is at most this.
       target_tokens_per_batch: likewise for the target.
-      row_multiple: every batch has a multiple of so many rows.
-      seed: with the epoch it gives the order.
+      row_multiple: the number of rows of every batch is a multiple of this.
+      seed: gives the order, together with the epoch.
       shuffle: False keeps the order of the corpus as far as the lengths allow.
-      masking: hides tokens of the source and leaves in the target what was hidden.
-      weights: how often an epoch holds each pair of each corpus of the split.
-      part: number of this host, which assembles its rows of each batch alone.
+      masking: hides tokens of the source; the target then holds the hidden tokens.
+      weights: for each corpus of the split, how often an epoch holds each of its pairs.
+      part: number of this host, which assembles only its own rows of each batch.
       num_parts: number of hosts.
-      length_multiples: of source and target; the length of every shape is a multiple.
-      padded_to: empty rows fill every batch up to a multiple of so many (devices times
-        microbatches); which pairs it holds does not depend on it.
+      length_multiples: of source and target; the lengths of every shape are multiples of them.
+      padded_to: empty rows fill every batch up to a multiple of this (devices times
+        microbatches); the pairs in a batch do not depend on it.
 
     Raises:
-      ValueError: the split is empty, a number is too small or does not fit the others.
+      ValueError: the split is empty; a number is too small or does not fit the others.
     """
 
     def __init__(
@@ -104,35 +104,35 @@ class Batches(ABC):
 
     @property
     def num_empty_rows(self) -> tuple[int, ...]:
-        """Of a batch of each of the `shapes`, the rows that fill it up to a multiple."""
+        """For each of the `shapes`, the rows that fill a batch up to a multiple."""
         pairs = zip(self.shapes, self._shapes_of_pairs, strict=True)
         return tuple(padded.rows - shape.rows for padded, shape in pairs)
 
     @property
     @abstractmethod
     def batches_per_epoch(self) -> int:
-        """The same for every epoch."""
+        """Batches in an epoch, equally many in every epoch."""
 
     @property
     @abstractmethod
     def batches_by_shape(self) -> tuple[int, ...]:
-        """Of an epoch's batches, those of each of the `shapes`."""
+        """For each of the `shapes`, the number of an epoch's batches."""
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each pair the tokens of source and target, and how often it comes in an epoch."""
+        """For each pair: tokens of source and target, and how often an epoch holds it."""
         source, target = self._lengths()
         times = self._times()
         return source, target, np.ones_like(source) if times is None else times
 
     @property
     def non_padding_share(self) -> float:
-        """Real tokens / cells of source and target together, the same for every epoch."""
+        """Real tokens / cells, source and target together; the same for every epoch."""
         return sum(self._side_tokens()) / sum(self._side_cells())
 
     @property
     def non_padding_share_by_side(self) -> tuple[float, float]:
-        """`non_padding_share` of the source and of the target alone; 1 for a side of no cells."""
+        """`non_padding_share` of source and target alone; 1 for a side without cells."""
         tokens, cells = self._side_tokens(), self._side_cells()
         return (
             tokens[0] / cells[0] if cells[0] else 1.0,
@@ -140,7 +140,7 @@ class Batches(ABC):
         )
 
     def __getitem__(self, i: int) -> Batch:
-        """Batch i >= 0, without end: i // batches_per_epoch is its epoch."""
+        """Batch i, for any i >= 0: its epoch is i // batches_per_epoch."""
         if i < 0:
             raise ValueError(f"batch {i} does not exist: batches are numbered from 0")
         epoch, position = divmod(i, self.batches_per_epoch)
@@ -153,7 +153,7 @@ class Batches(ABC):
 
     @abstractmethod
     def _side_cells(self) -> tuple[int, int]:
-        """Cells of all source arrays of an epoch, and of all target arrays."""
+        """Cells of all source arrays of an epoch, and of all its target arrays."""
 
     @abstractmethod
     def _make_plan(self, epoch: int) -> EpochPlan: ...
@@ -162,7 +162,7 @@ class Batches(ABC):
     def _batch(self, plan: EpochPlan, epoch: int, position: int) -> Batch: ...
 
     def _side_tokens(self) -> tuple[int, int]:
-        """Tokens of all sources of an epoch, and of all targets."""
+        """Tokens of all sources of an epoch, and of all its targets."""
         ends = np.array([0, *self._split.ends])
         by_corpus = (
             np.diff(self._split.source_offsets[ends]),
@@ -171,14 +171,14 @@ class Batches(ABC):
         return int(by_corpus[0] @ self._weights), int(by_corpus[1] @ self._weights)
 
     def _lengths(self) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-        """Those of all sources, and of all targets, in half the memory of their offsets."""
+        """The lengths of all sources and targets, in half the memory of their offsets."""
         return (
             self._split.source_lengths.astype(np.int32),
             self._split.target_lengths.astype(np.int32),
         )
 
     def _rounded_lengths(self) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-        """Those that a row needs for each source and target to be a multiple."""
+        """The lengths of all sources and targets, rounded up to their multiples."""
         source, target = self._lengths()
         of_source, of_target = self._length_multiples
         return multiple(source, of_source), multiple(target, of_target)
@@ -194,7 +194,7 @@ class Batches(ABC):
                 )
 
     def _times(self) -> Int[np.ndarray, " pairs"] | None:
-        """How often each pair comes in an epoch; None for once."""
+        """How often an epoch holds each pair; None: once."""
         if set(self._weights) == {1}:
             return None
         return np.repeat(self._weights, np.diff([0, *self._split.ends]))
@@ -202,7 +202,7 @@ class Batches(ABC):
     def _shuffled(
         self, epoch: int, num_others: int
     ) -> tuple[Int[np.ndarray, " occurrences"], Int[np.ndarray, " others"]]:
-        """The epoch's pairs in their order, and that of `num_others` batches or rows."""
+        """The epoch's pairs in their order, and the order of `num_others` batches or rows."""
         pairs = occurrences(self._split.ends, self._weights)
         if not self._shuffle:
             return pairs, np.arange(num_others)
@@ -221,19 +221,19 @@ class Batches(ABC):
         return shape._replace(rows=multiple(shape.rows, self._padded_to))
 
     def _own(self, shape: BatchShape) -> tuple[slice, BatchShape]:
-        """Which rows of a batch of this shape are this host's, and what shape they have."""
+        """This host's rows of a batch of this shape, and the shape of these rows."""
         rows = self._padded(shape).rows // self._num_parts
         return slice(rows * self._part, rows * (self._part + 1)), shape._replace(rows=rows)
 
 
 def rows_that_fit(budgets: tuple[int, int], lengths: tuple[int, int], row_multiple: int) -> int:
-    """How many rows of these lengths a batch may have: a multiple of `row_multiple`."""
+    """The most rows of these lengths that fit in a batch: a multiple of `row_multiple`."""
     rows = min(budget // length for budget, length in zip(budgets, lengths, strict=True) if length)
     return rows // row_multiple * row_multiple
 
 
 def even_rows(num_rows: int, max_rows: int, row_multiple: int) -> tuple[int, int]:
-    """Rows of a batch, and batches, that share all rows out evenly: the last is nearly full."""
+    """Rows per batch, and batches, that split all rows evenly: the last batch is nearly full."""
     num_batches = -(-num_rows // max_rows)
     if num_batches == 0:
         return max_rows, 0
@@ -242,5 +242,5 @@ def even_rows(num_rows: int, max_rows: int, row_multiple: int) -> tuple[int, int
 
 
 def multiple(number: Any, of: int) -> Any:
-    """The least multiple that is no less than a number, or than each of an array."""
+    """A number, or each of an array, rounded up to a multiple."""
     return -(-number // of) * of

@@ -1,4 +1,4 @@
-"""Batches onto devices, ahead of time: batch numbers in, what `put` makes of them out."""
+"""Puts batches on devices ahead of time. In: batch numbers. Out: the results of `put`."""
 
 import collections
 from collections.abc import Callable, Iterator
@@ -8,25 +8,25 @@ from t2t_jax.data.batches.batches import Batch
 
 T = TypeVar("T")
 
-# One thread assembles 17 million tokens a second or more; others would contend for Python.
+# One thread assembles 17 million tokens a second or more; more would contend for the interpreter.
 _THREADS = 1
 _BATCHES_ASSEMBLED_AHEAD = 8
-# The batch being computed on and the next one, already on its way to the devices.
+# The batch being computed on, and the next, already on its way to the devices.
 _BATCHES_PUT_AHEAD = 2
 
 
 @runtime_checkable
 class BatchSource(Protocol):
-    """Anything that gives a batch for its number, from any thread."""
+    """Returns a batch by its number, from any thread."""
 
     def __getitem__(self, i: int, /) -> Batch: ...
 
 
 def feed(batches: BatchSource, start: int, stop: int, put: Callable[[Batch], T]) -> Iterator[T]:
-    """`put(batches[i])` for i from `start` up to, not including, `stop`, in this order.
+    """Yields `put(batches[i])` for i from `start` to `stop` - 1, in order.
 
-    Batches are assembled in a thread; `put` (which starts the copy to the devices and does not
-    wait for it) is called two batches ahead, in the caller's thread. Errors of either reach the
+    Batches are assembled in a thread. `put`, which starts the copy to the devices and does not
+    wait for it, is called two batches ahead, in the caller's thread. Errors of both reach the
     caller. Closing the iterator early stops the thread.
 
     Raises:
@@ -38,7 +38,7 @@ def feed(batches: BatchSource, start: int, stop: int, put: Callable[[Batch], T])
 
 
 def _feed(batches: BatchSource, start: int, stop: int, put: Callable[[Batch], T]) -> Iterator[T]:
-    # Here, because it takes most of a second that reading a config or a vocabulary need not pay.
+    # Imported here: it takes most of a second, which reading a config or vocabulary need not pay.
     import grain
 
     options = grain.ReadOptions(num_threads=_THREADS, prefetch_buffer_size=_BATCHES_ASSEMBLED_AHEAD)

@@ -1,7 +1,7 @@
-"""Masked language modelling: some tokens of a sentence are hidden, the model is to guess them.
+"""Masked language modelling: some tokens of a sentence are hidden, and the model predicts them.
 
-In: sentences. Out: the sentences with tokens hidden, and what stood there (Devlin et al. 2019,
-section 3.1). The masks change from epoch to epoch (Liu et al. 2019, section 4.1).
+In: sentences. Out: the sentences with tokens hidden, and the hidden tokens (Devlin et al. 2019,
+section 3.1). The masks change every epoch (Liu et al. 2019, section 4.1).
 """
 
 from typing import NamedTuple
@@ -11,20 +11,20 @@ from jaxtyping import Int, Integer, UInt
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, MASK_ID, PAD_ID, START_ID
 
-# Tells this use of the seed from the order of pairs.
+# Separates this use of the seed from the order of pairs.
 _PURPOSE = 2
-# Of ten hidden tokens eight become the mask, one another token, and one stays as it is: a token
-# that is no mask may be to guess, too, so that the model has to represent every one.
+# Of ten hidden tokens, eight become the mask, one another token, and one stays as it is. Any token
+# may have to be predicted, masked or not, so the model has to represent every one.
 _MASKED_OF_TEN, _REPLACED_OF_TEN = 8, 1
-# Rows of text have fewer positions; then (sentence, position) fits a 64-bit number.
+# Positions of a text fit in so many bits, so (sentence, position) fits in a 64-bit number.
 _POSITION_BITS = np.uint64(32)
 
 
 class Masking(NamedTuple):
     """How tokens are hidden."""
 
-    rate: float  # share of a sentence's tokens that are hidden; at least one is
-    vocabulary_size: int  # pieces; another token is any of them that is not reserved
+    rate: float  # share of a sentence's tokens to hide; at least one is
+    vocabulary_size: int  # pieces; "another token" is any piece that is not reserved
     seed: int
 
 
@@ -35,11 +35,11 @@ def masked(
     epoch: int,
     masking: Masking,
 ) -> tuple[Integer[np.ndarray, " tokens"], Integer[np.ndarray, " tokens"]]:
-    """The ids with some hidden, and the ids that were hidden, PAD_ID elsewhere.
+    """The ids with some hidden, and the hidden ids, with PAD_ID elsewhere.
 
-    `ids` are sentences of these lengths, one after the other. Start and end are never hidden.
-    What happens to a token is a function of the seed, the epoch, the number of its sentence and
-    its position in it alone: not of what stands around the sentence.
+    `ids` are sentences of these lengths, concatenated. Start and end are never hidden. What
+    happens to a token depends only on the seed, the epoch, the number of its sentence and its
+    position in it, not on the other sentences.
     """
     sentence = np.repeat(np.arange(len(lengths)), lengths)
     position = np.arange(len(ids)) - (np.cumsum(lengths) - lengths)[sentence]
@@ -50,7 +50,7 @@ def masked(
     tokens = numbers.astype(np.uint64)[sentence] << _POSITION_BITS | position.astype(np.uint64)
     state = np.random.SeedSequence([masking.seed, _PURPOSE, epoch]).generate_state(2, np.uint64)
     lots = np.where(is_text, _random_bits(state[:1], tokens), np.iinfo(np.uint64).max)
-    # Sorted within their sentence, tokens have the places that their positions were.
+    # Sorting within sentences permutes positions: the n-th token by lot has rank n.
     rank = np.empty_like(position)
     rank[np.lexsort((lots, sentence))] = position
     is_hidden = is_text & (rank < num_hidden[sentence])
@@ -66,7 +66,7 @@ def masked(
 def _random_bits(
     state: UInt[np.ndarray, "1"], numbers: UInt[np.ndarray, " n"]
 ) -> UInt[np.ndarray, " n"]:
-    """SplitMix64 (Steele et al. 2014): the random number that comes as the n-th from `state`."""
+    """SplitMix64 (Steele et al. 2014): the n-th random number from `state`."""
     z = state + (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,21 +1,21 @@
-"""In which order the pairs of an epoch come: a function of (seed, epoch), on every host alike."""
+"""The order of an epoch's pairs: a function of (seed, epoch), the same on every host."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int, Integer
 
-# Tells this order from what else may be drawn of a seed.
+# Separates this order from other uses of the seed.
 _PAIRS = 1
 
 
 def int_type(largest: int) -> type[np.signedinteger]:
-    """int32 as long as it holds `largest`: plans of millions of pairs take half the memory."""
+    """int32 if it holds `largest`: plans of millions of pairs then take half the memory."""
     return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
 
 
 def occurrences(ends: Sequence[int], weights: Sequence[int]) -> Int[np.ndarray, " occurrences"]:
-    """Every pair as often as its corpus has weight: pair + c * number of pairs for the c-th time.
+    """Every pair as often as its corpus's weight: pair + c * number of pairs the c-th time.
 
     Corpus j ends before pair `ends[j]`; c counts from 0.
     """
@@ -34,8 +34,8 @@ def shuffled(
 ) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " others"]]:
     """The numbers in a random order, and 0, 1, ... `num_others` - 1 in another.
 
-    From the raw bits of a counter-based generator: numpy keeps these the same from version to
-    version, which it does not promise of its own `permutation`.
+    Made from the raw bits of a counter-based generator: numpy keeps these the same across
+    versions, which it does not promise for its `permutation`.
     """
     lots = np.random.Philox(np.random.SeedSequence([seed, _PAIRS, epoch]))
     return numbers[_permutation(lots, len(numbers))], _permutation(lots, num_others)
@@ -44,12 +44,12 @@ def shuffled(
 def grouped(
     numbers: Int[np.ndarray, " n"], groups: Integer[np.ndarray, " n"]
 ) -> Int[np.ndarray, " n"]:
-    """The numbers sorted by their groups, in their given order within each."""
+    """The numbers sorted by group, in their given order within each."""
     return numbers[np.argsort(groups, kind="stable")]
 
 
 def _permutation(lots: np.random.Philox, size: int) -> Int[np.ndarray, " size"]:
-    # A lot and who drew it in one number: sorted in place, many times faster than by argsort.
+    # Random bits and index in one number: sorting these in place is many times faster than argsort.
     num_bits = np.uint64(max(size - 1, 0).bit_length())
     drawn = lots.random_raw(size)
     drawn >>= num_bits

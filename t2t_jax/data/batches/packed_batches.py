@@ -1,4 +1,4 @@
-"""Batches of rows that hold several pairs each, with hardly any padding (see packed_rows.py)."""
+"""Batches whose rows hold several pairs each, with hardly any padding (see packed_rows.py)."""
 
 from typing import Any
 
@@ -10,19 +10,19 @@ from t2t_jax.data.prepare.prepared import PreparedSplit
 
 
 class PackedBatches(Batches):
-    """Batches of one shape, several pairs in each row, both sides of a pair in the same.
+    """Batches of one shape, several pairs per row, both sides of a pair in the same row.
 
-    The rows are the same for all epochs but for the pairs: those of the same two lengths are
-    exchanged, and rows come in another order.
+    Rows have the same lengths in every epoch: pairs of the same two lengths are exchanged, and
+    rows come in another order.
 
     Args:
-      packed_length: length of a target row. That of a source row is chosen so that both sides
-        of a row fill up at once, but no less than the longest source.
+      packed_length: length of a target row. The length of a source row is chosen so that both
+        sides of a row fill up together, but is at least that of the longest source.
 
-    The others are those of `Batches`.
+    The others are as in `Batches`.
 
     Raises:
-      ValueError: see `Batches`; or a target is longer than `packed_length`, or `row_multiple`
+      ValueError: as `Batches`; or a target is longer than `packed_length`, or `row_multiple`
         rows do not fit in a batch.
     """
 
@@ -65,7 +65,7 @@ class PackedBatches(Batches):
         return num_rows * source_length, num_rows * target_length
 
     def _make_plan(self, epoch: int) -> EpochPlan:
-        # Of all rows, the few empty ones that fill the last batch too: fewer than a batch has.
+        # All rows, including the empty ones that fill the last batch: fewer than a batch has.
         pairs, sequence = self._shuffled(epoch, self._num_batches * self._shape.rows)
         cell_of_pair = self._cell_of_pair[pairs % self._split.num_pairs]
         return EpochPlan(grouped(pairs, cell_of_pair), sequence)

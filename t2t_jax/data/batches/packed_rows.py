@@ -1,13 +1,13 @@
-"""Which pairs share a row: how many pairs have which lengths in, rows of them out.
+"""Packs pairs into rows. In: how many pairs have which lengths. Out: rows of pairs.
 
-Pairs of the same two lengths are one for another, so rows are made of lengths alone, once for all
-epochs (as in Krell et al. 2021, whose sequences have one length each); later the seed says which
+Pairs of the same two lengths are interchangeable, so rows are made from lengths alone, once for all
+epochs (as in Krell et al. 2021, whose sequences have one length each); the seed later decides which
 pair takes which place.
 
-The largest pairs are dealt first, each to the emptiest row (Graham 1969), and among the emptiest
-a pair with much source for its target goes where more room is left for source: both sides of a
-row are to be full at once. The smallest pairs are kept back to close the gaps which that leaves,
-each where it fits tightest. What fits nowhere begins again in rows of its own.
+The largest pairs are dealt first, each to the emptiest row (Graham 1969). Among the emptiest, a
+pair with a long source for its target goes where more source room is left, so that both sides of a
+row fill up together. The smallest pairs are kept back to close the remaining gaps, each where it
+fits tightest. Pairs that fit nowhere start again in rows of their own.
 """
 
 import bisect
@@ -19,22 +19,22 @@ from jaxtyping import Int, Integer
 
 from t2t_jax.data.batches.order import int_type
 
-# From so many pairs on, rows are made for a miniature of the corpus and used several times ...
+# A larger corpus is packed in miniature, with about so many pairs, and its rows are repeated ...
 _MINIATURE_PAIRS = 200_000
-# ... but for one pair in so many, with which the rare lengths that are left over fill their rows.
+# ... except one pair in so many, which fill rows together with the rare lengths left over.
 _ONE_LEFT_OVER_IN = 10
-# Of ten pairs so many are dealt, not kept back for gaps: few where rows have room for few pairs.
-# Tried in turn until rows are so full; else the fullest count.
+# How many of ten pairs are dealt, not kept back for gaps: few if rows have room for few pairs.
+# Tried in turn until rows are this full; else the best of them is used.
 _DEALT_OF_TEN, _FULL = (8, 9, 7, 4, 0), 0.99
-# A quarter of the rows, the emptiest, is dealt to at a time: few, so that all fill up alike, but
-# enough for each pair to find a row that lacks what it has.
+# Pairs are dealt to the emptiest quarter of the rows at a time: few rows, so that all fill up
+# evenly, but enough for each pair to find one that suits it.
 _NUM_PARTS = 4
-# What a source token counts; a target token counts more or less, in whole numbers.
+# The weight of a source token; a target token weighs more or less, in whole numbers.
 _SOURCE_WEIGHT = 1_000
 
 
 class Cells(NamedTuple):
-    """The different pairs of lengths, the largest first, and how many pairs have them."""
+    """The distinct pairs of lengths, the largest first, and how many pairs have them."""
 
     source_lengths: np.ndarray
     target_lengths: np.ndarray
@@ -49,19 +49,19 @@ class Rows(NamedTuple):
 
     kind_starts: np.ndarray  # the first row of each kind; at the end the number of rows
     place_starts: np.ndarray  # the first place of each kind; at the end the number of places, twice
-    first_pairs: np.ndarray  # of each place the pair that has it in the first row of its kind
+    first_pairs: np.ndarray  # for each place, its pair in the first row of its kind
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.kind_starts[-1])
 
     def pairs_of(
         self, rows: Int[np.ndarray, " rows"]
     ) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-        """The pairs in `rows`, and for each pair which of `rows` it is in: 0, 0, 1, ...
+        """The pairs in `rows`, and the index in `rows` of each pair's row: 0, 0, 1, ...
 
-        A row from `num_rows` on is empty.
+        Rows from `num_rows` on are empty.
         """
         kinds = np.searchsorted(self.kind_starts, rows, side="right") - 1
         starts = self.place_starts[kinds]
@@ -97,7 +97,7 @@ def largest_first(
 
 
 def pack(cells: Cells, source_room: int, target_room: int) -> Rows:
-    """Rows that hold each pair once, with room for so many tokens of each side.
+    """Rows that hold each pair once, with room for this many tokens on each side.
 
     Raises:
       ValueError: a pair is longer than a row.
@@ -142,7 +142,7 @@ def _starts(sizes: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n_and_1"]:
 
 
 def _fewest_rows(cells: Cells, room: tuple[int, int]) -> Int[np.ndarray, " pairs"]:
-    """The row of each pair, as the best of a few ways puts them."""
+    """The row of each pair, by the best of a few ways to fill rows."""
     least = _least_rows(*_num_tokens(cells), room)
     best = np.arange(int(cells.counts.sum()))
     for dealt_of_ten in _DEALT_OF_TEN:
@@ -153,14 +153,14 @@ def _fewest_rows(cells: Cells, room: tuple[int, int]) -> Int[np.ndarray, " pairs
 
 
 def _least_rows(num_source_tokens: int, num_target_tokens: int, room: tuple[int, int]) -> int:
-    """How many rows could hold so many tokens if none had a gap."""
+    """How many rows would hold so many tokens without any gap."""
     return max(-(-num_source_tokens // room[0]), -(-num_target_tokens // room[1]))
 
 
 def _filled_rows(
     cells: Cells, room: tuple[int, int], dealt_of_ten: int
 ) -> Int[np.ndarray, " pairs"]:
-    """The row of each pair: from 0 on, none of them empty."""
+    """The row of each pair; rows count from 0, and none is empty."""
     target_weight = _target_weight(cells)
     source = np.repeat(cells.source_lengths, cells.counts)
     target = np.repeat(cells.target_lengths, cells.counts)
@@ -180,7 +180,7 @@ def _filled_rows(
 
 
 class _Filling:
-    """Rows being filled with pairs, the largest of which come first: as few as could hold all."""
+    """Rows being filled with pairs, the largest first: as few rows as could hold all."""
 
     def __init__(
         self,
@@ -193,10 +193,10 @@ class _Filling:
         num_rows = _least_rows(int(source_lengths.sum()), int(target_lengths.sum()), room)
         self._left = np.full(num_rows, room[0]), np.full(num_rows, room[1])
         self._target_weight = target_weight
-        self.row_of_pair = np.full(len(source_lengths), -1)  # -1: it has none
+        self.row_of_pair = np.full(len(source_lengths), -1)  # -1: no row
 
     def deal(self, num_dealt: int) -> None:
-        """Gives so many pairs to the emptiest rows, one to each of a part of the rows at a time."""
+        """Deals pairs to the emptiest rows: one to each of a part of the rows at a time."""
         num_rows = len(self._left[0])
         source, target = self._lengths
         source_left, target_left = self._left
@@ -205,7 +205,7 @@ class _Filling:
         for start in range(0, num_dealt, part):
             pairs = np.arange(start, min(start + part, num_dealt))
             pairs = _sorted_by(excess[pairs], pairs)
-            # The side with less room says how empty a row is: no pair comes without it.
+            # The side with less room decides how empty a row is: every pair needs both sides.
             tightest = np.minimum(source_left * _SOURCE_WEIGHT, target_left * self._target_weight)
             rows = _sorted_by(tightest, np.arange(num_rows))[num_rows - len(pairs) :]
             _, room = _sizes_and_excesses(source_left[rows], target_left[rows], self._target_weight)
@@ -217,7 +217,7 @@ class _Filling:
             target_left[rows] -= target[pairs]
 
     def close_gaps(self) -> None:
-        """Puts each pair that has no row yet where it leaves least room, if it fits anywhere."""
+        """Puts each pair without a row where it leaves the least room, if it fits anywhere."""
         weight = self._target_weight
         rows_with: dict[tuple[int, int], list[int]] = {}
         for row, room in enumerate(zip(*(side.tolist() for side in self._left), strict=True)):
@@ -249,12 +249,12 @@ class _Filling:
 
 
 def _num_tokens(cells: Cells) -> tuple[int, int]:
-    """Of all sources, and of all targets."""
+    """Tokens of all sources, and of all targets."""
     return int(cells.counts @ cells.source_lengths), int(cells.counts @ cells.target_lengths)
 
 
 def _target_weight(cells: Cells) -> int:
-    """What a target token counts: with it all of both sides count the same."""
+    """The weight of a target token: it makes both sides weigh the same in total."""
     num_source, num_target = _num_tokens(cells)
     return max(1, _SOURCE_WEIGHT * num_source // num_target)
 
@@ -262,7 +262,7 @@ def _target_weight(cells: Cells) -> int:
 def _sizes_and_excesses(
     source: Int[np.ndarray, " n"], target: Int[np.ndarray, " n"], target_weight: int
 ) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
-    """How large both sides are together, and how much larger the source is."""
+    """The weight of both sides together, and how much heavier the source is."""
     source, target = source * _SOURCE_WEIGHT, target * target_weight
     return source + target, source - target
 
@@ -271,6 +271,6 @@ def _sorted_by(
     keys: Int[np.ndarray, " n"], numbers: Int[np.ndarray, " n"]
 ) -> Int[np.ndarray, " n"]:
     """The numbers in the order of their keys, equal keys in the order of the numbers."""
-    # One number of both is sorted several times faster than the places of one are.
+    # Sorting both packed in one number is several times faster than argsort.
     bound = int(numbers.max()) + 1
     return np.sort(keys * bound + numbers) % bound

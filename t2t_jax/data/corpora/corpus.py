@@ -1,11 +1,11 @@
-"""What a task reads: a config and a split go in, examples of one or two strings come out.
+"""What a task reads. In: a config and a split. Out: examples of one or two strings.
 
     translation                                     (source, target)
     language_modelling, masked_language_modelling   (text,)
     classification                                  (text, class name)
 
-The one door to all corpora, which are read as streams: nothing here holds one in memory. For a new
-kind write a `Corpus` in a file of its own, and name it in `config.CorpusKind` and in `_corpus`.
+The only access to corpora, which are read as streams and never held in memory. For a new kind,
+write a `Corpus` in a file of its own, and name it in `config.CorpusKind` and in `_corpus`.
 """
 
 import dataclasses
@@ -20,15 +20,15 @@ from t2t_jax.data.corpora.text_corpus import TextCorpus
 from t2t_jax.data.corpora.tfds_corpus import TfdsCorpus
 from t2t_jax.data.vocabulary.vocabulary import SPACE_PIECE
 
-# Its overhead is nothing then, and neither is its memory.
+# With so many, neither overhead nor memory matters.
 _EXAMPLES_PER_CHUNK = 1_000
-# Category Cc without white space, all of which the vocabulary makes spaces of.
+# Category Cc without white space, which the vocabulary turns into spaces.
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 
 
 @runtime_checkable
 class Chunk(Protocol):
-    """Examples before the costly part of reading; can be pickled and holds no open file."""
+    """Examples before the costly part of reading; picklable, holds no open file."""
 
     def decode(self) -> list[tuple[str, ...]]:
         """The examples; may be called in another process.
@@ -41,7 +41,7 @@ class Chunk(Protocol):
 
 @runtime_checkable
 class Corpus(Protocol):
-    """Where examples come from. Each method may raise ValueError for a mistake in the corpus."""
+    """A source of examples. Each method may raise ValueError for a mistake in the corpus."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -49,33 +49,33 @@ class Corpus(Protocol):
         ...
 
     def make_ready(self, log: Callable[[str], None]) -> None:
-        """Fetches what is not on this machine yet; is called before all that follows."""
+        """Fetches what is missing on this machine; called before the methods below."""
 
     def check(self, split: str) -> None:
-        """Finds what mistakes it can before a split is read."""
+        """Looks for mistakes before a split is read."""
 
     def num_examples(self, split: str) -> int:
-        """How many examples `read_chunks` gives."""
+        """How many examples `read_chunks` yields."""
         ...
 
     def read_chunks(self, split: str, examples_per_chunk: int) -> Iterator[Chunk]:
-        """All examples in their order; only the last chunk has fewer."""
+        """All examples in order; only the last chunk may be smaller."""
         ...
 
     def class_names(self, split: str) -> dict[str, str]:
-        """The classes in the order of their numbers, each with a place where it stands."""
+        """The classes in the order of their numbers, each with a place where it occurs."""
         ...
 
     def hashes(self, split: str, prefix: str) -> dict[str, str]:
-        """sha256 of all that is read, wherever it lies and whatever the config calls it.
+        """sha256 of everything read, by name, independent of where it lies and how it is named.
 
-        By names that begin with `prefix`, or not, where they are the same for all splits.
+        Names begin with `prefix`, unless the content is the same for all splits.
         """
         ...
 
 
 def _corpus(config: DataConfig, name: str) -> Corpus:
-    """The corpus called `name` in a mixture, or else, for "", the one that the config names."""
+    """The corpus called `name` in a mixture; for "", the config's own."""
     match config.source:
         case "embedded":
             return EmbeddedCorpus(config)
@@ -86,12 +86,12 @@ def _corpus(config: DataConfig, name: str) -> Corpus:
 
 
 def split_names(config: DataConfig) -> tuple[str, ...]:
-    """The splits this corpus has; "long" (longer than any in train) only if it is embedded."""
+    """The splits of this corpus; only the embedded one has "long" (longer than any in train)."""
     return _corpus(config, "").splits
 
 
 def corpora_of(config: DataConfig, split: str) -> dict[str, Corpus]:
-    """What a split is made of: train of a mixture of its corpora by name, else of one called "".
+    """The corpora of a split, by name: for train of a mixture all of them, else one called "".
 
     Raises:
       ValueError: no such split.
@@ -106,7 +106,7 @@ def corpora_of(config: DataConfig, split: str) -> dict[str, Corpus]:
 
 
 def files_of(config: DataConfig, split: str) -> list[str]:
-    """What a split is read from, for a reader to know: files, slices of TFDS; none if embedded.
+    """What a split is read from, for humans: files, or slices of TFDS; nothing if embedded.
 
     Raises:
       ValueError: no such split, or a file is missing.
@@ -124,10 +124,10 @@ def files_of(config: DataConfig, split: str) -> list[str]:
 
 
 def make_ready(config: DataConfig, log: Callable[[str], None]) -> None:
-    """Downloads and prepares what TFDS does not have yet; to be called before all that follows.
+    """Downloads and prepares what TFDS does not have yet; call it before the functions below.
 
     Raises:
-      ValueError: it cannot be had.
+      ValueError: it cannot be downloaded or prepared.
     """
     corpora = [corpora_of(config, split).values() for split in split_names(config)]
     for corpus in dict.fromkeys(itertools.chain.from_iterable(corpora)):
@@ -135,17 +135,17 @@ def make_ready(config: DataConfig, log: Callable[[str], None]) -> None:
 
 
 def read_pairs(config: DataConfig, split: str) -> Iterator[tuple[str, str]]:
-    """(source, target) sentences of a split, whatever the task; see `read_examples`."""
+    """(source, target) sentences of a split, for any task; see `read_examples`."""
     translation = dataclasses.replace(config, task="translation")
     return ((source, target) for source, target in read_examples(translation, split))
 
 
 def read_examples(config: DataConfig, split: str) -> Iterator[tuple[str, ...]]:
-    """The examples of a split in their order, those with a `drop_reason` included.
+    """The examples of a split in order, including those with a `drop_reason`.
 
     Raises:
       ValueError: no such split; a file is missing, empty, not UTF-8 or damaged; one file has
-        more lines than the other (known at the end of the shorter one).
+        more lines than the other (found at the end of the shorter one).
     """
     corpora = corpora_of(config, split).values()
     chunks = [corpus.read_chunks(split, _EXAMPLES_PER_CHUNK) for corpus in corpora]
@@ -157,14 +157,14 @@ def drop_reason(example: tuple[str, ...]) -> str | None:
     for text in example:
         if not text.replace(SPACE_PIECE, " ").strip():
             return "blank"
-        # Most text is printable, which is sooner known.
+        # Most text is printable, and checking that is faster.
         if not text.isprintable() and _CONTROL_CHARACTER.search(text):
             return "control characters"
     return None
 
 
 def class_names(config: DataConfig) -> tuple[str, ...]:
-    """The classes, in the order of their numbers: all that train has; none for another task.
+    """All classes of train, in the order of their numbers; none for another task.
 
     Raises:
       ValueError: as `read_examples`; an example has no class; all have the same.
@@ -183,7 +183,7 @@ def class_names(config: DataConfig) -> tuple[str, ...]:
 
 
 def check_corpus(config: DataConfig) -> None:
-    """Reads a corpus through, so that its mistakes are told before anything is trained.
+    """Reads a whole corpus, to report its mistakes before anything is trained.
 
     Raises:
       ValueError: as `read_examples` and `class_names`, for any split; a class is not in train;
@@ -205,8 +205,8 @@ def check_corpus(config: DataConfig) -> None:
 def content_hashes(config: DataConfig) -> dict[str, str]:
     """sha256 of all that the sentences depend on besides the config, by name.
 
-    The corpora of a mixture have numbers in the place of names: the same files in other
-    directories are the same mixture.
+    The corpora of a mixture have numbers instead of names: the same files in other directories
+    are the same mixture.
 
     Raises:
       ValueError: a file is missing.

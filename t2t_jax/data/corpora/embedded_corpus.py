@@ -9,10 +9,10 @@ from typing import NamedTuple
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.corpora import grammar, word_order
 
-# Enough for a score that tells two models apart, little enough to decode in seconds.
+# Enough for a score to separate two models, few enough to decode in seconds.
 _EVALUATION_PAIRS = 1_000
-# Of this file when the first results were kept. If `_read` is to give other examples, change it: a
-# corpus that was prepared before is then not taken for this one.
+# Hash of this file at the time of the first results. Change it if `_read` changes its examples, so
+# that a corpus prepared earlier is not mistaken for this one.
 _THIS_FILE = "embedded_corpus.py"
 _THIS_FILE_SHA256 = "d7d5c1e7f8824c79e264a6e9979e416a1376d960195635f0a501bfd7b1e27542"
 
@@ -27,7 +27,7 @@ class ExampleChunk(NamedTuple):
 
 
 class EmbeddedCorpus(NamedTuple):
-    """Sentences of the grammar, which are written as they are read."""
+    """Sentences of the grammar, generated while they are read."""
 
     config: DataConfig
 
@@ -36,10 +36,10 @@ class EmbeddedCorpus(NamedTuple):
         return word_order.SPLITS if self._has_classes else grammar.SPLITS
 
     def make_ready(self, log: Callable[[str], None]) -> None:
-        """Always is."""
+        """Does nothing: it always is."""
 
     def check(self, split: str) -> None:
-        """Has no mistakes."""
+        """Does nothing: it has no mistakes."""
 
     def num_examples(self, split: str) -> int:
         return self._num_pairs(split) * (len(word_order.CLASSES) if self._has_classes else 1)
@@ -53,9 +53,9 @@ class EmbeddedCorpus(NamedTuple):
         return dict.fromkeys(word_order.CLASSES, split)
 
     def hashes(self, split: str, prefix: str) -> dict[str, str]:
-        """Of the code that makes the sentences, by file name, the same for all splits.
+        """sha256 of the code that makes the sentences, by file name, the same for all splits.
 
-        As if it lay where it was when the first results were kept, which can be compared for ever.
+        Imports are hashed as they were in the first results, to stay comparable with these.
         """
         here = Path(__file__).parent
         files = [here / "grammar.py", *sorted((here / "embedded").glob("*.py"))]

@@ -12,14 +12,14 @@ from t2t_jax.data.corpora.text_splits import endings
 
 
 class TextCorpus(NamedTuple):
-    """Line n of each file of a split makes example n; a file may be gzipped."""
+    """Line n of each file of a split is example n; a file may be gzipped."""
 
     config: DataConfig
     directory: str
     splits = ("train", "dev", "test")
 
     def make_ready(self, log: Callable[[str], None]) -> None:
-        """It is there or it is not; says which of two files with the same text is read."""
+        """Fetches nothing; logs which file is read if there is a plain and a gzipped one."""
         folder = local_path(self.directory, "data.directory")
         for split, ending in itertools.product(self.splits, self._endings):
             file = folder / f"{getattr(self.config, split)}.{ending}"
@@ -27,7 +27,7 @@ class TextCorpus(NamedTuple):
                 log(f"{folder} has {file.name} and {twin.name}: {file.name} is read")
 
     def check(self, split: str) -> None:
-        """Reads all files through."""
+        """Reads all files to the end."""
         files = self.files(split)
         text_files.check_counts(files, [text_files.check_file(file) for file in files])
 
@@ -39,7 +39,7 @@ class TextCorpus(NamedTuple):
         return text_files.read_chunks(self.files(split), examples_per_chunk)
 
     def class_names(self, split: str) -> dict[str, str]:
-        """In alphabetical order."""
+        """The classes, in alphabetical order."""
         file = self.files(split)[-1]
         places = {}
         for chunk in text_files.read_chunks([file], text_files.LINES_AT_ONCE):
@@ -57,6 +57,6 @@ class TextCorpus(NamedTuple):
         return endings(self.config)
 
     def files(self, split: str) -> list[Path]:
-        """Of a split, one for each string of an example."""
+        """The files of a split, one for each string of an example."""
         names = [f"{getattr(self.config, split)}.{ending}" for ending in self._endings]
         return [text_files.find_file(self.directory, name, split) for name in names]

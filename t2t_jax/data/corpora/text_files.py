@@ -1,9 +1,8 @@
-"""Parallel text files: line n of each of them makes example n.
+"""Parallel text files: line n of each of them is example n.
 
-A line ends at a line feed and nowhere else; a carriage return before it is taken off, and so is
-a byte order mark at the start of the file. Bytes are cheap and text is not: `read_chunks` only
-counts out lines, so that `LineChunk.decode` can run in other processes, and `check_file` decodes
-whole blocks and makes no line.
+Only a line feed ends a line; a carriage return before it is removed, and so is a byte order mark at
+the start of the file. Decoding is costly: `read_chunks` only splits bytes into lines, so that
+`LineChunk.decode` can run in other processes, and `check_file` decodes whole blocks, not lines.
 """
 
 import codecs
@@ -19,22 +18,22 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Enough that Python's share of the work is small, and still in a processor's cache.
+# Large enough to make Python's overhead small, small enough for a processor's cache.
 _BLOCK_BYTES = 1 << 17
-# Wherever any number would do.
+# Used where any number would do.
 LINES_AT_ONCE = 1_000
 _NAMES_SHOWN = 20
 
 
 class LineChunk(NamedTuple):
-    """The same lines of every file, undecoded; can be sent to another process."""
+    """The same lines of every file, undecoded; picklable."""
 
     files: tuple[Path, ...]
     first_line: int  # counted from 1
-    blocks: tuple[bytes, ...]  # one of each file, line feeds included
+    blocks: tuple[bytes, ...]  # one per file, line feeds included
 
     def decode(self) -> list[tuple[str, ...]]:
-        """One string of each file for every line.
+        """One tuple per line, with one string per file.
 
         Raises:
           ValueError: a line is not UTF-8.
@@ -49,7 +48,7 @@ def find_file(directory: str, name: str, split: str) -> Path:
     """`name` in `directory`, or else `name`.gz.
 
     Raises:
-      ValueError: neither is there, or not as a file.
+      ValueError: neither exists, or one is not a file.
     """
     folder = Path(os.path.expanduser(directory))
     try:
@@ -70,7 +69,7 @@ def find_file(directory: str, name: str, split: str) -> Path:
 
 
 def names_in(directory: str) -> list[str]:
-    """The names of the files in a directory, sorted; none of one that cannot be read."""
+    """The names of the files in a directory, sorted; none if it cannot be read."""
     try:
         with os.scandir(os.path.expanduser(directory)) as entries:
             return sorted(entry.name for entry in entries if entry.is_file())
@@ -79,7 +78,7 @@ def names_in(directory: str) -> list[str]:
 
 
 def unused_twin(file: Path) -> Path | None:
-    """The gzipped file beside a plain one, which `find_file` passes over."""
+    """The gzipped file beside a plain one, which `find_file` ignores."""
     twin = file.with_name(f"{file.name}.gz")
     return twin if twin.is_file() else None
 
@@ -89,7 +88,7 @@ def read_chunks(files: Iterable[Path], lines_per_chunk: int) -> Iterator[LineChu
 
     Raises:
       ValueError: a file is empty, damaged or cannot be read; one has more lines than the other
-        (known at the end of the shorter one).
+        (found at the end of the shorter one).
     """
     files = tuple(files)
     with contextlib.ExitStack() as stack:
@@ -107,7 +106,7 @@ def read_chunks(files: Iterable[Path], lines_per_chunk: int) -> Iterator[LineChu
 
 
 def check_file(file: Path) -> int:
-    """Reads a file through and returns how many lines it has.
+    """Reads a whole file and returns how many lines it has.
 
     Raises:
       ValueError: the file is damaged, cannot be read or is not UTF-8; every line has a NUL.
@@ -125,7 +124,7 @@ def check_file(file: Path) -> int:
                 last_block = block
         decode(b"", final=True)
     except (UnicodeDecodeError, OSError, EOFError, zlib.error):
-        for chunk in read_chunks([file], LINES_AT_ONCE):  # which is slower and knows the line
+        for chunk in read_chunks([file], LINES_AT_ONCE):  # slower, but its errors name the line
             chunk.decode()
         raise
     if has_nul and _every_line_has_a_nul(file):
@@ -144,10 +143,10 @@ def count_lines(file: Path) -> int:
 
 
 def check_counts(files: Iterable[Path], counts: list[int]) -> None:
-    """Refuses parallel files without lines or with unequal numbers of them.
+    """Checks that parallel files have lines, and equally many.
 
     Raises:
-      ValueError: so it is.
+      ValueError: they do not.
     """
     for file, count in zip(files, counts, strict=True):
         if count == 0:
@@ -175,7 +174,7 @@ def file_sha256(file: Path) -> str:
 
 
 class _Reader:
-    """The lines of a file, as bytes; errors name the file and how far it could be read."""
+    """The lines of a file, as bytes; errors name the file and how far it was read."""
 
     def __init__(self, file: Path) -> None:
         self.num_lines = 0  # taken so far
@@ -194,7 +193,7 @@ class _Reader:
         return lines
 
     def count(self) -> int:
-        """How many lines the file has; takes all that are left."""
+        """How many lines the file has; takes all remaining ones."""
         while self.take(LINES_AT_ONCE):
             pass
         return self.num_lines
@@ -216,7 +215,7 @@ class _Reader:
 
 def _open(file: Path) -> io.BufferedIOBase:
     """The bytes after the byte order mark."""
-    # Buffered once more, as GzipFile itself runs Python code for every line.
+    # Buffered again, because GzipFile runs Python code for every line.
     plain_or_gzip = gzip.open(file) if file.suffix == ".gz" else file.open("rb", buffering=0)
     stream = io.BufferedReader(cast(io.RawIOBase, plain_or_gzip), _BLOCK_BYTES)
     try:
@@ -235,7 +234,7 @@ def _decoded_lines(block: bytes) -> list[str]:
 
 
 def _first_mistake(chunk: LineChunk) -> str:
-    """Of all files the first line that is not UTF-8, in words."""
+    """The first line of any file that is not UTF-8, in words."""
     mistakes = []
     for number, block in enumerate(chunk.blocks):
         try:

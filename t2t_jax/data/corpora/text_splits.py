@@ -1,4 +1,4 @@
-"""Which text files a directory has for train, dev and test, whatever they are called there."""
+"""Finds the text files of train, dev and test in a directory, under their usual names."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -6,33 +6,33 @@ from collections.abc import Collection, Iterable
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.corpora import text_files
 
-# Stems of files that can be nothing else.
+# The usual file stems of each split.
 _USUAL = {"train": "train", "dev": "val|valid|validation|dev", "test": "test.*"}
-_LABELS = "labels"  # ending of the files with a class name a line
+_LABELS = "labels"  # ending of files with one class name per line
 
 
 def endings(config: DataConfig) -> tuple[str, ...]:
-    """Of the files of a split, one for each string of an example."""
+    """The endings of a split's files, one for each string of an example."""
     labels = [_LABELS] if config.task == "classification" else []
     return (*config.languages, *labels)
 
 
 def holds_train(config: DataConfig) -> bool:
-    """Whether text to learn from, called as is usual, lies in the directory."""
+    """Whether the directory has training text under a usual name."""
     stems = _whole_stems(config, text_files.names_in(config.directory))
     return any(re.fullmatch(_USUAL["train"], stem) for stem in stems)
 
 
 def find_names(config: DataConfig, given: Collection[str], section: str) -> dict[str, str]:
-    """The stem of each split whose files are not called as the config says, but as is usual.
+    """The stem of each split whose files have a usual name, not the one in the config.
 
-    A split that is `given`, and one of which nothing usual is there, stays as the config has it.
+    A split that is `given`, or has no files with a usual name, stays as in the config.
 
     Args:
       section: how an error names the section, such as "--config.data".
 
     Raises:
-      ValueError: several could be meant.
+      ValueError: several stems could be meant.
     """
     found = {}
     for split, usual in _USUAL.items():
@@ -59,7 +59,7 @@ def _has_part(stem: str, config: DataConfig, names: Collection[str]) -> bool:
 
 
 def _whole_stems(config: DataConfig, names: Iterable[str]) -> set[str]:
-    """The stems of which there is a file with every ending."""
+    """The stems that have a file with every ending."""
     plain = [name.removesuffix(".gz") for name in names]
     by_ending = [
         {name.removesuffix(f".{ending}") for name in plain if name.endswith(f".{ending}")}

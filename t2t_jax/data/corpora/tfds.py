@@ -1,7 +1,7 @@
-"""TensorFlow Datasets: any dataset with a Translation feature goes in, its sentences come out.
+"""TensorFlow Datasets. In: any dataset with one Translation feature. Out: its sentences.
 
-Names, directories and splits are written as TFDS writes them. TensorFlow itself is not needed:
-the examples are read from array_record files, in the order in which TFDS keeps them.
+Names, directories and splits are written as in TFDS. TensorFlow itself is not needed: the examples
+are read from array_record files, in the order of TFDS.
 """
 
 import contextlib
@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-# Examples read at once: enough to hide what a call costs, few in memory.
+# Examples read at once: enough to hide the cost of a call, few enough for memory.
 _BLOCK = 4_096
 _NAME_EXAMPLE = "wmt14_translate/de-en"
 _MAX_REASON_LENGTH = 400  # characters of an error message of TFDS
 
 
 class Dataset(NamedTuple):
-    """A dataset and the languages to read of it, in the order in which to give them."""
+    """A dataset, and the languages to read from it, in the order of the result."""
 
     name: str  # such as "wmt14_translate/de-en", or with its version "wmt14_translate/de-en:1.0.0"
-    directory: str  # TFDS's data_dir; "" is its own default
+    directory: str  # TFDS's data_dir; "" is its default
     languages: tuple[str, ...]
 
 
@@ -36,7 +36,7 @@ def make_ready(dataset: Dataset, log: Callable[[str], None]) -> None:
     """Downloads the dataset and prepares it as array_record, unless it is there already.
 
     Raises:
-      ValueError: no such dataset, no such language in it, or it cannot be had.
+      ValueError: no such dataset, no such language in it, or it cannot be downloaded.
     """
     builder = _builder(dataset)
     if not _is_prepared(builder):
@@ -54,7 +54,7 @@ def make_ready(dataset: Dataset, log: Callable[[str], None]) -> None:
 
 
 def num_examples(dataset: Dataset, split: str) -> int:
-    """Of a split or a slice of one; raises as `read`."""
+    """Number of examples of a split or slice; raises as `read`."""
     return len(_open(dataset, split)[1])
 
 
@@ -65,20 +65,20 @@ def read(
 
     Raises:
       ValueError: no such dataset, language or split; the dataset is not prepared; the split is
-        empty; while it is read: a file is damaged, a text is not UTF-8.
+        empty; during reading: a file is damaged, a text is not UTF-8.
     """
     builder, source = _open(dataset, split)
     return _read(dataset, split, source, _text_keys(builder, dataset), start, stop)
 
 
 def hashes(dataset: Dataset, split: str) -> dict[str, str]:
-    """sha256 of each file of a split, by dataset, version, file and the examples taken of it.
+    """sha256 of each file of a split, by dataset, version, file and the examples taken from it.
 
-    Where a sum reads them in another order than that of the files, or some of them twice, each
-    name says its place too.
+    If a sum of slices reads files in another order, or some of them twice, each name also gives
+    its place.
 
     Raises:
-      ValueError: as `read`, before it reads.
+      ValueError: as `read`, except during reading.
     """
     builder, _ = _open(dataset, split)
     parts = builder.info.splits[split].file_instructions
@@ -97,7 +97,7 @@ def hashes(dataset: Dataset, split: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without TFDS's notes and warnings: what matters of them is said in our errors."""
+    """Silences TFDS's notes and warnings: our errors say what matters."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:
@@ -116,7 +116,7 @@ def _read(
 ) -> Iterator[tuple[str, ...]]:
     from google.protobuf.message import DecodeError
 
-    # TFDS's own decoding makes numpy arrays on the way and takes three times as long.
+    # TFDS's own decoding goes through numpy arrays and takes three times as long.
     messages: Any = importlib.import_module("tensorflow_datasets.proto").tf_example_pb2
     parse = messages.Example.FromString
     where = f"TFDS dataset {dataset.name!r}, split {split!r}"
@@ -150,11 +150,11 @@ def _read(
 
 @_quiet()
 def _builder(dataset: Dataset) -> Any:
-    """TFDS's builder of the dataset, prepared or not, once it is known to have the languages."""
+    """TFDS's builder of the dataset, prepared or not, after checking its languages."""
     import tensorflow_datasets as tfds
 
-    # The WMT datasets are known to TFDS only once they are imported: it imports all kinds of
-    # datasets in turn and stops at the first that lacks a library, before it comes to these.
+    # TFDS knows the WMT datasets only after this import: its own import of all kinds of datasets
+    # stops at the first that lacks a library, before it reaches them.
     importlib.import_module("tensorflow_datasets.translate")
 
     directory = os.path.expanduser(dataset.directory) or None
@@ -167,7 +167,7 @@ def _builder(dataset: Dataset) -> Any:
 
 
 def _why_not(name: str, error: Exception) -> str:
-    """What is wrong with a name, or else with the dataset."""
+    """What is wrong with a dataset's name, or with the dataset itself."""
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core.naming import is_valid_dataset_name
 
@@ -179,7 +179,7 @@ def _why_not(name: str, error: Exception) -> str:
         close = difflib.get_close_matches(dataset, known)
         hint = f", did you mean {' or '.join(close)}?" if close else ""
         return f"does not exist, neither in TFDS nor among the prepared datasets{hint}"
-    with contextlib.suppress(Exception):  # it may be on this disk alone, without any code
+    with contextlib.suppress(Exception):  # a dataset on disk may have no code
         configs = tfds.builder_cls(dataset).builder_configs
         if config and config not in configs:
             return f"has no {config!r}, only {', '.join(configs) or 'one form, without a name'}"
@@ -187,7 +187,7 @@ def _why_not(name: str, error: Exception) -> str:
 
 
 def _text_keys(builder: Any, dataset: Dataset) -> list[str]:
-    """Names of the languages' texts in a stored example."""
+    """The keys of the languages' texts in a stored example."""
     from tensorflow_datasets.core.features import FeaturesDict, Translation
 
     features = builder.info.features
@@ -242,7 +242,7 @@ def _open(dataset: Dataset, split: str) -> tuple[Any, Any]:
     splits = builder.info.splits
     try:
         num_taken = [part.take for part in splits[split].file_instructions]
-    except Exception:  # of one kind for an unknown name, of others for a slice
+    except Exception:  # one type for an unknown name, others for a slice
         has = ", ".join(f"{name!r} ({splits[name].num_examples:,} examples)" for name in splits)
         raise ValueError(
             f"TFDS dataset {dataset.name!r} has no split {split!r}, only {has} and their slices "
@@ -250,7 +250,7 @@ def _open(dataset: Dataset, split: str) -> tuple[Any, Any]:
         ) from None
     if min(num_taken, default=0) < 1:  # below 0 for a slice such as [20:10]
         raise ValueError(f"TFDS dataset {dataset.name!r}: split {split!r} has no examples")
-    # This also turns `builder` to array_record where the dataset has other formats beside it.
+    # This also switches `builder` to array_record if the dataset has other formats too.
     raw = tfds.decode.DeserializeMethod.RAW_BYTES
     source = builder.as_data_source(split, deserialize_method=raw)
     for part in builder.info.splits[split].file_instructions:
@@ -262,7 +262,7 @@ def _open(dataset: Dataset, split: str) -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def _unpacking_without_tensorflow() -> Iterator[None]:
-    """TFDS unpacks archives by TensorFlow's functions for files; Python's own serve as well.
+    """Replaces TensorFlow's file functions, with which TFDS unpacks archives, by Python's own.
 
     https://github.com/tensorflow/datasets/issues/11058
     """

@@ -1,4 +1,4 @@
-"""A corpus of TensorFlow Datasets; its splits may be slices, as TFDS writes them."""
+"""A corpus from TensorFlow Datasets; its splits may be slices, in TFDS's notation."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from t2t_jax.data.corpora import tfds
 
 
 class TfdsChunk(NamedTuple):
-    """Examples `start` to `stop` of a split of TFDS; who decodes the chunk opens the files."""
+    """Examples `start` to `stop` of a TFDS split; decoding the chunk opens the files."""
 
     dataset: tfds.Dataset
     split: str
@@ -44,7 +44,7 @@ class TfdsCorpus(NamedTuple):
             yield TfdsChunk(self._dataset, getattr(self.config, split), start, stop)
 
     def class_names(self, split: str) -> dict[str, str]:
-        """None: its texts are translations."""
+        """There are none: its texts are translations."""
         return {}
 
     def hashes(self, split: str, prefix: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""Builds what a prepared directory holds: the vocabulary, then the arrays of each split.
+"""Builds the contents of a prepared directory: the vocabulary, then the arrays of each split.
 
-Whatever is finished stays in the directory, and who builds there again begins after it.
+Finished parts stay in the directory, and the next build there continues after them.
 """
 
 import collections
@@ -29,11 +29,11 @@ from t2t_jax.data.prepare.workers import num_cores, ordered_map
 from t2t_jax.data.vocabulary.vocabulary import Vocabulary
 
 VOCABULARY = "vocabulary.model"
-# Half a second's work, which is what a kill costs. Of long examples fewer, to save memory.
+# Half a second's work, which is what a kill loses. Fewer if examples are long, to save memory.
 _EXAMPLES_PER_CHUNK = 25_000
 _CHARACTERS_PER_CHUNK = 10_000_000
 _EXAMPLES_TO_MEASURE = 200
-# Fewer are done before other processes have started, or anybody has looked for a bar.
+# Fewer are done before other processes have started, or anyone has looked for a bar.
 _FEW_CHUNKS = 2
 
 
@@ -41,30 +41,30 @@ class Bar(Protocol):
     """Shows how many of a number of examples are done."""
 
     def update(self, done: int, text: str) -> None:
-        """`done` of them are; `text` says what they are."""
+        """`done` examples are done; `text` names them."""
 
 
-# Of a name, how many examples there are and how many were done before.
+# Called with a name, the number of examples, and how many of them were done before.
 MakeBar = Callable[[str, int, int], contextlib.AbstractContextManager[Bar]]
 
 
 class BuildOptions(NamedTuple):
-    """What to build with; none of it changes a byte of what is built."""
+    """How to build; none of these options changes a byte of the result."""
 
     log: Callable[[str], None]  # called with lines of text
-    make_bar: MakeBar | None  # for what takes long
-    num_processes: int | None  # None is what the machine has and the corpus is worth
+    make_bar: MakeBar | None  # for long work
+    num_processes: int | None  # None: by the machine's cores and the corpus's size
 
 
 def build(
     config: DataConfig, directory: Path, vocabulary: Vocabulary | None, options: BuildOptions
 ) -> dict[str, Any]:
-    """Builds in `directory` and returns the manifest, but for what the corpus is built from.
+    """Builds in `directory` and returns the manifest, except for what the corpus is built from.
 
     Raises:
-      ValueError: a text is not UTF-8, the vocabulary cannot be learned, nothing is left of a
+      ValueError: a text is not UTF-8, the vocabulary cannot be learned, or nothing is left of a
         split.
-      OSError: something cannot be written, or a process has been killed; in words.
+      OSError: a file cannot be written, or a process was killed; in words.
     """
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def build(
     if vocabulary is None:
         vocabulary = _learned(config, directory, sizes["train"], per_chunk, options)
         names.append(VOCABULARY)
-    # Every pair of ids in half the memory, as long as an id fits.
+    # Half the memory, if ids fit.
     dtype = np.dtype(np.uint16 if vocabulary.size <= 1 << 16 else np.int32)
     classes = class_names(config)
     identity = {
@@ -117,7 +117,7 @@ def build(
 
 
 def split_lines(config: DataConfig, split: str, entry: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """What was dropped, in words, and how many are kept; of a mixture, for each corpus too."""
+    """What was kept and dropped, in words, and how many were kept; also per corpus of a mixture."""
     for corpus in entry.get("corpora", ()):
         yield f"{split} of {corpus['name']}: {_kept_and_dropped(config, corpus)}", corpus["pairs"]
     yield f"{split}: {_kept_and_dropped(config, entry)}", entry["pairs"]
@@ -138,7 +138,7 @@ def _examples(config: DataConfig) -> str:
 
 
 def _examples_per_chunk(config: DataConfig) -> int:
-    """How many examples a process shall have in memory, by the length of the first ones."""
+    """How many examples a process holds in memory, judged by the length of the first ones."""
     first, *_ = corpora_of(config, "train").values()
     examples = next(first.read_chunks("train", _EXAMPLES_TO_MEASURE)).decode()
     num_characters = sum(len(text) for example in examples for text in example)
@@ -153,7 +153,7 @@ def _learned(
     per_chunk: int,
     options: BuildOptions,
 ) -> Vocabulary:
-    """The vocabulary of train, perhaps learned by a run that was killed later on."""
+    """The vocabulary of train, possibly learned by an earlier run that was killed."""
     file = directory / VOCABULARY
     if file.is_file():
         with contextlib.suppress(ValueError):  # damaged by a power cut
@@ -185,7 +185,7 @@ def _tokenise_split(
     unfinished: Unfinished,
     options: BuildOptions,
 ) -> None:
-    """Adds the chunks of the split that are not there yet."""
+    """Adds the missing chunks of the split."""
     num_done = sum(entry.num_examples for entry in unfinished.entries if entry.split == split)
     total = sum(sizes)
     if num_done == total:
@@ -215,7 +215,7 @@ def _tokenise_split(
 def _split_entry(
     config: DataConfig, split: str, unfinished: Unfinished, bytes_per_id: int
 ) -> dict[str, Any]:
-    """What the manifest says of a split."""
+    """The manifest's entry for a split."""
     names = list(corpora_of(config, split))
     of_corpora = [unfinished.of(split, number) for number in range(len(names))]
     all_entries = list(itertools.chain.from_iterable(of_corpora))
@@ -239,7 +239,7 @@ def _sums(entries: Iterable[Entry]) -> dict[str, Any]:
 
 
 def _fingerprint(files: dict[str, Any], classes: tuple[str, ...], train: dict[str, Any]) -> str:
-    """16 hexadecimal digits over the vocabulary, all token ids and what divides them."""
+    """16 hexadecimal digits over the vocabulary, all token ids and how they are divided."""
     parts: dict[str, Any] = {"files": files}
     if classes:
         parts["classes"] = classes

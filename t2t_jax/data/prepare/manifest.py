@@ -1,4 +1,4 @@
-"""What a prepared directory says of itself: what it was made from, and what every file must be."""
+"""The manifest of a prepared directory: what it was made from, and the sha256 of every file."""
 
 import contextlib
 import dataclasses
@@ -16,10 +16,10 @@ from t2t_jax.data.corpora.text_files import file_sha256
 from t2t_jax.data.vocabulary.vocabulary import Vocabulary
 from t2t_jax.json_files import read_json, write_json
 
-# Raise when the same input and config would give other files: old directories are then left alone.
+# Raise when the same input and config would give other files: old directories are then not used.
 FORMAT = 2
-# What of the config changes no token. Any other field is part of the cache key: if one is forgotten
-# here, data is prepared anew that need not be.
+# Config fields that change no token. All others are part of the cache key: a field forgotten here
+# only causes needless preparation.
 PLACE = ("name", "directory", "mixture", "train", "dev", "test")  # the bytes there are hashed
 AFTERWARDS = (
     *("cache", "batching", "packed_length", "num_buckets", "length_multiple"),
@@ -30,17 +30,17 @@ _GRAMMAR = ("corpus_seed", "train_pairs")
 NOT_READ = {"embedded": PLACE, "text": _GRAMMAR, "tfds": _GRAMMAR}  # by source
 VOCABULARY = ("vocabulary_kind", "vocabulary_size", "character_coverage", "vocabulary_sentences")
 FILE = "manifest.json"
-_SHA256 = "sha256"  # of all else in the manifest
-MADE_WITH = "made_with"  # versions of the libraries that make tokens
+_SHA256 = "sha256"  # of everything else in the manifest
+MADE_WITH = "made_with"  # versions of the libraries that make the tokens
 _STAMP = "checked.json"
-_CLOCK_TICK_NS = 100_000_000  # longer than that of any file system's clock that is in use
+_CLOCK_TICK_NS = 100_000_000  # longer than a tick of any file system's clock in use
 
 
 def settings(config: DataConfig, vocabulary: Vocabulary | None) -> dict[str, Any]:
-    """The config keys that change a token, or the vocabulary in the place of those it is of."""
+    """The config keys that change a token; a given `vocabulary` replaces the keys to learn one."""
     no_effect = {*PLACE, *AFTERWARDS, *NOT_READ.get(config.source, ())}
     if config.task == "translation":
-        no_effect.add("task")  # as when there was no other
+        no_effect.add("task")  # as when it was the only task
     if vocabulary is not None:
         no_effect.update(VOCABULARY)
     keys = [field.name for field in dataclasses.fields(config) if field.name not in no_effect]
@@ -49,10 +49,10 @@ def settings(config: DataConfig, vocabulary: Vocabulary | None) -> dict[str, Any
 
 
 def place(config: DataConfig) -> dict[str, Any]:
-    """Where the corpus comes from; the same corpus may come from another place."""
+    """Where the corpus comes from; other places may have the same corpus."""
     not_read = NOT_READ.get(config.source, ())
     values = {key: getattr(config, key) for key in ("source", *PLACE) if key not in not_read}
-    if values.pop("mixture", None) is not None:  # how often each is read is no place
+    if values.pop("mixture", None) is not None:  # without the weights, which are no place
         values["corpora"] = [corpus for corpus, _ in config.corpora]
     return values
 
@@ -75,17 +75,16 @@ def described_files(files: list[Path]) -> dict[str, dict[str, Any]]:
 
 
 def write_manifest(directory: Path, manifest: dict[str, Any]) -> None:
-    """Writes the manifest of files that are as it says, with its own sha256."""
+    """Writes the manifest, with its own sha256; the files must match it."""
     write_json(directory / FILE, manifest | {_SHA256: sha256_of(manifest)})
     _write_stamp(directory, _stamp(directory, manifest["files"]))
 
 
 def checked_manifest(directory: Path) -> dict[str, Any]:
-    """The manifest, once every file has the size and the sha256 it states.
+    """The manifest, after checking that every file has the stated size and sha256.
 
-    A sha256 is not computed again while the file has the size and the times that it had when it
-    was last found right: `checked.json` remembers them. Any writing changes the times, and so
-    does copying.
+    A sha256 is not computed again while the file has the same size and times as at its last
+    successful check: `checked.json` remembers them. Writing and copying change the times.
 
     Raises:
       ValueError: a file, or the manifest itself, is missing or is not what was written.
@@ -116,9 +115,9 @@ def checked_manifest(directory: Path) -> dict[str, Any]:
 
 
 def other_versions(manifest: dict[str, Any], vocabulary: Vocabulary) -> str | None:
-    """What to say where other versions have made the token ids than are here; None of the same.
+    """A message if the token ids were made with other versions than those here, else None.
 
-    Of directories that were prepared before versions were kept nothing is known.
+    Directories prepared before versions were recorded give None.
     """
     here = vocabulary.libraries
     differing = {
@@ -138,16 +137,15 @@ def other_versions(manifest: dict[str, Any], vocabulary: Vocabulary) -> str | No
 
 def _is_as_written(manifest: dict[str, Any]) -> bool:
     if _SHA256 not in manifest:
-        return MADE_WITH not in manifest  # which came with it
+        return MADE_WITH not in manifest  # both were introduced together
     rest = {key: value for key, value in manifest.items() if key != _SHA256}
     return manifest[_SHA256] == sha256_of(rest)
 
 
 def changes(cache: Path, made_from: dict[str, Any]) -> str | None:
-    """How a corpus differs from the prepared one in `cache` that is most like it, in words.
+    """How a corpus differs from the most similar prepared one in `cache`, in words.
 
-    None if none there is of the same corpus: from the same place, or with a file of train in
-    common.
+    None if `cache` has none from the same place or with a file of train in common.
 
     Args:
       made_from: its `settings` as "config", its `place`, and its "inputs": sha256 by name.
@@ -166,7 +164,7 @@ def changes(cache: Path, made_from: dict[str, Any]) -> str | None:
                 num_alike = len(wanted_facts.items() & facts.items())
                 found.append((num_alike, file.stat().st_mtime_ns, file.parent.name, other))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue  # damaged, or none of ours
+            continue  # damaged, or not ours
     if not found:
         return None
     *_, other = max(found, key=lambda each: each[:3])
@@ -174,13 +172,13 @@ def changes(cache: Path, made_from: dict[str, Any]) -> str | None:
 
 
 def _is_one_place(place: dict[str, Any]) -> bool:
-    """Whether it means the same wherever it is typed, as a relative directory does not."""
+    """Whether it means the same everywhere, unlike a relative directory."""
     directories = [place["directory"], *place["corpora"]] if place["source"] == "text" else []
     return all(os.path.isabs(os.path.expanduser(each)) for each in directories if each)
 
 
 def _train_files(inputs: dict[str, str]) -> set[str]:
-    """sha256 of what train is read from: people of other corpora may have the same test set."""
+    """sha256 of the files of train: different corpora may share a test set."""
     splits = {name: _split_of(name) for name in inputs}
     return {inputs[name] for name, split in splits.items() if split in ("train", None)}
 
@@ -208,7 +206,7 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
 
 
 def _place_keys(file: str) -> set[str]:
-    """Which keys of `place` say where this file of the inputs is; none of our own code's."""
+    """The keys of `place` that locate this input file; none for our own code."""
     split = _split_of(file)
     return {"name", "directory", "corpora", split} if split else set()
 
@@ -228,7 +226,7 @@ def _facts(manifest: dict[str, Any]) -> dict[tuple[str, str], Any]:
 def _stamp(directory: Path, files: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """What to remember of files that have the sha256 in `files`.
 
-    Nothing of one just written: written once more, it could have the same times.
+    A file just written is left out: written again, it could have the same times.
     """
     stamp = {}
     for name, expected in files.items():
@@ -248,6 +246,6 @@ def _read_stamp(directory: Path) -> dict[str, Any]:
 
 
 def _write_stamp(directory: Path, stamp: dict[str, Any]) -> None:
-    # The directory may be another user's, or full: then every check computes.
+    # The directory may be another user's, or full: then every check computes the sha256.
     with contextlib.suppress(OSError):
         write_json(directory / _STAMP, stamp)

@@ -1,13 +1,13 @@
-"""Token ids on disk: sentences go in once, memory-mapped arrays come out ever after.
+"""Token ids on disk: sentences are tokenised once, then read as memory-mapped arrays.
 
-A prepared corpus is a directory named after all it depends on: the keys of the config that
-change a token, and the bytes of the input. It holds `manifest.json`, `vocabulary.model` and
-for every split four arrays, `SPLIT.{source,target}_{ids,offsets}.bin`. It is built beside its
-final place and renamed when complete, so a directory under its final name is whole. What a
-killed process leaves, the next one completes; two at once do not disturb each other.
+A prepared corpus is a directory named after all it depends on: the config keys that change a
+token, and the bytes of the input. It holds `manifest.json`, `vocabulary.model` and four arrays
+per split, `SPLIT.{source,target}_{ids,offsets}.bin`. It is built under another name and renamed
+when complete, so a directory under its final name is complete. The next process completes what a
+killed one leaves; two at once do not disturb each other.
 
-Where `data.cache` is in a bucket, a directory is built on one machine, goes there, and comes to
-each other machine once. There the manifest is written last, and tells that all is there.
+If `data.cache` is in a bucket, one machine builds a directory and uploads it, and every other
+machine downloads it once. The manifest is uploaded last, and shows that all files are there.
 """
 
 import dataclasses
@@ -37,31 +37,31 @@ from t2t_jax.data.vocabulary.vocabulary import Vocabulary
 
 
 class PreparedSplit(NamedTuple):
-    """Pair p is `source_ids[source_offsets[p] : source_offsets[p + 1]]` and likewise the target.
+    """Pair p is `source_ids[source_offsets[p] : source_offsets[p + 1]]`, likewise for the target.
 
     translation                two sentences, each with the end token, without a start token
     language_modelling         source: nothing; target: a sentence with the end token
     masked_language_modelling  source and target: the same sentence with start and end tokens
     classification             source: a sentence with start and end tokens; target: 1 + its class
 
-    All arrays are memory-mapped and read-only. The pairs of a mixture stand corpus by corpus:
-    number c ends before pair `corpus_ends[c]`.
+    All arrays are memory-mapped and read-only. The pairs of a mixture are ordered by corpus:
+    corpus c ends before pair `corpus_ends[c]`.
     """
 
     source_ids: np.ndarray
     source_offsets: np.ndarray
     target_ids: np.ndarray
     target_offsets: np.ndarray
-    corpus_ends: tuple[int, ...] = ()  # () is one corpus: see `ends`
+    corpus_ends: tuple[int, ...] = ()  # (): one corpus, see `ends`
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """`corpus_ends`, which of a single corpus is its number of pairs."""
+        """`corpus_ends`; for a single corpus, its number of pairs."""
         return self.corpus_ends or (self.num_pairs,)
 
     @property
     def num_pairs(self) -> int:
-        """Number of sentence pairs, or of sentences if the task has no pairs."""
+        """Number of sentence pairs, or of sentences for tasks without pairs."""
         return len(self.source_offsets) - 1
 
     @property
@@ -83,7 +83,7 @@ class Prepared(NamedTuple):
     splits: dict[str, PreparedSplit]
     fingerprint: str  # 16 hexadecimal digits over the vocabulary and all token ids
     manifest: dict  # direction, pairs and tokens, what was dropped and why, sha256 of each file
-    classes: tuple[str, ...]  # their names by number; none unless the task is classification
+    classes: tuple[str, ...]  # class names by number; none unless the task is classification
 
 
 def prepare(
@@ -94,23 +94,23 @@ def prepare(
     make_bar: MakeBar | None = None,
     num_processes: int | None = None,
 ) -> Prepared:
-    """Learns the vocabulary and tokenises every split, or loads what an earlier call has made.
+    """Learns the vocabulary and tokenises every split, or loads the result of an earlier call.
 
     Pairs with a `drop_reason` are dropped from every split; pairs with a side of more than
-    `max_length` tokens from train only, so that every model is scored on the same sentences.
+    `max_length` tokens only from train, so that every model is scored on the same sentences.
 
     Args:
       log: called with one line of text per split, and one for the directory.
-      vocabulary: to be used in the place of one that is learned.
-      make_bar: of what shows how far it is; called with a name, how many examples there are and
-        how many are done already. None, and a small corpus, show nothing.
-      num_processes: None chooses. The bytes written do not depend on it.
+      vocabulary: used instead of learning one.
+      make_bar: makes a progress bar; called with a name, the number of examples, and how many of
+        them are already done. No bar if None, or if the corpus is small.
+      num_processes: None: chosen automatically. The bytes written do not depend on it.
 
     Raises:
       ValueError: the input is wrong (see `check_corpus`), the vocabulary cannot be learned (see
         `learn_vocabulary`), nothing is left of a split, or the prepared files are damaged.
-      OSError: a file cannot be written, or a worker process has been killed; what is finished
-        is kept for the next call.
+      OSError: a file cannot be written, or a worker process was killed; finished parts are kept
+        for the next call.
     """
     if vocabulary is not None and config.task == "masked_language_modelling":
         if not vocabulary.has_mask:
@@ -128,7 +128,7 @@ def prepare(
     if not directory.exists():
         check_corpus(config)
         with only_one_process(directory.with_name(f".{directory.name}.lock"), log):
-            if not directory.exists():  # made by another process in the meantime
+            if not directory.exists():  # another process may have made it in the meantime
                 made_from = {"config": settings, "inputs": inputs, "place": manifests.place(config)}
                 options = BuildOptions(log, make_bar, num_processes)
                 _build_aside(config, directory, made_from, vocabulary, options)
@@ -148,7 +148,7 @@ def prepare(
 def _prepared_by_bucket(
     shared: str, here: DataConfig, vocabulary: Vocabulary | None, options: BuildOptions
 ) -> Prepared:
-    """`prepare` where `shared`, in a bucket, has what is in `here.cache` on some machine."""
+    """`prepare` with `here.cache` as this machine's copy of `shared`, which is in a bucket."""
     make_ready(here, options.log)
     settings = manifests.settings(here, vocabulary)
     key = manifests.cache_key(settings, content_hashes(here))
@@ -177,9 +177,9 @@ def _prepared_by_bucket(
 
 
 def already_prepared(config: DataConfig) -> Prepared | None:
-    """What an earlier call of `prepare` has made of this config; None where there is none.
+    """The result of an earlier call of `prepare` with this config, or None.
 
-    Nothing is made, and nothing fetched: of a corpus that is not on this machine there is none.
+    Nothing is built or fetched: a corpus that is not on this machine gives None.
 
     Raises:
       ValueError: the prepared files are damaged.
@@ -207,7 +207,7 @@ def _build_aside(
     unfinished = directory.with_name(f".{directory.name}.unfinished")
     try:
         manifest = build(config, unfinished, vocabulary, options) | made_from
-    except ValueError:  # and so would the next run find it
+    except ValueError:  # the next run would fail in the same way
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     except ChildProcessError as error:
@@ -233,7 +233,7 @@ def _load(directory: Path, vocabulary: Vocabulary | None) -> Prepared:
 
 
 def _mapped(file: Path, dtype: DTypeLike) -> np.ndarray:
-    if file.stat().st_size == 0:  # which cannot be mapped
+    if file.stat().st_size == 0:  # an empty file cannot be mapped
         return np.empty(0, dtype)
     # A plain view of the mapped memory: indexing np.memmap itself is slow.
     return np.asarray(np.memmap(file, dtype, mode="r"))

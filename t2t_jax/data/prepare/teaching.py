@@ -1,7 +1,7 @@
-"""Which sentences of train teach the vocabulary, and what is learned of them.
+"""Learns the vocabulary from sentences of train.
 
-At most `vocabulary_sentences`, of all languages together: all, or evenly spaced examples. What
-will be dropped for a `drop_reason` teaches nothing.
+It takes at most `vocabulary_sentences` over all languages: all, or evenly spaced examples.
+Examples with a `drop_reason` are left out.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from t2t_jax.data.corpora.corpus import Chunk, corpora_of, drop_reason
 from t2t_jax.data.prepare.workers import ordered_map
 from t2t_jax.data.vocabulary.vocabulary import Vocabulary, learn_from_words, learn_vocabulary
 
-# Of different ones, in the memory of each process: about 80 MB.
+# Distinct words in the memory of each process: about 80 MB.
 _MAX_WORDS_KEPT = 500_000
 
 
@@ -33,15 +33,15 @@ class NumberedChunk(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """The texts of `num_taken` of `num_examples` examples, as evenly spaced as can be."""
+    """The texts of `num_taken` of `num_examples` examples, as evenly spaced as possible."""
 
     num_examples: int
     num_taken: int
-    num_texts: int  # of an example; what follows them is no text
-    is_reversed: bool  # gives the last text of an example first
+    num_texts: int  # in an example; anything after them is no text
+    is_reversed: bool  # returns the last text of an example first
 
     def texts(self, numbered: NumberedChunk) -> list[str]:
-        """Those of a chunk, in their order."""
+        """The texts taken from a chunk, in order."""
         examples = numbered.chunk.decode()
         if self.num_taken < self.num_examples:
             numbers = np.arange(numbered.first, numbered.first + len(examples))
@@ -56,15 +56,15 @@ class Sample:
 
 
 class WordCounts(NamedTuple):
-    """How often each of some words occurs, in a form that is quickly sent from a worker."""
+    """How often each word occurs, in a form that is fast to send from a worker."""
 
-    num_examples: int  # read since the last counts, whether taken or not
+    num_examples: int  # read since the last counts, taken or not
     words: str  # with spaces between
     counts: Int[np.ndarray, " words"]
 
 
 class CountWords:
-    """Counts the words of the sample, chunk by chunk, and now and then gives what it has."""
+    """Counts the words of the sample chunk by chunk; returns its counts when they grow large."""
 
     def __init__(self, sample: Sample) -> None:
         self._sample = sample
@@ -77,7 +77,7 @@ class CountWords:
         return self._given(numbered.num_examples, self._counts if is_large else Counter())
 
     def rest(self) -> WordCounts:
-        """What is left at the end."""
+        """The counts left at the end."""
         return self._given(0, self._counts)
 
     def _given(self, num_examples: int, counts: Counter[str]) -> WordCounts:
@@ -99,7 +99,7 @@ def learn_from_train(
 
     Args:
       num_examples: of each of train's corpora.
-      progress: told how many examples have been read.
+      progress: called with the number of examples read.
 
     Raises:
       ValueError: as `read_examples` and `learn_vocabulary`.

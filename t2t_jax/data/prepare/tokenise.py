@@ -1,8 +1,8 @@
-"""Sentences become token ids: a chunk of a corpus goes in, its ids as bytes come out.
+"""Tokenises sentences. In: a chunk of a corpus. Out: its ids, as bytes.
 
-What is here runs in worker processes, of which each remembers the ids of the words it has met:
-a few hundred thousand words make nearly all of a text, and to look one up is several times
-as fast as to find its pieces.
+Runs in worker processes. Each remembers the ids of the words it has met: a few hundred thousand
+words make up nearly all of a text, and looking one up is several times as fast as finding its
+pieces.
 """
 
 import array
@@ -20,7 +20,7 @@ from t2t_jax.data.corpora.corpus import Chunk, drop_reason
 from t2t_jax.data.vocabulary.vocabulary import END_ID, SPACE_PIECE, START_ID, Vocabulary
 
 TOO_LONG = "too_long"
-# About 80 MB of memory. Words come in the order in which they are met, hence the frequent first.
+# About 80 MB of memory. Words are added when first met, so the frequent ones come first.
 _MAX_WORDS_REMEMBERED = 500_000
 _MAX_LETTERS_REMEMBERED = 100
 
@@ -28,31 +28,31 @@ _MAX_LETTERS_REMEMBERED = 100
 class Side(NamedTuple):
     """All sources, or all targets, of some examples."""
 
-    ids: bytes  # one after the other
+    ids: bytes  # concatenated
     lengths: Int[np.ndarray, " examples"]  # tokens of each
 
 
 class Tokenised(NamedTuple):
-    """What is left of a chunk of a corpus."""
+    """A tokenised chunk of a corpus, without dropped examples."""
 
     num_examples: int  # in the chunk
-    dropped: dict[str, int]  # of them, by reason
+    dropped: dict[str, int]  # dropped examples by reason
     source: Side
     target: Side
 
 
 @dataclasses.dataclass(frozen=True)
 class Tokenise:
-    """Makes the ids of examples; `PreparedSplit` says what they are for each task.
+    """Tokenises examples; `PreparedSplit` describes the ids of each task.
 
-    Dropped are examples that `drop_reason` is against, that have no tokens on one side
-    ("blank"), or more than `max_length` on one ("too_long").
+    Drops examples with a `drop_reason`, with no tokens on a side ("blank"), or with more than
+    `max_length` tokens on a side ("too_long").
     """
 
     task: Task
     vocabulary: Vocabulary
     classes: tuple[str, ...]
-    max_length: int | None  # tokens a side, start and end included; None is any number
+    max_length: int | None  # tokens per side, start and end included; None: any number
     dtype: str  # of an id: "uint16" or "int32"
 
     def __call__(self, chunk: Chunk) -> Tokenised:
@@ -105,7 +105,7 @@ class Tokenise:
                 return [(start + ids + end, targets[name]) if ids else None for ids, name in pairs]
 
     def _encode_target(self, texts: list[str]) -> list[bytes]:
-        if type(self.vocabulary) is Vocabulary:  # which knows no side
+        if type(self.vocabulary) is Vocabulary:  # encodes both sides alike
             return self._encode(texts)
         return [_as_bytes(ids, self.dtype) for ids in self.vocabulary.encode_target(texts)]
 
@@ -115,8 +115,8 @@ class Tokenise:
 
 
 def make_encode(vocabulary: Vocabulary, dtype: str) -> Callable[[list[str]], list[bytes]]:
-    """The fastest way to `vocabulary.encode` sentences, the ids of each as bytes."""
-    # Another library's tokenizer may do with spaces what it likes.
+    """The fastest function to `vocabulary.encode` sentences, with the ids of each as bytes."""
+    # Another library's tokenizer may treat spaces in any way.
     if type(vocabulary) is not Vocabulary or not vocabulary.is_word_by_word:
         return lambda sentences: [_as_bytes(ids, dtype) for ids in vocabulary.encode(sentences)]
     look_up = _IdsOfWords(vocabulary, dtype).__getitem__
@@ -135,11 +135,11 @@ def make_encode(vocabulary: Vocabulary, dtype: str) -> Callable[[list[str]], lis
 
 
 class _LiteralSpace(Exception):
-    """A word holds the character that SentencePiece has for a space."""
+    """A word contains SentencePiece's sign for a space."""
 
 
 class _IdsOfWords(dict[str, bytes]):
-    """The ids of every word, found out when first asked for."""
+    """The ids of every word, computed when first requested."""
 
     def __init__(self, vocabulary: Vocabulary, dtype: str) -> None:
         self._vocabulary = vocabulary
@@ -155,5 +155,5 @@ class _IdsOfWords(dict[str, bytes]):
 
 
 def _as_bytes(ids: list[int], dtype: str) -> bytes:
-    # Faster than numpy for so few.
+    # Faster than numpy for short lists.
     return array.array(np.dtype(dtype).char, ids).tobytes()

@@ -1,9 +1,9 @@
-"""A prepared corpus in the making: chunks go in, and are still there after a kill.
+"""A prepared corpus under construction: chunks, once added, survive a kill.
 
-The arrays grow chunk by chunk in a directory of a fixed name. A journal has a line for each
-chunk that is wholly written, with the sizes of the arrays after it and a checksum. Who comes
-later cuts off what no line is about and goes on. Only one process at a time does: it holds a
-lock, which the operating system takes from a process that dies.
+The arrays grow chunk by chunk in a directory with a fixed name. A journal has a line for each
+completely written chunk, with the sizes of the arrays after it and a checksum. A later process
+cuts off anything without a line and continues. Only one process at a time does: it holds a
+lock, which the operating system releases if the process dies.
 """
 
 import contextlib
@@ -26,22 +26,22 @@ from t2t_jax.locks import told_waiting
 ARRAYS = ("source_ids", "source_offsets", "target_ids", "target_offsets")
 WHAT_IS_LEFT = "what is finished is kept, and the same command goes on from there"
 _JOURNAL = "journal.jsonl"
-# What more space, or a higher limit, would mend.
+# Errors that more space, or a higher limit, would fix.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# On NFS a file that another machine removes while it is open here is stale.
+# On NFS, a file open here is stale after another machine removes it.
 _HAS_GONE = (errno.ENOENT, errno.ESTALE)
 
 
 class Entry(NamedTuple):
-    """What the journal says of a chunk."""
+    """The journal's line for a chunk."""
 
     split: str
     corpus: int  # of a mixture, counted from 0
-    num_examples: int  # of the chunk, before any was dropped
-    num_pairs: int  # kept of it
+    num_examples: int  # in the chunk, before any was dropped
+    num_pairs: int  # kept
     dropped: dict[str, int]
-    num_bytes: tuple[int, ...]  # of each of ARRAYS with this chunk at its end
-    crc32: int  # of what this chunk has added to the arrays, in their order
+    num_bytes: tuple[int, ...]  # of each of ARRAYS after this chunk
+    crc32: int  # of the bytes this chunk added to the arrays, in their order
 
 
 def array_file(directory: Path, split: str, name: str) -> Path:
@@ -50,14 +50,14 @@ def array_file(directory: Path, split: str, name: str) -> Path:
 
 
 class Unfinished:
-    """The arrays that grow in `directory`, used with `with`.
+    """The growing arrays in `directory`; use it in a `with` statement.
 
     Args:
-      identity: of what is written; what was begun with another is thrown away.
+      identity: of the contents; arrays begun with another identity are discarded.
       bytes_per_id: 2 or 4.
 
     Raises:
-      OSError: something cannot be written; in words.
+      OSError: a file cannot be written; in words.
     """
 
     def __init__(self, directory: Path, identity: dict[str, Any], bytes_per_id: int) -> None:
@@ -80,11 +80,11 @@ class Unfinished:
             stream.close()
 
     def of(self, split: str, corpus: int) -> list[Entry]:
-        """The chunks of a corpus that are there already, in their order."""
+        """The chunks of a corpus that are already there, in order."""
         return [entry for entry in self.entries if entry[:2] == (split, corpus)]
 
     def add(self, split: str, corpus: int, chunk: Tokenised) -> None:
-        """Adds a chunk at the end of a split; one split after the other."""
+        """Appends a chunk to a split; splits are written one after the other."""
         if split != self._split:
             self._begin(split)
         source = self._ids_and_offsets(chunk.source, self._num_bytes[:2])
@@ -130,7 +130,7 @@ class Unfinished:
                 self._streams[-1].truncate(num_bytes)
 
     def _ids_and_offsets(self, side: Side, num_bytes: tuple[int, ...]) -> tuple[bytes, bytes]:
-        """What is added to the two arrays of a side that have so many bytes."""
+        """The bytes to append to a side's two arrays, which have `num_bytes` so far."""
         num_ids, num_offset_bytes = num_bytes[0] // self._bytes_per_id, num_bytes[1]
         first = [] if num_offset_bytes else [0]
         offsets = np.concatenate([first, num_ids + np.cumsum(side.lengths)]).astype(np.int64)
@@ -138,7 +138,7 @@ class Unfinished:
 
 
 def finish(directory: Path, final: Path) -> None:
-    """Gives a directory in which all is written its final name; after a power cut it is whole."""
+    """Renames a complete directory to its final name; after a power cut it is still complete."""
     with writing(directory):
         for file in directory.iterdir():
             with file.open("rb") as stream:
@@ -148,7 +148,7 @@ def finish(directory: Path, final: Path) -> None:
 
 
 def write_whole(file: Path, content: bytes) -> None:
-    """Writes a file that is never there by half.
+    """Writes a file atomically.
 
     Raises:
       OSError: it cannot be written; in words.
@@ -163,7 +163,7 @@ def write_whole(file: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Says in one sentence that `path` could not be written, why, and that nothing is lost."""
+    """Rewords errors: that `path` cannot be written, why, and that finished work is kept."""
     try:
         yield
     except OSError as error:
@@ -178,7 +178,7 @@ def only_one_process(lock: Path, log: Callable[[str], None]) -> Iterator[None]:
     """Lets one process in at a time; the others wait.
 
     Raises:
-      OSError: the file `lock` cannot be made or locked.
+      OSError: the file `lock` cannot be created or locked.
     """
     with writing(lock):
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -187,7 +187,7 @@ def only_one_process(lock: Path, log: Callable[[str], None]) -> Iterator[None]:
             stream = lock.open("w")
         with stream:
             _wait_for(stream, lock, log)
-            # Whoever was inside has removed its file; the next has made another.
+            # The last holder may have removed its file, and the next made another.
             if not _is_at(stream, lock):
                 continue
             try:
@@ -222,11 +222,11 @@ def _is_at(stream: io.TextIOWrapper, path: Path) -> bool:
 
 
 def _whole_entries(directory: Path, identity: dict[str, Any]) -> list[Entry]:
-    """The chunks that the journal is about and that are in the arrays as they were written."""
+    """The chunks in the journal whose bytes in the arrays are as they were written."""
     try:
         lines = (directory / _JOURNAL).read_bytes().split(b"\n")[:-1]
         first, *others = map(json.loads, lines)
-    except (FileNotFoundError, ValueError):  # of no line, or of one that was torn by a power cut
+    except (FileNotFoundError, ValueError):  # no line, or one torn by a power cut
         return []
     if first != identity:
         return []
@@ -258,7 +258,7 @@ def _in_the_arrays(directory: Path, split: str, entries: Iterable[Entry]) -> Ite
 
 
 def _write_all(stream: io.FileIO, content: bytes) -> None:
-    # A raw stream may take a part; a buffered one would fail again when it is closed.
+    # A raw stream may write only a part; a buffered one would fail again on closing.
     rest = memoryview(content)
     while rest:
         rest = rest[stream.write(rest) :]

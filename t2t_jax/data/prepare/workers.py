@@ -1,9 +1,9 @@
-"""A function applied to many things in several processes, the results in the order of the things.
+"""Applies a function to many items in several processes, with the results in the items' order.
 
-The processes are fresh interpreters that import the function and nothing of the program that
-started them: no thread or lock of it is copied, its main module is not run again, and a worker
-holds no more memory than the function needs. Each has one connection to its parent; it ends
-when that is closed, hence also when the parent is killed.
+The processes are fresh interpreters that import the function and nothing else of the program:
+they copy none of its threads or locks, do not run its main module again, and need no more memory
+than the function does. Each has one connection to its parent and ends when that is closed, hence
+also when the parent is killed.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ from t2t_jax.cores import own_cores
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# A worker takes about 150 MB; and more than these, one parent can hardly feed.
+# A worker takes about 150 MB, and one parent can hardly feed more.
 _MAX_PROCESSES = 8
 # Results that wait for an earlier one are held in memory.
-_AHEAD = 2  # for each process
+_AHEAD = 2  # items per process
 _CODE = "import sys; from t2t_jax.data.prepare.workers import serve; serve(int(sys.argv[1]))"
 
 
 def num_cores() -> int:
-    """How many processes are worth while here."""
+    """How many processes are worthwhile here."""
     return min(len(own_cores()), _MAX_PROCESSES)
 
 
@@ -39,16 +39,16 @@ def ordered_map(
     num_processes: int,
     rest: Callable[[Any], Result] | None = None,
 ) -> Generator[Result, None, None]:
-    """function(item) for each item, in their order, whatever the number of processes.
+    """Yields function(item) for each item, in order, for any number of processes.
 
-    With one process it is this one; otherwise `function`, the items and the results are pickled.
+    A single process is this one; otherwise `function`, the items and the results are pickled.
 
     Args:
-      rest: called at the end in every process with its `function`, which may have kept
-        something; what it returns comes last.
+      rest: called at the end in every process with its `function`, which may have state; its
+        results come last.
 
     Raises:
-      ChildProcessError: a worker has been ended from outside.
+      ChildProcessError: a worker was killed from outside.
       Exception: what `function` raises.
     """
     if num_processes == 1:
@@ -84,7 +84,7 @@ def ordered_map(
 
 
 def serve(file_descriptor: int) -> None:
-    """What a worker does: takes the function, then things, and answers each with its result."""
+    """The loop of a worker: receives the function, then items, and answers each with a result."""
     with Connection(file_descriptor) as connection, contextlib.suppress(EOFError, ConnectionError):
         function = connection.recv()
         while True:
@@ -99,8 +99,8 @@ def serve(file_descriptor: int) -> None:
 
 @contextlib.contextmanager
 def _workers(function: Callable, num_processes: int) -> Iterator[list[Connection]]:
-    """Connections to processes that have been sent the function."""
-    # Where our imports come from, those of the main module's folder too.
+    """Connections to processes that have received the function."""
+    # The import path, including the main module's folder.
     paths = [path or os.getcwd() for path in sys.path]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     with contextlib.ExitStack() as stack:
@@ -114,7 +114,7 @@ def _workers(function: Callable, num_processes: int) -> Iterator[list[Connection
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     env=environment,
-                    process_group=0,  # Ctrl-C is for the parent alone, which then ends them
+                    process_group=0,  # Ctrl-C reaches only the parent, which then ends them
                 )
             stack.callback(_end, process)
             connections.append(ours)
@@ -124,7 +124,7 @@ def _workers(function: Callable, num_processes: int) -> Iterator[list[Connection
 
 
 def _end(process: subprocess.Popen) -> None:
-    process.send_signal(signal.SIGKILL)  # it holds nothing that could be lost
+    process.send_signal(signal.SIGKILL)  # it has nothing to lose
     process.wait()
 
 

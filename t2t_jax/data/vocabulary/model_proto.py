@@ -1,7 +1,7 @@
-"""Just enough of protocol buffers to read and cut the model that SentencePiece writes.
+"""Just enough of protocol buffers to read fields of a SentencePiece model and remove them.
 
-A message is a run of fields: a number and a wire type in one varint, then the value. Fields are
-named by their path of numbers, as in SentencePiece's `sentencepiece_model.proto`.
+A message is a sequence of fields: number and wire type in one varint, then the value. A field is
+identified by its path of numbers, as in SentencePiece's `sentencepiece_model.proto`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ class _Field(NamedTuple):
 
 
 def value(message: bytes, path: Sequence[int]) -> int | bytes | None:
-    """What a field holds; None where it is not set."""
+    """The value of a field; None if it is not set."""
     found = None
     for field in _fields(message):
         if field.number == path[0]:
@@ -33,7 +33,7 @@ def value(message: bytes, path: Sequence[int]) -> int | bytes | None:
 
 
 def without(message: bytes, path: Sequence[int]) -> bytes:
-    """The message as if a field had never been set."""
+    """The message without a field, as if never set."""
     parts = []
     for field in _fields(message):
         if field.number != path[0]:

@@ -1,8 +1,8 @@
-"""SentencePiece: sentences become token ids and token ids sentences.
+"""SentencePiece: from sentences to token ids, and back.
 
-One vocabulary serves both languages. Letters are kept as they are written (no Unicode
-normalisation, no lower-casing); only white space is changed: every run of it, tabs and
-no-break spaces included, becomes one space, and none is left at the ends.
+One vocabulary serves both languages. Letters stay as they are written (no Unicode normalisation,
+no lower-casing); only white space changes: every run of it, tabs and no-break spaces included,
+becomes one space, and none is left at the ends.
 """
 
 import functools
@@ -26,21 +26,21 @@ from t2t_jax.json_files import write_bytes
 PAD_ID, START_ID, END_ID, UNKNOWN_ID = 0, 1, 2, 3
 MASK_ID = 4  # only in a vocabulary of masked language modelling; elsewhere 4 is a piece of text
 _MASK = "<mask>"
-SPACE_PIECE = "\u2581"  # SentencePiece's own sign for a space; it cannot tell the two apart
+SPACE_PIECE = "\u2581"  # SentencePiece's sign for a space; it cannot tell the two apart
 
-# Part of the model's bytes, and for unigram of the order of its sums: the number of cores of
-# the machine at hand would make another fingerprint.
+# Written into the model, and for unigram it affects the order of sums: the machine's number of
+# cores would change the fingerprint.
 _LEARNING_THREADS = 4
-# SentencePiece leaves out longer sentences without a word; its own limit is 4,192.
+# SentencePiece silently skips longer sentences; its default is 4,192.
 _MAX_SENTENCE_BYTES = 1 << 20
 # Longer ones are no words. SentencePiece refuses some, and takes minutes for long repetitions.
 _MAX_WORD_CHARACTERS = 1_000
-# SentencePiece needs some 70 bytes for each character of a word that teaches byte pairs.
+# SentencePiece needs some 70 bytes per character of the words that it learns BPE from.
 _MAX_BPE_CHARACTERS = 12_000_000
 _ERRORS_ONLY = 2
-# Their pieces are found word by word. Unigram's are not: of two segmentations with the same
-# score rounding chooses one, which depends on the words before. Nor are whole words: unknown
-# ones in a row are one token.
+# These models segment word by word. Unigram does not: among segmentations with equal scores,
+# rounding decides, which depends on the words before. Nor does "word": unknown words in a row
+# are one token.
 _BPE_AND_CHAR = (2, 4)
 
 
@@ -51,7 +51,7 @@ class Vocabulary:
       model: the bytes of a SentencePiece model from `learn_vocabulary`.
 
     Raises:
-      ValueError: `model` is none, or its reserved ids are not ours.
+      ValueError: `model` is no SentencePiece model, or its reserved ids are not ours.
     """
 
     def __init__(self, model: bytes) -> None:
@@ -79,7 +79,7 @@ class Vocabulary:
 
     @property
     def has_mask(self) -> bool:
-        """Whether MASK_ID stands for a token to be guessed."""
+        """Whether MASK_ID is a mask token."""
         is_reserved = self.size > MASK_ID and self._processor.is_control(MASK_ID)
         return is_reserved and self.piece(MASK_ID) == _MASK
 
@@ -90,7 +90,7 @@ class Vocabulary:
 
     @property
     def libraries(self) -> dict[str, str]:
-        """Versions of what cuts text into tokens, by name."""
+        """Versions of the libraries that cut text into tokens, by name."""
         return {"sentencepiece": sentencepiece.__version__}
 
     @functools.cached_property
@@ -100,14 +100,14 @@ class Vocabulary:
             return False
         processor = self._processor
         has_space = not processor.is_unknown(processor.piece_to_id(SPACE_PIECE))
-        # Letters and signs that every other rule of SentencePiece changes.
+        # Characters that all other normalisation rules of SentencePiece change.
         changes_nothing = processor.normalize("ﬁ Ａ½") == f"{SPACE_PIECE}ﬁ{SPACE_PIECE}Ａ½"
         pieces = map(processor.id_to_piece, range(self.size))
         space_is_first = not any(SPACE_PIECE in piece[1:] for piece in pieces)
         return has_space and changes_nothing and space_is_first
 
     def encode_word(self, word: str) -> list[int]:
-        """Token ids of a word, which has no white space."""
+        """Token ids of a word without white space."""
         return self._processor.encode(word)
 
     def encode(self, sentences: list[str]) -> list[list[int]]:
@@ -116,20 +116,20 @@ class Vocabulary:
         return self._processor.encode(plain, num_threads=os.cpu_count() or 1)
 
     def encode_target(self, sentences: list[str]) -> list[list[int]]:
-        """The same for sentences of the target language, which share the vocabulary."""
+        """The same for sentences of the target language; the vocabulary is shared."""
         return self.encode(sentences)
 
     def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
-        """The text of each list of ids up to its first END_ID; other reserved ids are left out.
+        """The text of each list of ids up to its first END_ID, without other reserved ids.
 
         UNKNOWN_ID is written as " ⁇ ".
         """
         ids = [_ids_of_text(sentence) for sentence in sentences]
-        # SentencePiece takes an empty list for one sentence, not for none.
+        # SentencePiece takes an empty list for one sentence, not zero.
         return [_single_spaced(text) for text in self._processor.decode(ids)] if ids else []
 
     def piece(self, token_id: int) -> str:
-        """How the piece is written; U+2581 stands for the space before a word."""
+        """The text of a piece; U+2581 stands for the space before a word."""
         return self._processor.id_to_piece(token_id)
 
     def save(self, path: str | os.PathLike) -> None:
@@ -161,12 +161,12 @@ def learn_vocabulary(
 ) -> Vocabulary:
     """Learns pieces from sentences; the same sentences give the same bytes on every machine.
 
-    With `with_mask` MASK_ID is reserved too, for the tokens that a model is to guess.
+    `with_mask` also reserves MASK_ID, for the tokens that a model has to predict.
 
-    "bpe" and "unigram" get exactly `size` pieces. For "word" and "char" `size` is an upper
-    bound: there are as many pieces as the text has words or characters, if that is fewer.
-    "unigram" keeps all sentences in memory, the others only their words. Words of more than
-    1,000 letters teach nothing.
+    "bpe" and "unigram" get exactly `size` pieces. For "word" and "char", `size` is an upper
+    bound: there are fewer pieces if the text has fewer words or characters. "unigram" keeps all
+    sentences in memory, the others only their words. Words of more than 1,000 characters are
+    ignored.
 
     Raises:
       ValueError: there is no text, or it does not give `size` pieces.
@@ -186,10 +186,10 @@ def learn_from_words(
     *,
     with_mask: bool = False,
 ) -> Vocabulary:
-    """As `learn_vocabulary` from sentences in which each word occurs so often; not "unigram".
+    """As `learn_vocabulary`, but from word counts instead of sentences; not for "unigram".
 
-    The model is the same, byte for byte, but for "bpe" of a text with above a million different
-    words: the rarest teach nothing, and only their letters become pieces where
+    The model is the same, byte for byte, except for "bpe" of a text with above a million distinct
+    words: the rarest are ignored, but their characters still become pieces if
     `character_coverage` is 1.
     """
     words = sorted(word for word in counts if len(word) <= _MAX_WORD_CHARACTERS)
@@ -209,9 +209,9 @@ def learn_from_words(
 def _most_frequent(
     words: list[str], counts: Mapping[str, int], num_characters: np.ndarray
 ) -> np.ndarray:
-    """True for as many words as may teach byte pairs; equally rare ones from all over the text."""
+    """True for the most frequent words that BPE may learn from; ties are broken evenly."""
     frequency = np.fromiter((counts[word] for word in words), np.int64, len(words))
-    scattered = np.arange(len(words)) * 0.6180339887498949 % 1  # golden ratio: evenly at any number
+    scattered = np.arange(len(words)) * 0.6180339887498949 % 1  # golden ratio: even at any count
     order = np.lexsort((scattered, -frequency))
     is_frequent = np.zeros(len(words), bool)
     is_frequent[order] = np.cumsum(num_characters[order]) <= _MAX_BPE_CHARACTERS
@@ -228,10 +228,10 @@ def _learn(
     *,
     are_words: bool = False,
 ) -> Vocabulary:
-    """Learns from sentences, or from words each with a tab and how often it occurs."""
+    """Learns from sentences, or from lines of a word, a tab and its count."""
     stream = _RememberedErrors(lines)
     model = io.BytesIO()
-    # Options that are not given are not written into the model.
+    # Only the options given here are written into the model.
     options: dict[str, Any] = {"input_format": "tsv"} if are_words else {}
     if required_characters:
         options["required_chars"] = required_characters
@@ -250,7 +250,7 @@ def _learn(
             bos_id=START_ID,
             eos_id=END_ID,
             unk_id=UNKNOWN_ID,
-            # A control symbol is never read out of a text that happens to hold "<mask>".
+            # A control symbol is never produced by a text that contains "<mask>".
             control_symbols=[_MASK] if with_mask else [],
             normalization_rule_name="identity",
             max_sentence_length=_MAX_SENTENCE_BYTES,
@@ -262,12 +262,12 @@ def _learn(
         if stream.error is not None:
             raise stream.error from None
         raise ValueError(_in_words(str(error), kind, size)) from error
-    # How the text came in is no part of the vocabulary, and its fingerprint must not tell.
+    # The input format is no part of the vocabulary and must not change the fingerprint.
     return Vocabulary(model_proto.without(model.getvalue(), model_proto.TRAINER_INPUT_FORMAT))
 
 
 class _RememberedErrors:
-    """Lines of text; keeps the error that SentencePiece would turn into another."""
+    """Lines of text; keeps an error that SentencePiece would replace by another."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self.error: BaseException | None = None
@@ -287,7 +287,7 @@ class _RememberedErrors:
 
 
 def _lines_of_words(text: str) -> list[str]:
-    """A sentence, without what is no word; a long one in lines, as no piece is of two words."""
+    """A sentence without overlong words; a long one is split in lines: no piece spans two words."""
     words = text.split()
     if len(text) <= _MAX_WORD_CHARACTERS:
         return [" ".join(words)] if words else []
@@ -307,7 +307,7 @@ def _ids_of_text(ids: Iterable[int]) -> list[int]:
 
 
 def _in_words(message: str, kind: str, size: int) -> str:
-    """SentencePiece's complaint as one sentence; its own text where we know no better."""
+    """SentencePiece's error as one sentence, or its own text if it is not a known one."""
     if too_large := re.search(r"too high.*<= (\d+)", message):
         return (
             f"vocabulary_size={size} is too large: this text gives a {kind} vocabulary of "
