@@ -120,7 +120,7 @@ def test_a_command_of_experiments_does_what_is_told(typed, tmp_path):
         done = _run_module(name, *arguments, *([] if "--dry_run" in arguments else ["--dry_run"]))
         assert "base" in done.stdout
     elif name in ("experiments.report", "experiments.report.evidence"):
-        shutil.copytree(RESULTS / "table3_tiny", tmp_path / "w")
+        shutil.copytree(RESULTS / "table3_tiny_fused", tmp_path / "w")
         places = {"W": tmp_path / "w", "runs/ablation": tmp_path / "w"}
         done = _run_module(name, *(str(places.get(argument, argument)) for argument in arguments))
     else:
