@@ -1,6 +1,6 @@
 """Many rows against one base, seed by seed: differences, simultaneous intervals and p values.
 
-In: the numbers of tables whose rows all have the same seeds. Out: which differences are real.
+In: the numbers of tables whose rows all have the same seeds. Out: intervals and p values.
 docs/STATISTICS.md has the rule in words, its reasons and the simulation that it was chosen by.
 Everything works on many tables at once, so that simulation and reports use the same code.
 """

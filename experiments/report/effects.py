@@ -59,7 +59,7 @@ class Effect(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """A row beside base."""
+    """A row and base."""
 
     here: dict[int, float]  # by seed, in the unit of the table
     there: dict[int, float]

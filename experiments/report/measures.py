@@ -112,7 +112,7 @@ def test_sets(record: dict[str, Any]) -> list[str]:
 def measures_of(outcomes: Iterable[Outcome]) -> list[Measure]:
     """MEASURES, and BLEU on every test set that a run was scored on besides its own.
 
-    If there are any, BLEU on its own is named after the file, if that is the same in all runs.
+    If there are any, BLEU on its own test set is named after the file, if all runs have the same.
     """
     records = records_of(outcomes)
     names = {name for values in records for name in test_sets(values)}

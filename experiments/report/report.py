@@ -29,7 +29,7 @@ def text(workdir: Path, format_name: str, num_samples: int | None = None) -> str
 
 
 def write_report(workdir: Path, num_samples: int | None = None) -> list[Path]:
-    """`write` of all that is below `workdir`.
+    """`write` for everything below `workdir`.
 
     Raises:
       ValueError: there are no runs.

@@ -36,8 +36,8 @@ SIGNS = {
     "hollow": "no difference seen, or not tested",
 }
 
-# A row this many times farther away than the median would squeeze all others: the axis ends before
-# it, and its value is written there.
+# A row this many times as far away as the median would squeeze all others: the axis ends before it,
+# and its value is written there.
 _FAR = 6.0
 
 # For rows at their own values, and at those that tuning chose.
