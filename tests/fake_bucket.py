@@ -1,8 +1,8 @@
-"""A bucket of Google Cloud Storage that is in this process.
+"""A Google Cloud Storage bucket inside this process.
 
 Objects are written whole, have a generation, and can be neither renamed nor appended to; what looks
-like a directory is what the names of objects begin with. TensorStore, which writes arrays and
-locks, comes by the JSON API over HTTP; Orbax and ours come by etils, as if gcsfs were installed.
+like a directory is a prefix of object names. TensorStore, which writes arrays and locks, uses the
+JSON API over HTTP; Orbax and our code use etils, as if gcsfs were installed.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Processes of this machine that find each other as the tasks of a SLURM step do."""
+"""Processes on this machine that find each other like the tasks of a SLURM step."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Runs whose directory is in a bucket, and prepared corpora that are."""
+"""Runs and prepared corpora in a bucket."""
 
 import json
 import os

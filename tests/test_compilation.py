@@ -1,4 +1,4 @@
-"""How a step is compiled: what it takes and gives, and where that lies."""
+"""How a step is compiled: its inputs, outputs and their placement."""
 
 import sys
 

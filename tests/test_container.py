@@ -1,4 +1,4 @@
-"""The image and the JobSet: what they name is there, and what they set is read."""
+"""The image and the JobSet: what they name exists, and what they set is read."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Meshes: what lies where, and what is refused."""
+"""Meshes: placement, and what is refused."""
 
 import jax
 import numpy as np

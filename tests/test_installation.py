@@ -1,4 +1,4 @@
-"""What is installed: the package alone, with the releases that it was tested with."""
+"""What is installed: the package alone, with the releases it was tested with."""
 
 import os
 import shutil

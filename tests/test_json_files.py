@@ -1,4 +1,4 @@
-"""JSON files that are there whole or not at all."""
+"""JSON files are written completely or not at all."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""What parts of the rows draw is what the whole batch draws."""
+"""Parts of the rows draw the same as the whole batch."""
 
 import jax
 import jax.numpy as jnp

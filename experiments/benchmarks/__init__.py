@@ -1,4 +1,4 @@
-"""How fast it is, also compared with other libraries.
+"""Speed measurements, also compared with other libraries.
 
 In: a config, or sizes. Out: seconds, rates or bytes, printed; from the suite, `python -m
 experiments.benchmarks`, also a record.

@@ -58,7 +58,7 @@ class Part(NamedTuple):
 
     measure: Callable[[Options], Sequence[Measured]]
     reads: tuple[str, ...] = ()  # its options, besides rounds
-    against: Sequence[str] = ()  # what it can take turns with
+    against: Sequence[str] = ()  # libraries it can take turns with
     of: str = "tiny"  # what it measures, if it has no size
     unasked: bool = True  # whether it is measured if no parts are named
 

@@ -39,7 +39,7 @@ _ROWS, _LENGTH = 32, 24  # of the batch, on each side
 
 
 class Training(NamedTuple):
-    """What a few steps have come to."""
+    """The results of a few steps."""
 
     losses: np.ndarray  # of each step, per token
     start: "PyTree[np.ndarray]"  # parameters
@@ -48,7 +48,7 @@ class Training(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Of a device with a CPU, and with itself."""
+    """Agreement of a device with a CPU, and with itself."""
 
     loss: float
     parameters: float
@@ -59,10 +59,10 @@ class Agreement(NamedTuple):
 
 
 def agreement(sections: "Sections", steps: int, device: Any = None) -> Agreement:
-    """That of `device`, by default JAX's first.
+    """The agreement of `device`, by default JAX's first.
 
     Raises:
-      RuntimeError: JAX has been told to use no CPU.
+      RuntimeError: JAX is configured without a CPU.
     """
     import jax
 
@@ -84,7 +84,7 @@ def agreement(sections: "Sections", steps: int, device: Any = None) -> Agreement
 
 
 def train(sections: "Sections", devices: "Devices", steps: int) -> Training:
-    """Takes so many steps on one batch."""
+    """Takes `steps` steps on one batch."""
     import jax
 
     from t2t_jax.compilation import compile_init, lower_train_step, memory_needed
@@ -111,7 +111,7 @@ def train(sections: "Sections", devices: "Devices", steps: int) -> Training:
 
 
 def search(sections: "Sections", devices: "Devices", params: "PyTree") -> np.ndarray:
-    """The ids that greedy and beam search find for the batch's sources, one after another."""
+    """The ids that greedy and beam search find for the batch's sources, concatenated."""
     import jax
 
     from t2t_jax.compilation import compile_by_row
@@ -146,7 +146,7 @@ def _on(sections: "Sections", device: Any) -> "Devices":
 
 
 def _difference(tree: "PyTree", other: "PyTree") -> float:
-    """Root mean square over all numbers."""
+    """Root mean square over all elements."""
     import jax
 
     pairs = zip(jax.tree.leaves(tree), jax.tree.leaves(other), strict=True)

@@ -29,14 +29,14 @@ if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
 
 # The paper's batches, on eight devices.
 _TOKENS_PER_BATCH, _ROW_MULTIPLE = 25_000, 8
-# The longest sentence, and how far the lengths spread and the sides differ (of the logarithms).
+# The longest sentence, and the standard deviations of log length and of log ratio of the sides.
 _LONGEST, _SPREAD, _DIFFERENCE = 256, 0.65, 0.2
 _FED_BATCHES = 500
 _STEPS_A_ROUND, _ROUNDS = 40, 5
 
 
 def wmt_like_split(num_pairs: int) -> "PreparedSplit":
-    """About so many pairs with lengths like WMT's; every token is the same one."""
+    """About `num_pairs` pairs with lengths like WMT's; all tokens are the same."""
     from t2t_jax.data.prepare.prepared import PreparedSplit
 
     generator = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def wmt_like_split(num_pairs: int) -> "PreparedSplit":
 
 
 def planning(make: "Callable[[], Batches]") -> dict[str, Any]:
-    """What the batches cost that `make` makes: seconds, megabytes, padding."""
+    """The costs of the batches from `make`: seconds, megabytes, padding."""
     started = time.perf_counter()
     batches = make()
     constructed = time.perf_counter()
@@ -81,7 +81,7 @@ def planning(make: "Callable[[], Batches]") -> dict[str, Any]:
 
 
 def _seconds_a_batch(batches: "Batches", start: int) -> float:
-    """Of 20 batches from `start` on, or from 0 if there are fewer."""
+    """Seconds per batch, over 20 batches from `start` on, or from 0 if there are fewer."""
     started = time.perf_counter()
     for i in range(20):
         batches[max(start, 0) + i]
@@ -89,7 +89,7 @@ def _seconds_a_batch(batches: "Batches", start: int) -> float:
 
 
 def _memory(make: "Callable[[], Batches]") -> dict[str, Any]:
-    """Megabytes that stay for one epoch's plan and for two, and that are needed meanwhile."""
+    """Megabytes held by one epoch's plan and by two, and the peak while planning."""
     tracemalloc.start()
     batches = make()
     batches[0]
@@ -105,7 +105,7 @@ def _memory(make: "Callable[[], Batches]") -> dict[str, Any]:
 
 
 def fed_batches_a_second(batches: "Batches", put: Callable) -> float:
-    """Batches a second from the feed when nothing is done with them."""
+    """Batches/s from the feed if nothing is done with them."""
     from t2t_jax.data.batches.feed import feed
 
     fed = feed(batches, 0, _FED_BATCHES, put)
@@ -116,7 +116,7 @@ def fed_batches_a_second(batches: "Batches", put: Callable) -> float:
 
 
 def feed_against_step(sections: "Sections", prepared: "Prepared") -> dict[str, Any]:
-    """Batches a second of the feed alone, and steps a second of the training it feeds."""
+    """Batches/s of the feed alone, and steps/s of the training it feeds."""
     import jax
 
     from t2t_jax.compilation import compile_init, compile_train_step
@@ -138,7 +138,7 @@ def feed_against_step(sections: "Sections", prepared: "Prepared") -> dict[str, A
     step = compile_train_step(devices, train_step_of(sections, devices, model, optimizer), state)
     for batch in _one_of_each_shape(batches):
         state, _ = step(state, devices.put_batch(batch))
-    # They take turns: what else the machine does hits both alike. The fastest round counts.
+    # They take turns, so that other load on the machine affects both. The fastest round counts.
     fed, steps = [], []
     for _ in range(_ROUNDS):
         fed.append(fed_batches_a_second(batches, devices.put_batch))

@@ -22,7 +22,7 @@ _SECONDS_A_ROUND = 0.3
 
 
 def ceilings(size: int, copy_mib: int, rounds: int) -> dict[str, Any]:
-    """Those of JAX's first device."""
+    """The ceilings of JAX's first device."""
     import jax
     import jax.numpy as jnp
 
@@ -33,7 +33,7 @@ def ceilings(size: int, copy_mib: int, rounds: int) -> dict[str, Any]:
 
     def copy() -> float:
         x = jnp.ones((copy_mib * 2**18,), jnp.float32)
-        # Not the numbers as they are, which were no work.
+        # An identity would be no work.
         negate = jax.jit(jnp.negative)
         return 2 * x.nbytes / _best(lambda: negate(x), rounds) / 1e9
 
@@ -48,7 +48,7 @@ def ceilings(size: int, copy_mib: int, rounds: int) -> dict[str, Any]:
 
 
 def _best(run: Callable, rounds: int) -> float:
-    """Seconds of a call."""
+    """Seconds per call, in the best round."""
     seconds_of(run, 1)  # compiles
     times = max(1, round(_SECONDS_A_ROUND / seconds_of(run, 1)))
     return min(seconds_of(run, times) for _ in range(rounds))

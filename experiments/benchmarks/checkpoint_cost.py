@@ -28,7 +28,7 @@ _LENGTH = 16  # tokens of a sentence
 
 
 def measure(config: Any, rounds: int = _ROUNDS) -> dict[str, float]:
-    """Seconds of each, and shares of training in percent."""
+    """Seconds of each, and their shares of training in percent."""
     import jax  # here, like other heavy libraries: --help is fast
 
     from t2t_jax.data.batches.batches import Batch

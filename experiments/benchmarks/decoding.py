@@ -1,4 +1,4 @@
-"""How fast a trained model translates here, and other libraries with the same weights.
+"""How fast a trained model translates here, compared with other libraries with the same weights.
 
     python -m experiments.benchmarks --parts=decode --workdir=W
     python -m experiments.benchmarks --parts=decode --workdir=W --against=ctranslate2 --lines=200
@@ -6,9 +6,9 @@
 
 Translates the test split of the run's corpus from text to text, in stages: first with compilation
 or with kept programs, then in rounds in which all take turns. The rate is in output tokens/s, in
-pieces of the vocabulary, end tokens included. Then sentences one at a time, as a waiting user sends
-them. The others compute in float32, CTranslate2 on all cores, transformers on a GPU if PyTorch has
-one, each with its fastest batch size.
+pieces of the vocabulary, end tokens included. Then sentences one at a time, as from a waiting user.
+The others compute in float32, CTranslate2 on all cores, transformers on a GPU if PyTorch has one,
+each with its fastest batch size.
 """
 
 import dataclasses
@@ -30,13 +30,13 @@ if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from t2t_jax.runs.workdir import Trained
 
 _THEIR_BATCHES = (16, 32, 64, 128, 256)  # sentences
-_SINGLE = 50  # sentences that come one at a time
+_SINGLE = 50  # sentences sent one at a time
 
 
 def measure(
     trained: "Trained", lines: Sequence[str], rounds: int, peers: Sequence[str]
 ) -> list[Measured]:
-    """Of whole splits tokens a second and of single sentences milliseconds, with the ratios."""
+    """Tokens/s for whole splits and milliseconds for single sentences, with ratios."""
     beam_size = trained.sections.decoding.beam_size
     search = "greedy" if beam_size == 1 else f"beam of {beam_size}"
     translators = {"ours": _ours(trained, in_stages=True)}
@@ -79,7 +79,7 @@ def _whole(
 
 
 def _one_by_one(single: dict[str, Translate], lines: Sequence[str], rounds: int) -> list[Measured]:
-    """Milliseconds of our first sentence, which compiles, and of all once each was there."""
+    """Milliseconds for our first sentence, which compiles, and for all in the later rounds."""
     lines = lines[:_SINGLE]
 
     def milliseconds(translate: Translate) -> list[float]:
@@ -107,7 +107,7 @@ def _timed(translate: Translate, lines: Sequence[str]) -> tuple[float, list[str]
 
 
 def _ours(trained: "Trained", *, in_stages: bool | None = None) -> Translate:
-    """What is made at the first call."""
+    """Our translator, created at the first call."""
     from t2t_jax.runs.translate import make_translator
 
     make = functools.cache(lambda: make_translator(trained, in_stages=in_stages))
@@ -115,7 +115,7 @@ def _ours(trained: "Trained", *, in_stages: bool | None = None) -> Translate:
 
 
 def _at_its_fastest(translate_by: Callable[[int], Translate], lines: Sequence[str]) -> Translate:
-    """With the size of batches that takes it the least time."""
+    """The translator with its fastest batch size."""
     _timed(translate_by(_THEIR_BATCHES[0]), lines[:_SINGLE])
     sizes = [_THEIR_BATCHES[0], *(size for size in _THEIR_BATCHES[1:] if size < 2 * len(lines))]
     seconds = {size: _timed(translate_by(size), lines)[0] for size in sizes}
@@ -123,10 +123,10 @@ def _at_its_fastest(translate_by: Callable[[int], Translate], lines: Sequence[st
 
 
 def trained_or_kept(workdir: str) -> Path:
-    """A directory that holds a run: the one that is given, or else `tiny`, trained once and kept.
+    """The directory of a run: the given one, else `tiny`, trained once and kept.
 
     Raises:
-      ValueError: its training failed; it has said why.
+      ValueError: its training failed; its output says why.
     """
     from t2t_jax.runs.keys import own_cache
 
@@ -140,7 +140,7 @@ def trained_or_kept(workdir: str) -> Path:
 
 
 def measure_run(workdir: Path, num_lines: int, rounds: int, peers: Sequence[str]) -> list[Measured]:
-    """Of a trained model, greedy and with a beam of 4, on `num_lines` of test, or if 0 on all."""
+    """Measures a trained model, greedy and with a beam of 4, on `num_lines` of test; 0 is all."""
     from t2t_jax.data.corpora.corpus import read_pairs
     from t2t_jax.runs.workdir import load_trained
 

@@ -34,7 +34,7 @@ from experiments.benchmarks.records import make_record
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.json_files import read_json, write_json
 
-_SECONDS_TO_SAVE = 30.0  # of a training that is told to stop
+_SECONDS_TO_SAVE = 30.0  # for a training that is told to stop
 _PYTHON = (sys.executable, "-m")
 # A model that any machine trains in seconds.
 _TOY_MODEL = {
@@ -60,11 +60,11 @@ class Part(NamedTuple):
 
     name: str
     command: Sequence[str]
-    times: int = 1  # how often it may go on when its minutes are over
+    times: int = 1  # how often it may run; a training resumes when its minutes are over
 
 
 def parts(workdir: Path, directory: str, topology: str, toy: bool) -> Iterator[Part]:
-    """All of them, the shortest first."""
+    """All parts, the shortest first."""
 
     def bench(module: str, *arguments: str) -> list[str]:
         return [*_PYTHON, f"experiments.benchmarks.{module}", *arguments]
@@ -114,13 +114,13 @@ def parts(workdir: Path, directory: str, topology: str, toy: bool) -> Iterator[P
     if topology:
         plan = ["t2t_jax.cli.main", "plan", f"--config={config}", f"--topology={topology}"]
         plan += changed("config", **corpus)
-        # What it took, which a CPU has nothing to say of.
+        # The time it took, which on a CPU says nothing.
         plan += [] if toy else [f"--calibrate={run}"]
         yield Part("plan", [*_PYTHON, *plan])
 
 
 def measure(part: Part, workdir: Path, seconds: float) -> dict[str, Any]:
-    """Runs its command for at most so long, as often as it may; what came of it."""
+    """Runs the command for at most `seconds`, as often as it may; returns its record."""
     made = make_record()
     started, num_tries = time.monotonic(), 0
     while True:
@@ -143,7 +143,7 @@ def measure(part: Part, workdir: Path, seconds: float) -> dict[str, Any]:
 
 
 def _output_within(process: subprocess.Popen, seconds: float) -> str | None:
-    """What it prints until it ends; None if it had to be stopped, for which it is given time."""
+    """What the process prints; None if it had to be stopped, with time to save its state."""
     try:
         return process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:
@@ -157,7 +157,7 @@ def _output_within(process: subprocess.Popen, seconds: float) -> str | None:
 
 
 def _read(output: str) -> Any:
-    """The JSON object that it is, or its lines."""
+    """The output as a JSON object if it is one, else its lines."""
     with contextlib.suppress(ValueError):
         if isinstance(found := json.loads(output), dict):
             return found
@@ -165,7 +165,7 @@ def _read(output: str) -> Any:
 
 
 def table(workdir: Path, names: Sequence[str]) -> str:
-    """What the parts have found, in Markdown."""
+    """The results of the parts, in Markdown."""
     lines = ["# The first hour", ""]
     for name in names:
         path = workdir / f"{name}.json"
@@ -187,7 +187,7 @@ def table(workdir: Path, names: Sequence[str]) -> str:
 
 
 def _flat(found: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every number by the names that lead to it; of a list of numbers the median."""
+    """Every number with the path of names to it; for a list of numbers, the median."""
     if isinstance(found, dict):
         for key, value in found.items():
             yield from _flat(value, f"{name}, {key}" if name else key)

@@ -3,11 +3,10 @@
     python -m experiments.benchmarks --parts=growth
     python -m experiments.benchmarks --parts=growth --points=depth,sentences=100
 
-Each point is a process of its own, in which nothing is compiled before. Along the first four axes
-it trains `tiny` (d_model 128) on batches of 2,048 tokens on each side, in rows of 64 where it is
-not the length that grows; depth is N, the layers of encoder and decoder each. Along the last one
-`t2t-jax translate` reads sentences from a pipe and writes to one, with a model of random weights
-whose outputs are short.
+Each point is a process of its own, with nothing compiled before. Along the first four axes it
+trains `tiny` (d_model 128) on batches of 2,048 tokens on each side, in rows of 64 unless the length
+grows; depth is N, the layers of encoder and decoder each. Along the last axis, `t2t-jax translate`
+reads sentences from a pipe and writes to one, with a model of random weights and short outputs.
 """
 
 import contextlib
@@ -28,10 +27,10 @@ from experiments.benchmarks.step import AS_IS, Cost, Shape, peak_memory_mib
 from experiments.launchers.event import last_line
 
 _COMMAND = [sys.executable, "-m", "t2t_jax.cli.main"]
-PART = "growth"  # as results name it
+PART = "growth"  # its name in results
 _TOKENS = 2_048  # of a batch, on each side
 _LENGTH = 64
-# Of the model that translates: three tokens for each sentence, whatever it has learned.
+# The model that translates: three tokens per sentence, whatever it has learned.
 _TRANSLATES = {
     "data.train_pairs": 1_000,
     "data.vocabulary_size": 500,
@@ -47,7 +46,7 @@ _TRANSLATES = {
     "decoding.beam_size": 1,
     "decoding.max_tokens": 4,
 }
-_DISTINCT = 10_000  # sentences; after these they come again
+_DISTINCT = 10_000  # sentences; then they repeat
 _LINES_BETWEEN_LOOKS = 500  # at the memory
 
 
@@ -56,7 +55,7 @@ class Axis(NamedTuple):
 
     name: str  # in words
     values: Sequence[int]
-    flags: Callable[[int], Sequence[str]] | None  # of `step`; None: it is of translating
+    flags: Callable[[int], Sequence[str]] | None  # of `step`; None for translation
 
 
 AXES = {
@@ -89,21 +88,21 @@ POINTS = [f"{name}={value}" for name, axis in AXES.items() for value in axis.val
 
 
 def place(point: str) -> tuple[str, int]:
-    """The axis of a point, and where on it."""
+    """The axis of a point, and its value there."""
     name, _, value = point.partition("=")
     return name, int(value)
 
 
 def chosen(given: Sequence[str]) -> list[str]:
-    """The points of these axes, and these points."""
+    """The given points, and all points of the given axes."""
     return [point for point in POINTS if point in given or place(point)[0] in given]
 
 
 def measure(point: str, rounds: int) -> list[Measured]:
-    """What it costs there.
+    """The costs at a point.
 
     Raises:
-      ValueError: a process failed; its last words are repeated.
+      ValueError: a process failed; the message has the end of its output.
     """
     name, value = place(point)
     flags = AXES[name].flags
@@ -137,10 +136,10 @@ def _step(flags: Sequence[str]) -> list[Measured]:
 
 
 def translated(run: Path, number: int) -> list[Measured]:
-    """Of `t2t-jax translate` of a run that is there, with so many sentences of the grammar.
+    """The costs of `t2t-jax translate` with a run, for `number` sentences of the grammar.
 
     Raises:
-      ValueError: it failed, or gave another number of lines.
+      ValueError: it failed, or wrote another number of lines.
     """
     from t2t_jax.data.corpora.grammar import embedded_pairs
 
@@ -179,7 +178,7 @@ def translated(run: Path, number: int) -> list[Measured]:
 
 
 def _train(run: Path) -> None:
-    """A model that has learned nothing."""
+    """Trains a model that has learned nothing."""
     flags = [f"--config.{key}={value}" for key, value in _TRANSLATES.items()]
     command = [*_COMMAND, "train", "--config=configs/tiny.py", f"--workdir={run}", *flags]
     with _log(run).open("w") as errors:
@@ -189,7 +188,7 @@ def _train(run: Path) -> None:
 
 
 def _write(pipe: IO[bytes], lines: Iterable[str]) -> None:
-    with contextlib.suppress(BrokenPipeError), pipe:  # who reads says why it has ended
+    with contextlib.suppress(BrokenPipeError), pipe:  # the reader says why it ended
         pipe.writelines(line.encode() for line in lines)
 
 
@@ -198,5 +197,5 @@ def _log(run: Path) -> Path:
 
 
 def _environment(run: Path) -> dict[str, str]:
-    """In which nothing that was prepared or compiled elsewhere is found."""
+    """The environment, with a cache of its own: nothing prepared or compiled elsewhere is found."""
     return os.environ | {"T2T_JAX_CACHE": str(run.with_suffix(".cache"))}

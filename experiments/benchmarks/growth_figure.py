@@ -31,10 +31,10 @@ _IN_PROPORTION = "in proportion"
 
 
 def read_lines(records: Sequence[Record]) -> tuple[list[Line], str]:
-    """Those of the machine of the last record that has some, and its words.
+    """The lines of the machine of the last record with any, and a description of that machine.
 
     Raises:
-      ValueError: none has any.
+      ValueError: no record has any.
     """
     records = [record for record in records if any(one.part == PART for one in record.results)]
     if not records:
@@ -99,7 +99,7 @@ def _draw(lines: Sequence[Line], axis: Any) -> None:
 
 
 def write(figure: "Figure", directory: Path) -> list[Path]:
-    """Writes growth.png and growth.svg there; what was written."""
+    """Writes growth.png and growth.svg there; returns the files written."""
     from experiments.report.figures import style
 
     paths = []

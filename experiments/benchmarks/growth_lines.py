@@ -1,4 +1,4 @@
-"""How cost grows, read from results: for each axis and each cost a line, its slope, and a table."""
+"""How cost grows, from results: a line with its slope for each axis and cost, and a table."""
 
 import math
 import statistics
@@ -12,27 +12,27 @@ _HEAD = ("axis", "cost", "from", "to", "~ axis to the power of", "of the last tw
 
 
 class Line(NamedTuple):
-    """A cost along an axis; the rate is another view of the same."""
+    """A cost along an axis; the rate, another view of it, is left out."""
 
     axis: str
     what: str
     unit: str
-    values: list[int]  # where on the axis, ascending
+    values: list[int]  # on the axis, ascending
     costs: list[float]
 
     @property
     def slope(self) -> float | None:
-        """The b of cost ~ value^b, by least squares of the logarithms; None of one point."""
+        """The b of cost ~ value^b, by least squares on the logarithms; None for one point."""
         return _slope(self.values, self.costs)
 
     @property
     def last_slope(self) -> float | None:
-        """That of the last two points, where what grows fastest weighs most."""
+        """The slope of the last two points, where the fastest-growing term weighs most."""
         return _slope(self.values[-2:], self.costs[-2:])
 
     @property
     def words(self) -> str:
-        """From where to where it grows, and how."""
+        """The first and last cost, and the slope, in words."""
         first, last = number_text(self.costs[0]), number_text(self.costs[-1])
         if self.slope is None:
             return f"{self.what}: {first} {self.unit}"
@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
 
 def lines_of(results: Iterable[Result]) -> list[Line]:
-    """Those of the results of growth, in the order of the axes; of two of a point the later."""
+    """The lines of growth's results, in the order of the axes; a point's last result counts."""
     found: dict[tuple[str, str, str], dict[int, float]] = {}
     for one in results:
         if one.part == PART and one.what != "rate" and one.value > 0:

@@ -28,10 +28,10 @@ _END = "<!-- end -->\n"
 
 
 def document(text: str, records: Sequence[Record]) -> str:
-    """The document with these records in the place of those there.
+    """The document with its records replaced by these.
 
     Raises:
-      ValueError: it does not say where they go.
+      ValueError: it does not mark where they go.
     """
     before, begin, rest = text.partition(_BEGIN)
     _, end, after = rest.partition(_END)
@@ -42,7 +42,7 @@ def document(text: str, records: Sequence[Record]) -> str:
 
 
 def _newest(records: Sequence[Record]) -> list[Record]:
-    """What is left of each without the results of which a later one of its machine has another."""
+    """The records without results that a later one from the same machine replaces."""
 
     def key(record: Record, one: Result) -> tuple[object, ...]:
         return record.machine["cpu"], record.machine["cores"], one.part, one.size, one.what
@@ -70,7 +70,7 @@ def _table(record: Record) -> str:
 
 
 def main(_: list[str]) -> None:
-    """Writes the document anew."""
+    """Rewrites the document."""
     try:
         text = document(DOCUMENT.read_text("utf-8"), read_records(RECORDS))
     except ValueError as error:

@@ -1,13 +1,13 @@
-"""Our training step against one written by hand, and against the matrix products alone.
+"""Our training step compared with one written by hand, and with the matrix products alone.
 
     python -m experiments.benchmarks --parts=step --sizes=small --against=torch
 
 All train the same model (dropout as in its config, float32) on the same full batches and take
-turns. The plain step is what a paper's formulas become in JAX without a library: no biases, no
-learned norms, the logits of the whole batch at once.
+turns. The plain step is a paper's formulas in JAX without a library: no biases, no learned norms,
+the logits of the whole batch at once.
 
-PyTorch trains the same hand-written model in a separate process, and in another one that makes its
-products use AVX-512 also on processors not by Intel, if they have it.
+PyTorch trains the same hand-written model in a separate process, and in another one whose products
+use AVX-512 even on processors not by Intel, if they have it.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from t2t_jax.training.config import TrainingConfig
 
 
 def measure(size: Size, rounds: int, with_torch: bool) -> list[Measured]:
-    """Tokens a second of each, of which those of the products are the roof."""
+    """Tokens/s of each; those of the products are the roof."""
     import jax
 
     from t2t_jax.data.batches.batches import Batch
@@ -176,9 +176,9 @@ def our_step(config: TransformerConfig, training: TrainingConfig):
 def _torch_steppers(
     config: TransformerConfig, training: TrainingConfig, size: Size, stack: contextlib.ExitStack
 ) -> dict[str, Callable[[], float]]:
-    """Name -> what does a round of steps in PyTorch and gives the seconds of one.
+    """Name -> function that runs a round of steps in PyTorch and returns seconds per step.
 
-    Its processes end with `stack`.
+    The processes end with `stack`.
     """
     import jax.numpy as jnp
 
@@ -221,9 +221,9 @@ def _torch_steppers(
 
 
 def _library_for_avx512(directory: Path) -> Path | None:
-    """What has Intel's library of products take any processor for its own; None without a compiler.
+    """A library that makes MKL take any processor for Intel's; None without a compiler.
 
-    It takes the path with AVX-512 only where the processor has it.
+    MKL still uses AVX-512 only if the processor has it.
     """
     if (compiler := shutil.which("cc")) is None:
         return None

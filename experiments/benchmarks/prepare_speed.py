@@ -26,12 +26,12 @@ from absl import app, flags
 from t2t_jax.cli.command import parse_flags
 
 _LANGUAGES = ("en", "de")
-_WORDS = 200_000  # different ones of each language
+_WORDS = 200_000  # distinct words per language
 _MORPHEMES = 1_000  # that they are made of
 _LETTERS = "etaoinshrdlcumwfgypbvkjxqz"
-# Of a Zipf-Mandelbrot law: as often as word r + 1 occurs, 1 / (r + _SHIFT).
+# Zipf-Mandelbrot law: the frequency of word r + 1 is proportional to 1 / (r + _SHIFT).
 _SHIFT = 2.7
-# Words of a sentence: logarithm's mean and spread, and the longest.
+# Words per sentence: mean and spread of the logarithm, and the longest.
 _LOG_LENGTH, _LOG_SPREAD, _LONGEST = 2.67, 0.6, 200
 _PAIRS_AT_ONCE = 100_000
 _EVALUATION_PAIRS = 3_000
@@ -39,7 +39,7 @@ _SECONDS_BETWEEN_SAMPLES = 0.1
 
 
 class Event(NamedTuple):
-    """A line of the log, and what had been spent when it came."""
+    """A line of the log, and the time spent when it came."""
 
     line: str
     seconds: float
@@ -53,24 +53,24 @@ class Measured(NamedTuple):
     peak_memory_mib: float
 
     def until(self, start: str) -> Event:
-        """The last event whose line starts so."""
+        """The last event whose line starts with `start`."""
         return [event for event in self.events if event.line.startswith(start)][-1]
 
 
 def write_corpus(directory: Path, num_pairs: int) -> None:
-    """Writes train, dev and test; the same bytes for the same number of pairs."""
+    """Writes train, dev and test, always the same bytes for the same number of pairs."""
     directory.mkdir(parents=True, exist_ok=True)
     for number, language in enumerate(_LANGUAGES):
         generator = np.random.default_rng(number)
         words = _invented_words(generator)
-        # Each word before a space, and again at the end of its line.
+        # Each word followed by a space, then each word at the end of a line.
         pieces = np.array([word + end for end in (b" ", b"\n") for word in words], object)
         sizes = {"train": num_pairs, "dev": _EVALUATION_PAIRS, "test": _EVALUATION_PAIRS}
         for split, size in sizes.items():
             with (directory / f"{split}.{language}").open("wb") as stream:
                 for start in range(0, size, _PAIRS_AT_ONCE):
                     num_lines = min(_PAIRS_AT_ONCE, size - start)
-                    # Both sides of a pair are about as long.
+                    # Both sides of a pair have equally many words.
                     lengths = _lengths(np.random.default_rng((start, *split.encode())), num_lines)
                     ids = _zipf(generator, int(lengths.sum()))
                     ids[np.cumsum(lengths) - 1] += _WORDS
@@ -78,16 +78,16 @@ def write_corpus(directory: Path, num_pairs: int) -> None:
 
 
 def _invented_words(generator: np.random.Generator) -> list[bytes]:
-    """Short ones first, and no two the same."""
+    """Distinct words, short ones first."""
     letters = np.array(list(_LETTERS))
     weights = 1 / np.arange(1, len(letters) + 1)
     lengths = generator.integers(1, 5, _MORPHEMES)
     drawn = "".join(generator.choice(letters, lengths.sum(), p=weights / weights.sum()))
     ends = np.cumsum(lengths)
     morphemes = [drawn[end - length : end] for end, length in zip(ends, lengths, strict=True)]
-    size = 2 * _WORDS  # of which some are the same
+    size = 2 * _WORDS  # some of them equal
     nums_morphemes = 1 + generator.binomial(3, np.minimum(0.6, np.arange(size) / 20_000))
-    # Some more often than others.
+    # Some morphemes are more frequent than others.
     chosen = (_MORPHEMES * generator.random((size, 4)) ** 3).astype(int).tolist()
     words = dict.fromkeys(
         "".join([morphemes[k] for k in row[:number]])
@@ -102,7 +102,7 @@ def _lengths(generator: np.random.Generator, size: int) -> np.ndarray:
 
 
 def _zipf(generator: np.random.Generator, size: int) -> np.ndarray:
-    """Numbers of words, from the inverse of the distribution function."""
+    """Word numbers, drawn by the inverse of the distribution function."""
     ranks = _SHIFT * ((_WORDS + _SHIFT) / _SHIFT) ** generator.random(size) - _SHIFT
     return ranks.astype(np.int64)
 
@@ -129,7 +129,7 @@ def measure(directory: Path, *more_flags: str) -> Measured:
         before_its_end = _spent_by(process.pid).cpu_seconds
     events.append(Event("", time.monotonic() - started, before_its_end))
     if process.returncode != 0:
-        sys.exit(process.returncode)  # it has said why
+        sys.exit(process.returncode)  # its output says why
     return Measured(events, peak_memory)
 
 
@@ -144,7 +144,7 @@ class _PeakMemory:
         self._thread.start()
 
     def stop(self) -> int:
-        """Gives the most bytes there were."""
+        """Stops watching; returns the peak in bytes."""
         self._is_over.set()
         self._thread.join()
         return self._peak
@@ -160,7 +160,7 @@ class _Spent(NamedTuple):
 
 
 def _spent_by(process_id: int) -> _Spent:
-    """By a process, its children and theirs, as Linux tells it."""
+    """Memory and CPU time of a process and all its descendants, as Linux reports them."""
     folder = Path("/proc", str(process_id))
     try:
         fields = (folder / "stat").read_text().rpartition(") ")[2].split()
@@ -168,7 +168,7 @@ def _spent_by(process_id: int) -> _Spent:
         texts = [(thread / "children").read_text() for thread in threads]
     except OSError:  # it has ended in the meantime
         return _Spent(0, 0.0)
-    # Its own and, of children that have ended, in user and in system mode.
+    # Its own, and those of children that have ended, in user and in system mode.
     ticks = sum(map(int, fields[11:15]))
     of_children = [_spent_by(int(child)) for text in texts for child in text.split()]
     return _Spent(
@@ -179,9 +179,9 @@ def _spent_by(process_id: int) -> _Spent:
 
 
 def measure_twice(directory: Path, num_pairs: int, *more_flags: str) -> dict[str, Any]:
-    """What a first and a second `prepare` of the corpus there took.
+    """The costs of a first and a second `prepare` of the corpus there.
 
-    Of a small one nobody is told that its words were counted: that counts as learning.
+    A small corpus logs no line for counting its words, which then counts as learning.
     """
     first, second = measure(directory, *more_flags), measure(directory, *more_flags)
     (manifest_file,) = (directory / "cache").glob("*/manifest.json")

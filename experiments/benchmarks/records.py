@@ -1,4 +1,4 @@
-"""A record of each run of the benchmarks: when, of which code, on which machine, what it found."""
+"""A record of each run of the benchmarks: time, code, machine and results."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ _PACKAGES = ("jax", "jaxlib", "torch", "ctranslate2")
 
 
 class Record(NamedTuple):
-    """What one run of the benchmarks found."""
+    """The results of one run of the benchmarks."""
 
     when: str  # UTC, ISO 8601
     commit: str
@@ -27,12 +27,12 @@ class Record(NamedTuple):
 
     @property
     def short_commit(self) -> str:
-        """As people read it."""
+        """The commit, abbreviated for display."""
         head, *dirty = self.commit.split("-")
         return "-".join([head[:7], *dirty])
 
     def write(self, directory: Path) -> Path:
-        """Writes it to a file of its own there."""
+        """Writes it to its own file there."""
         path = directory / f"{self.when.replace(':', '')}-{self.short_commit}.json"
         values = self._asdict() | {"results": [one._asdict() for one in self.results]}
         write_json(path, {"format": _FORMAT} | values)
@@ -40,15 +40,15 @@ class Record(NamedTuple):
 
 
 def make_record() -> Record:
-    """Of this code, here and now, without results yet."""
+    """A record of this code, here and now, without results yet."""
     return Record(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", commit(), machine(), [])
 
 
 def read_records(directory: Path) -> list[Record]:
-    """Those of a directory, which need not be there, the oldest first.
+    """The records of a directory, which need not exist, oldest first.
 
     Raises:
-      ValueError: one is damaged or of another format; says which.
+      ValueError: one is damaged or has another format; the message names it.
     """
     return sorted(map(_read, directory.glob("*.json")), key=lambda record: record.when)
 
@@ -65,7 +65,7 @@ def _read(path: Path) -> Record:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on beside the code."""
+    """What the figures depend on besides the code."""
     found: dict[str, Any] = {
         "cpu": _cpu(),
         "cores": len(own_cores()),
@@ -81,7 +81,7 @@ def machine() -> dict[str, Any]:
 
 
 def _cpu() -> str:
-    """The model, as Linux tells it."""
+    """The CPU model, as Linux reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What is measured: values of rounds in which what is compared takes turns, and their table."""
+"""Measured values, from rounds in which the compared programs take turns, and their table."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ _T = TypeVar("_T")
 
 
 class Result(NamedTuple):
-    """A median and how far the rounds lie apart, with what makes it alone."""
+    """A median and the range over rounds, with the command that measures it alone."""
 
     part: str
     size: str
@@ -22,14 +22,14 @@ class Result(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A value of each round."""
+    """A value per round."""
 
     what: str
     unit: str
     values: Sequence[float]
 
     def result(self, part: str, size: str, command: str) -> Result:
-        """Its median, of this part."""
+        """The median, as a result of this part."""
         values = self.values
         spread = min(values), max(values), len(values)
         return Result(part, size, self.what, statistics.median(values), self.unit, *spread, command)
@@ -42,7 +42,7 @@ def over(what: str, ours: Sequence[float], theirs: Sequence[float]) -> Measured:
 
 
 def in_turns(run: Mapping[str, Callable[[], _T]], rounds: int) -> dict[str, list[_T]]:
-    """What each gives in rounds in which they take turns; the first is the one that compiles."""
+    """The values of each, from rounds in which they take turns; the first round compiles."""
     found = [{name: each() for name, each in run.items()} for _ in range(rounds)]
     return {name: [values[name] for values in found] for name in run}
 
@@ -51,7 +51,7 @@ _HEAD = ("part", "size", "what", "median", "lowest to highest", "made alone by")
 
 
 def table(results: Iterable[Result]) -> str:
-    """As Markdown, in columns of one width; a command stands in the first of its rows."""
+    """The results as aligned Markdown; a command is shown only in the first of its rows."""
     rows: list[Sequence[str]] = [_HEAD]
     told = None
     for one in results:
@@ -73,5 +73,5 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def number_text(value: float) -> str:
-    """In three digits, or all before the point."""
+    """The number with three digits, or with all digits before the point."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

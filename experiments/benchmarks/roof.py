@@ -1,4 +1,4 @@
-"""The roof: how long the matrix products alone take, each timed by itself at its own shape."""
+"""The roof: the time of the matrix products alone, each timed by itself at its own shape."""
 
 import time
 from collections.abc import Callable
@@ -6,15 +6,15 @@ from collections.abc import Callable
 from experiments.benchmarks.sizes import Size
 from t2t_jax.model.config import TransformerConfig
 
-PRODUCTS = "products alone"  # as results name them
-# Of a round of one product: a tenth of a second or so on two cores, else its start would count.
+PRODUCTS = "products alone"  # their name in results
+# In a round of one product: about a tenth of a second on two cores, or start-up would count.
 _OPERATIONS = 20_000_000_000
 
-_Widths = list[tuple[int, int]]  # of x @ w: of a row of x, and of the result
+_Widths = list[tuple[int, int]]  # for x @ w: the width of x, and of the result
 
 
 def of_a_step(config: TransformerConfig, size: Size) -> Callable[[], float]:
-    """What gives the seconds of the products of a training step on a full batch."""
+    """A function that times the products of a training step on a full batch, in seconds."""
     widths = [*_of_source(config), *_of_target(config)]
     forward = _products(widths, size.tokens)
     return lambda: 3 * forward()  # and two gradients
@@ -23,20 +23,20 @@ def of_a_step(config: TransformerConfig, size: Size) -> Callable[[], float]:
 def of_decoding(
     config: TransformerConfig, num_source: int, num_target: int, rows: int = 512
 ) -> Callable[[], float]:
-    """What gives the seconds of the products that make so many tokens from so many, in `rows`."""
+    """The same for decoding `num_target` from `num_source` tokens, in products of `rows` rows."""
     source = _products(_of_source(config), rows)
     target = _products(_of_target(config), rows)
     return lambda: (num_source * source() + num_target * target()) / rows
 
 
 def _of_source(config: TransformerConfig) -> _Widths:
-    """Those of each source token: the encoder, and keys and values for the decoder."""
+    """Widths for each source token: the encoder, and keys and values for the decoder."""
     in_layers = _layers(config, config.num_encoder_layers, 4)
     return in_layers + [(config.d_model, config.d_model)] * 2 * config.num_decoder_layers
 
 
 def _of_target(config: TransformerConfig) -> _Widths:
-    """Those of each target token."""
+    """Widths for each target token."""
     logits = config.d_model, config.vocabulary_rows
     return [*_layers(config, config.num_decoder_layers, 6), logits]
 
@@ -50,7 +50,7 @@ def _products(widths: _Widths, rows: int) -> Callable[[], float]:
     import jax
     import jax.numpy as jnp
 
-    # Into memory that is there already, as in a compiled step.
+    # Into existing memory, as in a compiled step.
     product = jax.jit(lambda x, w, _: x @ w, donate_argnums=2, keep_unused=True)
     arrays = {
         (inner, outer): [
@@ -76,7 +76,7 @@ def _products(widths: _Widths, rows: int) -> Callable[[], float]:
 
 
 def seconds_of(run: Callable, times: int) -> float:
-    """Of one call of so many."""
+    """Seconds per call, over `times` calls."""
     import jax
 
     started, result = time.perf_counter(), None

@@ -1,4 +1,4 @@
-"""The sizes that are measured: a config, what differs from it, and a batch that is full."""
+"""The sizes to measure: a config, changes to it, and the shape of a full batch."""
 
 import runpy
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ class Size(NamedTuple):
     config: str  # a file of configs/
     changes: Mapping[str, Any]  # dotted config key -> value
     shape: tuple[int, int]  # rows and tokens of a full batch, on each side
-    steps_a_round: int  # in which the step takes seconds
+    steps_a_round: int  # enough for a round of seconds
 
     @property
     def tokens(self) -> int:
@@ -28,7 +28,7 @@ class Size(NamedTuple):
         return config
 
     def train_flags(self, directory: str) -> list[str]:
-        """What `t2t-jax train` needs to train it on text files, without them on the grammar's."""
+        """The flags of `t2t-jax train` to train it on text files, or else on the grammar's text."""
         source = {"data.source": "text", "data.directory": directory} if directory else _EMBEDDED
         changes = {**self.changes, **source}
         return [f"--config={self.config}", *(f"--config.{key}={changes[key]}" for key in changes)]
@@ -56,7 +56,7 @@ SIZES = {
         (256, 16),
         steps_a_round=4,
     ),
-    # In batches that two cores do in seconds.
+    # With batches that take two cores seconds.
     "base": Size(
         "configs/base.py",
         {

@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.1
 
 
 class Trained(NamedTuple):
-    """What a training took."""
+    """The costs of a training."""
 
     seconds_to_first_step: float
     target_tokens_per_second: list[float]  # of each log window
@@ -50,10 +50,10 @@ def measure(
     """Trains in `workdir` as `t2t-jax train` would, until `num_windows` log entries are written.
 
     Args:
-      environment: what the command has besides that of this process.
+      environment: variables to add to this process's.
 
     Raises:
-      ValueError: the training ended before that; its last words are repeated.
+      ValueError: the training ended before that; the message has the last line of its log.
     """
     command = [sys.executable, "-m", "t2t_jax.cli.main"]
     subprocess.run([*command, "prepare", *arguments], check=True)
@@ -94,7 +94,7 @@ def main(argv: list[str]) -> None:
         except ValueError as error:
             sys.exit(f"speed: {error}")
         except subprocess.CalledProcessError as error:
-            sys.exit(error.returncode)  # it has said why
+            sys.exit(error.returncode)  # its output says why
     rate = statistics.median(measured.target_tokens_per_second[-RATED_WINDOWS:])
     print(json.dumps(measured._asdict() | {"target_tokens_per_second": rate}, indent=2))
 

@@ -1,4 +1,4 @@
-"""How long a user waits before anything happens: the time until a command has done a little.
+"""How long a user waits before anything happens: the time of commands that do very little.
 
 python -m experiments.benchmarks --parts=startup
 python -m experiments.benchmarks --parts=startup --workdir=W
@@ -21,7 +21,7 @@ _VERB = "t2t_jax.cli.main"
 
 
 def measure(workdir: Path, rounds: int) -> list[Measured]:
-    """Seconds of each command; `workdir` holds the run that translates."""
+    """Seconds of each command; `workdir` holds the run for translation."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         records = directory / "records"
@@ -35,12 +35,12 @@ def measure(workdir: Path, rounds: int) -> list[Measured]:
             "train, first step, cold": lambda: _first_step(directory, is_cold=True),
             "train, first step, programs kept": lambda: _first_step(directory, is_cold=False),
         }
-        seconds = in_turns(commands, rounds + 1)  # the first keeps what it compiles
+        seconds = in_turns(commands, rounds + 1)  # the first round fills the compilation cache
     return [Measured(what, "s", taken[1:]) for what, taken in seconds.items()]
 
 
 def _command(*command: str) -> Callable[[], float]:
-    """What runs a module with one line to read and gives the seconds of it."""
+    """A function that runs a module with one line of input and returns its seconds."""
 
     def seconds() -> float:
         started = time.perf_counter()
@@ -55,7 +55,7 @@ def _command(*command: str) -> Callable[[], float]:
 
 
 def _first_step(directory: Path, *, is_cold: bool) -> float:
-    """From command to the first step of `tiny`; cold, with no program compiled before."""
+    """Seconds from command to first step of `tiny`; cold means with nothing compiled before."""
     programs, run = directory / "programs", directory / "run"
     for gone in (run, *([programs] if is_cold else [])):
         shutil.rmtree(gone, ignore_errors=True)

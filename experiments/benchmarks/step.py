@@ -37,7 +37,7 @@ _SECONDS_A_ROUND = 0.5
 AS_IS, ALL = "as is", "all"
 Which = Literal["none", "each"]
 
-# What a person can switch on for speed, and what it changes.
+# The switches for speed, and what each changes.
 SWITCHES: Mapping[str, Mapping[str, Any]] = {
     "fused attention": {"model.attention_kernel": "fused"},
     "bfloat16 logits": {"training.logits_dtype": "bfloat16"},
@@ -48,7 +48,7 @@ SWITCHES: Mapping[str, Mapping[str, Any]] = {
 
 
 class Shape(NamedTuple):
-    """Of a batch."""
+    """The shape of a batch."""
 
     rows: int
     source_length: int
@@ -59,29 +59,29 @@ class Shape(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Of one step."""
+    """The cost of one step."""
 
-    state_seconds: float  # until the first state is there, most of which compiles
+    state_seconds: float  # to create the first state, mostly compilation
     compile_seconds: float  # of the step
-    step_seconds: list[float]  # of each round
+    step_seconds: list[float]  # in each round
     tokens_per_second: list[float]  # target tokens
-    operations: float  # of the products, as the formulas have them; 0 where they are not counted
-    teraflops: float  # operations a second at the median, of all devices together
-    mfu: float | None  # of what the devices have at their peak in bfloat16
-    program_memory_mib: float  # of a device, while the step runs; what the compiler says
+    operations: float  # of the products, by the formulas; 0 if there are none for this model
+    teraflops: float  # operations per second at the median, over all devices
+    mfu: float | None  # relative to the devices' peak in bfloat16
+    program_memory_mib: float  # per device, while the step runs; according to the compiler
     peak_memory_mib: float  # of the whole process on the host, so far
 
     @property
     def milliseconds(self) -> float:
-        """The median."""
+        """The median over rounds."""
         return 1e3 * statistics.median(self.step_seconds)
 
 
 def shape_of(text: str) -> Shape:
-    """The shape that a person writes as 768x32x32.
+    """The shape from text such as 768x32x32.
 
     Raises:
-      ValueError: it is none.
+      ValueError: it is not a shape.
     """
     if not re.fullmatch(r"[1-9]\d*x\d+x[1-9]\d*", text):
         raise ValueError(f"--shape={text} is no rows x source x target length such as 768x32x32")
@@ -89,9 +89,9 @@ def shape_of(text: str) -> Shape:
 
 
 def variants(config: ConfigDict, which: Which) -> dict[str, "Sections"]:
-    """The config as it is, and where `which` is each: with each switch alone, and with all.
+    """The config as it is and, if `which` is each, with each switch alone and with all.
 
-    Switches that have no effect on it are left out.
+    Switches without effect are left out.
 
     Raises:
       ValueError, TypeError: the config is wrong.
@@ -120,16 +120,16 @@ def variants(config: ConfigDict, which: Which) -> dict[str, "Sections"]:
 
 
 def measure(sections: "Sections", shape: Shape, rounds: int) -> Cost:
-    """Of a batch of this shape over the devices of the config.
+    """The cost of a step on a batch of this shape, over the devices of the config.
 
     Raises:
-      ValueError: these cannot share the rows, or the model is trained on no such batch.
+      ValueError: the rows cannot be split over them, or the model does not train on such batches.
     """
     return measure_in_turns({AS_IS: sections}, shape, rounds)[AS_IS]
 
 
 def measure_in_turns(of: Mapping[str, "Sections"], shape: Shape, rounds: int) -> dict[str, Cost]:
-    """The same of several, round by round one after another; all their states are there at once."""
+    """The same for several, taking turns in each round; all their states exist at once."""
     states: dict[str, Any] = {}
     made = {name: _made(sections, shape, states) for name, sections in of.items()}
     seconds: dict[str, list[float]] = {name: [] for name in of}
@@ -145,9 +145,9 @@ def measure_in_turns(of: Mapping[str, "Sections"], shape: Shape, rounds: int) ->
 def _made(
     sections: "Sections", shape: Shape, states: dict[str, Any]
 ) -> tuple[Cost, Callable[[], float]]:
-    """What it took to compile a step, and what makes a round of it and gives the seconds of one.
+    """The cost of compiling a step, and a function that runs a round and returns seconds per step.
 
-    A first state of the same arrays as one of `states` is a copy of it: to draw it takes longer.
+    If `states` has a first state of the same arrays, it is copied: drawing one takes longer.
     """
     import jax
     import jax.numpy as jnp
@@ -194,7 +194,7 @@ def _made(
 
 
 def _batch(sections: "Sections", shape: Shape) -> "Batch":
-    """Of random ids, as many as there is room for, as the task has them."""
+    """A full batch of random ids, in the form of the task."""
     from t2t_jax.data.batches.batches import Batch
 
     model, (rows, source, target) = sections.model, shape
@@ -239,16 +239,16 @@ def _with_seconds(cost: Cost, sections: "Sections", shape: Shape, seconds: list[
 
 
 def peak_memory_mib(process_id: int | str) -> float:
-    """The most that a process has held so far; 0 of one that has ended.
+    """The peak memory of a process so far; 0 if it has ended.
 
-    What a parent is told of a child by `wait4` is at least what itself held when it started it.
+    Not by `wait4`: what it reports for a child is at least what the parent held at its start.
     """
     lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 
 
 def table(costs: Mapping[str, Cost]) -> str:
-    """For people: a line for each variant."""
+    """The costs as text, a line per variant."""
     first = costs[AS_IS].milliseconds
     rows = [("", "ms", "lowest to highest", "as is / it", "TFLOP/s", "MFU", "MiB", "compiled in s")]
     for name, cost in costs.items():
@@ -269,7 +269,7 @@ def table(costs: Mapping[str, Cost]) -> str:
 
 
 def record(costs: Mapping[str, Cost], shape: Shape) -> dict[str, Any]:
-    """What JSON keeps: where and of which code, of what, and what it cost."""
+    """The JSON record: machine, code, flags, shape and costs."""
     import jax
 
     from experiments.benchmarks.records import make_record

@@ -31,10 +31,10 @@ _ROWS, _LENGTH = 64, 32  # of a batch, on each side
 
 
 class CompiledStep(NamedTuple):
-    """A training step, compiled and not run."""
+    """A training step, compiled but not run."""
 
     text: str  # the program, as the compiler writes it
-    memory: Any  # the compiler's account of it
+    memory: Any  # the compiler's memory analysis
     param_bytes: int
 
 
@@ -66,7 +66,7 @@ def _num_bytes(tree: "PyTree") -> int:
 
 
 def table(config: ConfigDict, num_devices: int) -> str:
-    """MiB of each kind of collective, for data alone and for data and fsdp."""
+    """MiB of each kind of collective, for several layouts of the devices."""
     from t2t_jax.devices import make_devices
     from t2t_jax.runs.sections import read_sections
 

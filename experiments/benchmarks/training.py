@@ -1,4 +1,4 @@
-"""Training with the real feed against the matrix products alone.
+"""Training with the real feed, compared with the matrix products alone.
 
 python -m experiments.benchmarks --parts=train --sizes=small --directory=DIR
 """
@@ -16,13 +16,13 @@ _WINDOWS = 6
 
 
 def measure(size: Size, directory: str) -> list[Measured]:
-    """Tokens a second without padding in the last log windows, start and memory."""
+    """Tokens/s without padding in the last log windows, seconds to the first step, and memory."""
     products = roof.of_a_step(TransformerConfig(**size.read_config().model), size)
     seconds = [products() for _ in range(4)][1:]
     with tempfile.TemporaryDirectory() as place:
         run = Path(place) / "run"
         trained = speed.measure(size.train_flags(directory), run, _WINDOWS)
-    seconds += [products() for _ in range(3)]  # before it and after it
+    seconds += [products() for _ in range(3)]  # so both before and after it
     rates = trained.target_tokens_per_second[-speed.RATED_WINDOWS :]
     at_the_roof = [size.tokens / statistics.median(seconds)] * len(rates)
     return [

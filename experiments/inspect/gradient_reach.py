@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
 
 _LENGTH, _SENTENCES = 65, 32
 _DISTANCES = (0, 1, 2, 4, 8, 16, 32, 64)
-_FIRST_PIECE = 4  # below are padding, start, end and the unknown
+_FIRST_PIECE = 4  # after padding, start, end and unknown
 
 
 def gradient_norms(
@@ -41,7 +41,7 @@ def gradient_norms(
     """Norm of the gradient at each distance from the last word, mean over sentences.
 
     Raises:
-      ValueError: the vocabulary has too few pieces for sentences of different ones.
+      ValueError: the vocabulary has too few pieces for sentences of distinct ones.
     """
     import jax
     import jax.numpy as jnp
@@ -57,7 +57,7 @@ def gradient_norms(
             encoded = model.bind({"params": changed}).encode(ids[None], deterministic=True)
             return encoded.states[0, -1].astype(jnp.float32) @ direction
 
-        # Each word comes once, so that the gradient of its row is that of its place.
+        # Each word occurs once, so the gradient of its row is that of its position.
         grads = jax.grad(last_state)(params[name]["table"])
         return jnp.linalg.norm(grads[ids], axis=-1)[::-1]
 
@@ -72,10 +72,10 @@ def gradient_norms(
 
 
 def table(directories: Sequence[Path]) -> str:
-    """A line for every run: its gradient at some distances, over that at distance 0.
+    """A line per run: its gradient at some distances, over that at distance 0.
 
     Raises:
-      ValueError: a directory holds no trained run, or a model without an encoder.
+      ValueError: a directory has no trained run, or a model without an encoder.
     """
     from t2t_jax.model.interface import TranslationModel
     from t2t_jax.runs.workdir import load_trained

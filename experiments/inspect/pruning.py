@@ -41,7 +41,7 @@ class Head(NamedTuple):
 
 
 def importances(loss_fn: "LossFn", params: "PyTree", batches: Sequence[Any]) -> list[Head]:
-    """Every head of the model, the least important first."""
+    """Every head of the model, least important first."""
 
     import jax
     import jax.numpy as jnp
@@ -66,7 +66,7 @@ def importances(loss_fn: "LossFn", params: "PyTree", batches: Sequence[Any]) -> 
 
 
 def without(params: "PyTree", heads: Sequence[Head]) -> "PyTree":
-    """The parameters, the output of these heads made zero."""
+    """The parameters, with the output of these heads set to zero."""
     import jax
 
     pruned: Any = jax.tree.map(np.array, params)
@@ -84,16 +84,16 @@ def _kernels(params: "PyTree") -> "dict[_Keys, jax.Array]":
     output = ("output", "kernel")
     return {
         path[:-2]: leaves[path]
-        for path in sorted(leaves)  # as JAX does: the order is the same within a compiled function
+        for path in sorted(leaves)  # JAX's order, which a compiled function has too
         if path[-2:] == output and (*path[:-2], "query", "kernel") in leaves
     }
 
 
 def table(directory: Path, shares: Sequence[float], split: str) -> str:
-    """Perplexity and BLEU of a trained run without so large shares of its heads.
+    """Perplexity and BLEU of a trained run without these shares of its heads.
 
     Raises:
-      ValueError: the directory holds no trained Transformer, a share is no share, or the corpus
+      ValueError: the directory has no trained Transformer, a share is not in [0, 1], or the corpus
         does not give the vocabulary that the model was trained with.
     """
     from t2t_jax.data.corpora.corpus import read_pairs

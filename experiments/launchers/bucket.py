@@ -34,21 +34,20 @@ ENDED_FILE = "ended.json"
 _UPLOADED_FILE = "uploaded.json"
 
 _SECONDS_BETWEEN_COPIES = 60.0
-# At the end: a bucket may not answer for a moment, and a machine that is taken away has half a
-# minute left.
+# At the end: a bucket may not answer for a moment, and a preempted machine has half a minute left.
 _SECONDS_BETWEEN_LAST_TRIES = 5.0
 _MOST_LAST_TRIES = 5
-# What is being written, what is of this machine alone, and what has to arrive last.
+# Unfinished files, files of this machine alone, and files that must arrive last.
 _NOT_COPIED = r".*\.orbax-checkpoint-tmp.*|(.*/)?(uploaded\.json|ended\.json|\.(train\.)?lock)$"
-# What is large, and of no use but to go on with the run.
+# Large files, of no use except to continue the run.
 LARGE = r"(.*/)?(checkpoints|tensorboard)/.*"
 
 
 def restore(directory: Path, url: str) -> None:
-    """Brings the run's directory from the bucket, without half a checkpoint.
+    """Fetches the run's directory from the bucket, without incomplete checkpoints.
 
-    One that has outlived its slice, on a share, stays as it is if nobody has gone on elsewhere; if
-    somebody has, it is brought anew.
+    A directory on a share outlives its slice. It stays as it is unless the run was continued
+    elsewhere; then it is fetched again.
 
     Raises:
       GcloudError: the bucket cannot be read or written.
@@ -58,11 +57,11 @@ def restore(directory: Path, url: str) -> None:
         uploaded = _uploaded(Path(small))
         asked = read_json(Path(small) / record.RUN_FILE)
     if "owner" in uploaded and _uploaded(directory).get("owner") == uploaded["owner"]:
-        write_json(directory / record.RUN_FILE, asked)  # perhaps with other devices than before
+        write_json(directory / record.RUN_FILE, asked)  # maybe with other devices than before
         (directory / ENDED_FILE).unlink(missing_ok=True)
         return
     owner = uuid.uuid4().hex
-    # Aside, since a command whose connection broke may be at it still.
+    # Elsewhere first: a command whose connection broke may still be working in the directory.
     aside = directory.with_name(f"{directory.name}.{owner}")
     aside.mkdir(parents=True)
     gcloud.mirror(url, str(aside), without=_NOT_COPIED)
@@ -77,7 +76,7 @@ def restore(directory: Path, url: str) -> None:
 
 
 def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAND) -> int:
-    """Does the run; its exit code, which `ended.json` has beside the name of the attempt."""
+    """Does the run; returns its exit code, which `ended.json` records with the attempt's name."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -90,7 +89,7 @@ def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAN
             _upload(directory, url)
     except KeyboardInterrupt:
         pass
-    # If our machine is to go away, the copy comes first: a second request has to wait.
+    # If our machine is being taken away, the copy comes first: a second request must wait.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     process.stop([started])
     _upload_at_last(directory, url, {"attempt": attempt, "exit_code": started.returncode})
@@ -104,10 +103,10 @@ def _wait_for(started: Popen, seconds: float) -> None:
 
 
 def _upload_at_last(directory: Path, url: str, end: dict[str, str | int | bool]) -> None:
-    """Copies until all has arrived, or it was tried often enough; then leaves ended.json there."""
+    """Copies until all has arrived or the tries are used up; then writes ended.json there."""
     for tries_left in reversed(range(_MOST_LAST_TRIES)):
         has_arrived = _upload(directory, url)
-        # Even if not: whoever waits for the end is paying for the machine.
+        # Even if not: the machine costs money while the launcher waits for the end.
         end["has_arrived"] = has_arrived
         if (has_arrived or not tries_left) and _write_end(directory, url, end):
             return
@@ -116,7 +115,7 @@ def _upload_at_last(directory: Path, url: str, end: dict[str, str | int | bool])
 
 
 def _write_end(directory: Path, url: str, end: dict[str, str | int | bool]) -> bool:
-    """Leaves ended.json in the bucket; whether it has arrived."""
+    """Writes ended.json to the bucket; returns whether it has arrived."""
     if _host():
         return True
     path = directory / ENDED_FILE
@@ -130,7 +129,7 @@ def _write_end(directory: Path, url: str, end: dict[str, str | int | bool]) -> b
 
 
 def _upload(directory: Path, url: str) -> bool:
-    """Copies the directory to the bucket; whether all of it has arrived."""
+    """Copies the directory to the bucket; returns whether all of it has arrived."""
     if _host():
         return True
     before = _checkpoints(directory)
@@ -138,7 +137,7 @@ def _upload(directory: Path, url: str) -> bool:
         gcloud.mirror(str(directory), url, without=_NOT_COPIED)
         whole = [name for name in before if name in _checkpoints(directory)]
         _write_uploaded(directory, url, _uploaded(directory) | {"checkpoints": whole})
-        # Old checkpoints are deleted when the new ones are there.
+        # Old checkpoints are deleted once the new ones are there.
         gcloud.mirror(str(directory), url, without=_NOT_COPIED, delete=True)
     except gcloud.GcloudError as error:
         print(f"not copied to {url}: {error}", file=sys.stderr, flush=True)
@@ -152,7 +151,7 @@ def _uploaded(directory: Path) -> dict[str, Any]:
 
 
 def _write_uploaded(directory: Path, url: str, uploaded: dict[str, Any]) -> None:
-    """Notes here and in the bucket which checkpoints are whole there, and whose the run is.
+    """Records, here and in the bucket, which checkpoints are complete there and who owns the run.
 
     Raises:
       GcloudError: the bucket cannot be written.
@@ -163,19 +162,19 @@ def _write_uploaded(directory: Path, url: str, uploaded: dict[str, Any]) -> None
 
 
 def _checkpoints(directory: Path) -> list[str]:
-    """The names of those that are whole: the others have longer names."""
+    """The names of the complete checkpoints: others have longer names."""
     names = [path.name for path in (directory / "checkpoints").glob("*")]
     return sorted((name for name in names if name.isdecimal()), key=int)
 
 
 def _host() -> int:
-    """The number of this host in its slice: Cloud TPU ends their names with -w- and the number."""
+    """The number of this host in its slice: Cloud TPU ends host names with -w- and the number."""
     number = re.search(r"-w-(\d+)$", socket.gethostname())
     return int(number[1]) if number else 0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Does what the arguments say; the exit code."""
+    """Runs the command; returns the exit code."""
     if len(arguments) == 3 and arguments[0] == "restore":
         try:
             restore(Path(arguments[1]), arguments[2])

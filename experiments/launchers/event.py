@@ -1,8 +1,8 @@
-"""What all launchers have in common: what they start, what they report, how a run has ended.
+"""What all launchers share: the command they start, the events they report, how a run ended.
 
-A launcher is a function of the run directories and its own options. It yields an `Event` when a
-run starts and when it ends, whatever becomes of the others; closing it, or an exception such as
-KeyboardInterrupt inside it, stops what it has started.
+A launcher is a function of the run directories and its own options. It yields an `Event` when a run
+starts and when it ends, whatever happens to the others. Closing it, or an exception such as
+KeyboardInterrupt inside it, stops the runs it has started.
 """
 
 import signal
@@ -14,10 +14,10 @@ from typing import NamedTuple
 from experiments.run import presence, record
 from experiments.run.plain_text import plain_text
 
-# What is run, with the directory as its last argument.
+# The command of a run; the directory is its last argument.
 COMMAND = (sys.executable, "-m", "experiments.run")
 
-_TAKEN = "another command works on it"  # and so its files are left alone
+_TAKEN = "another command works on it"  # so its files are left alone
 _STOPPED = 130  # exit code of a run that was asked to stop and saved its state
 
 
@@ -27,14 +27,14 @@ class Event(NamedTuple):
     directory: Path
     kind: str  # "started" | "finished" | "failed"
     seconds: float  # since it started
-    reason: str = ""  # of a failure; of a start: on which machine, where that is not this one
+    reason: str = ""  # of a failure; for a start, the machine if it is another one
 
 
 Launch = Callable[[Sequence[Path]], Generator[Event, None, None]]
 
 
 def clear(directory: Path) -> None:
-    """Takes away what an earlier try has left, before a run is asked for again."""
+    """Removes what an earlier try left, before a run is requested again."""
     presence.clear(directory)
     (directory / record.FAILURE_FILE).unlink(missing_ok=True)
 
@@ -42,10 +42,10 @@ def clear(directory: Path) -> None:
 def start_event(
     directory: Path, before: presence.Sign | None
 ) -> tuple[presence.Sign | None, Event | None]:
-    """The last sign of a run, maybe on another machine, and an event if it is of a new start.
+    """The last sign of a run, maybe on another machine, and an event if it shows a new start.
 
     Args:
-      before: the sign that was last seen, None at first.
+      before: the last sign seen, None at first.
     """
     sign = presence.read(directory) or before
     if sign is None or (before is not None and sign.started == before.started):
@@ -55,7 +55,7 @@ def start_event(
 
 
 def ended(directory: Path, seconds: float, exit_code: int) -> Event:
-    """What became of the run whose process has ended; a failure leaves `failure.json`."""
+    """The event of a run whose process has ended; a failure leaves `failure.json`."""
     if exit_code == presence.IS_TAKEN:
         return Event(directory, "failed", seconds, _TAKEN)
     presence.clear(directory)
@@ -68,22 +68,22 @@ def ended(directory: Path, seconds: float, exit_code: int) -> Event:
 
 
 def failed(directory: Path, seconds: float, reason: str) -> Event:
-    """A failure for this reason, unless the run itself has left a better one."""
+    """A failure for this reason, unless the run itself wrote a better one."""
     path = directory / record.FAILURE_FILE
     if path.exists():
         return Event(directory, "failed", seconds, record.read_failure(directory) or reason)
-    # A report made later reads it there; the next try removes it.
+    # A later report reads it there; the next try removes it.
     record.write_json(path, {"error": reason})
     return Event(directory, "failed", seconds, reason)
 
 
 def was_stopped(exit_code: int) -> bool:
-    """Whether somebody asked the run to stop: its machine, if it was not us."""
+    """Whether the run was asked to stop: by its machine, if not by us."""
     return exit_code in (_STOPPED, -signal.SIGTERM, -signal.SIGINT)
 
 
 def last_line(path: Path) -> str:
-    """Of a text file; empty if there is none."""
+    """The last line of a text file; empty if there is none."""
     if not path.exists():
         return ""
     lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -91,7 +91,7 @@ def last_line(path: Path) -> str:
 
 
 def _contradiction(directory: Path) -> str:
-    """What the record says of another run than this one, or that it is damaged; else empty."""
+    """What shows that the record is damaged or another run's; empty if it is this run's."""
     try:
         of_record, of_run = (
             record.read_json(path) if path.exists() else {}
@@ -107,7 +107,7 @@ def _reason(directory: Path, exit_code: int) -> str:
     if exit_code == 0:
         return f"it ended without a {record.RECORD_FILE}"
     if exit_code < 0:
-        # Of several hosts one may have had a reason, and the others lost it.
+        # Of several hosts, one may have failed for a reason, and the others because they lost it.
         others = {path.name: last_line(path) for path in sorted(directory.glob("log-*.txt"))}
         reasons = [f"; {name}: {line}" for name, line in others.items() if line.startswith("run: ")]
         return f"killed by signal {-exit_code}" + "".join(reasons)

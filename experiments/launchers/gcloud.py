@@ -1,4 +1,4 @@
-"""The gcloud commands that ask for a TPU slice, use it and give it back; and those of a bucket.
+"""The gcloud commands that create, use and delete a TPU slice, and those for a bucket.
 
 Syntax: https://cloud.google.com/sdk/gcloud/reference/ of compute/tpus/queued-resources (create,
 describe, delete), alpha/compute/tpus/queued-resources (create), compute/tpus/tpu-vm (scp, ssh) and
@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 _POLL_SECONDS = 0.2
-# Of one command. What does not answer for so long has failed: a slice would wait for it and cost.
+# For one command. Without an answer for so long, it has failed: a slice would wait and cost money.
 _MOST_SECONDS = 3600.0
-# What Cloud TPU runs under a type, by the beginning of its name.
+# The runtime of an accelerator type, by the beginning of its name.
 _RUNTIMES = {"v6e": "v2-alpha-tpuv6e", "v5p": "v2-alpha-tpuv5", "v5lite": "v2-alpha-tpuv5-lite"}
 _OLDER_RUNTIME = "tpu-ubuntu2204-base"
-# The number at the end of a type: chips, or the two cores of each.
+# The number at the end of a type counts chips, or cores, two per chip.
 _MOST_OF_ONE_HOST = 8
 _NEEDED = ("project", "zone", "type", "bucket")
-# Options of gcloud itself, whose names have hyphens; the first are in its alpha commands alone.
+# Options of gcloud itself, there with hyphens; the first ones only in its alpha commands.
 _OF_ALPHA = ("provisioning_model", "max_run_duration", "reservation")
 _PASSED_ON = (*_OF_ALPHA, "service_account", "network", "subnetwork")
 _TRUE_OR_FALSE = ("spot", "reserved")
@@ -38,15 +38,15 @@ _LABEL = r"[a-z][a-z0-9_-]{0,62}=[a-z0-9_-]{0,63}"
 
 
 class GcloudError(Exception):
-    """A gcloud command failed; in its own words."""
+    """A gcloud command failed; the message is its own."""
 
 
 class Stopped(Exception):
-    """The person asked to stop while a command ran, or while it was waited for."""
+    """The user asked to stop while a command ran, or while waiting for one."""
 
 
 class Request(NamedTuple):
-    """What kind of slice is wanted, and the directory in a bucket where runs are kept."""
+    """The kind of slice wanted, and the directory in a bucket where runs are kept."""
 
     project: str
     zone: str
@@ -55,7 +55,7 @@ class Request(NamedTuple):
     version: str  # of the runtime
     options: tuple[str, ...]  # of `create`: whose capacity, for how long, in which network
     needs_alpha: bool  # whether only the alpha command knows them
-    share: str  # ADDRESS:/PATH of an NFS 4.1 share that the hosts mount; empty where there is none
+    share: str  # ADDRESS:/PATH of an NFS 4.1 share that the hosts mount; empty if there is none
     has_several_hosts: bool
 
 
@@ -100,7 +100,7 @@ def request_of(pairs: Mapping[str, str]) -> Request:
 
 
 def _options_of(pairs: Mapping[str, str]) -> list[str]:
-    """What `create` is told of capacity, duration, account, network and labels."""
+    """The options of `create` for capacity, duration, account, network and labels."""
     for name in _TRUE_OR_FALSE:
         if pairs.get(name, "false") not in ("true", "false"):
             raise ValueError(f"--tpu: {name}={pairs[name]}; it is true or false")
@@ -132,7 +132,7 @@ def _options_of(pairs: Mapping[str, str]) -> list[str]:
 
 
 def call(*arguments: str, stop: threading.Event | None = None) -> str:
-    """What `gcloud ARGUMENTS` prints.
+    """Runs `gcloud ARGUMENTS`; returns what it prints.
 
     Raises:
       GcloudError: it failed, or has not answered for an hour.
@@ -144,7 +144,7 @@ def call(*arguments: str, stop: threading.Event | None = None) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        process_group=0,  # Ctrl-C reaches it through us alone
+        process_group=0,  # Ctrl-C reaches it only through us
     ) as command:
         deadline = time.monotonic() + _MOST_SECONDS
         while True:
@@ -160,17 +160,17 @@ def call(*arguments: str, stop: threading.Event | None = None) -> str:
             except subprocess.TimeoutExpired:
                 continue
     if command.returncode != 0:
-        # Of several hosts gcloud also says, in lines of #, which one it was.
+        # With several hosts, gcloud names the one that failed in lines that start with #.
         lines = [line for line in errors.strip().splitlines() if not line.startswith("#")]
         lines = lines or [f"exit code {command.returncode}"]
-        # The line that begins so says what went wrong; hints may follow it.
+        # A line that begins with ERROR says what went wrong; hints may follow it.
         reasons = [line for line in lines if line.startswith("ERROR")]
         raise GcloudError((reasons or lines)[-1])
     return printed
 
 
 class Slice:
-    """A slice that is asked for as a queued resource with one node, both of the same name.
+    """A slice requested as a queued resource with one node, both of the same name.
 
     Its methods raise GcloudError and, where they take `stop`, Stopped.
     """
@@ -181,7 +181,7 @@ class Slice:
         self._where = (f"--project={request.project}", f"--zone={request.zone}")
 
     def create(self, stop: threading.Event) -> None:
-        """Asks for it; it is there when its state is ACTIVE."""
+        """Requests it; it is ready when its state is ACTIVE."""
         request = self._request
         self._queued(
             "create",
@@ -194,7 +194,7 @@ class Slice:
         )
 
     def state(self, stop: threading.Event | None) -> tuple[str, str]:
-        """Its state and, of FAILED, the reason; "GONE" if there is no such slice."""
+        """Its state and, if FAILED, the reason; "GONE" if there is no such slice."""
         try:
             printed = self._queued("describe", "--format=json", stop=stop)
         except GcloudError as error:
@@ -209,7 +209,7 @@ class Slice:
         return values.get("state", "STATE_UNSPECIFIED"), reason
 
     def delete(self) -> None:
-        """Gives it back, whatever its state."""
+        """Deletes it, whatever its state."""
         try:
             self._queued("delete", "--force")
         except GcloudError as error:
@@ -218,7 +218,7 @@ class Slice:
 
     @property
     def delete_command(self) -> str:
-        """The same, for a person."""
+        """The same command, for the user."""
         where = " ".join(self._where)
         return f"gcloud compute tpus queued-resources delete {self.name} --force {where}"
 
@@ -229,7 +229,7 @@ class Slice:
     def run(
         self, command: str, stop: threading.Event | None, *, on_first_alone: bool = False
     ) -> None:
-        """Runs a shell command on every host, or on the first alone."""
+        """Runs a shell command on every host, or only on the first."""
         worker = "0" if on_first_alone else "all"
         self._vm("ssh", self.name, f"--command={command}", worker=worker, stop=stop)
 
@@ -270,8 +270,8 @@ def mirror(
     """Copies what has changed in a directory into or out of a bucket.
 
     Args:
-      without: a pattern, of Python's kind, of the paths in it that are left alone.
-      delete: whether what is not in `source` is deleted in `destination`.
+      without: a Python regular expression for paths to skip.
+      delete: whether to delete files in `destination` that are not in `source`.
 
     Raises:
       GcloudError, Stopped: see `call`.

@@ -1,6 +1,6 @@
 """Runs on this machine: some processes at a time, each with its share of cores, GPUs, TPU chips.
 
-TPU: https://cloud.google.com/tpu/docs/ and what libtpu reads of the environment.
+TPU: https://cloud.google.com/tpu/docs/ and the environment variables that libtpu reads.
 """
 
 import glob
@@ -18,13 +18,13 @@ from experiments.run import presence
 from experiments.run.plain_text import counted
 from t2t_jax.cores import own_cores
 
-# What the drivers put there. Asking jax would take the accelerator's memory.
+# Device files of the drivers. Asking jax would take the accelerator's memory.
 _GPU_FILES = "/dev/nvidia[0-9]*"
-_TPU_FILES = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")  # to v4, and since
+_TPU_FILES = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")  # up to v4, and later ones
 _OTHER_ACCELERATOR_FILES = ("/dev/kfd", "/dev/accel*", "/dev/vfio/[0-9]*")
 
-# libtpu takes all chips of a host for one process, and no second one, unless it is told that this
-# process is alone in the world, and which chip that has.
+# libtpu gives all chips of a host to one process, and refuses a second, unless these variables say
+# that the process is alone, and which chip it has.
 _TPU_CHIPS = "TPU_VISIBLE_CHIPS"
 _ONE_CHIP = {"TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1", "TPU_PROCESS_BOUNDS": "1,1,1"}
 
@@ -37,14 +37,14 @@ class _Running(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """What one of the runs at a time has for itself."""
+    """The resources of one of the concurrent runs."""
 
     cores: set[int]
     environment: dict[str, str]
 
 
 def default_parallel(cores_per_run: int = 2) -> int:
-    """Runs at a time: one for each GPU or TPU chip; one on others; else as the cores allow."""
+    """Runs at a time: one per GPU or TPU chip; one on other accelerators; else by cores."""
     if things := _gpus() or _tpu_chips():
         return len(things)
     if not _is_on_cpu() and any(glob.glob(pattern) for pattern in _OTHER_ACCELERATOR_FILES):
@@ -53,7 +53,7 @@ def default_parallel(cores_per_run: int = 2) -> int:
 
 
 def parallel_on_gpus(runs_per_gpu: int) -> int:
-    """Runs at a time where each GPU here has so many, for runs too small to fill one.
+    """Runs at a time with `runs_per_gpu` on each GPU, for runs too small to fill one.
 
     Raises:
       ValueError: there is no GPU.
@@ -124,13 +124,13 @@ def _launch(
 
 def _start(directory: Path, command: Sequence[str], slot: int, share: _Share) -> _Running:
     started = process.start(directory, command, share.environment)
-    # From here and not in a preexec_fn, which is unsafe where jax has started threads: at this
-    # moment the child is one thread, and its later threads inherit the cores.
+    # Not in a preexec_fn, which is unsafe once jax has started threads. Right now the child has one
+    # thread, and its later threads inherit the cores.
     if hasattr(os, "sched_setaffinity"):
         try:
             os.sched_setaffinity(started.pid, share.cores)
         except OSError:
-            pass  # it has ended already, or the system forbids it: a matter of speed only
+            pass  # it has ended already, or the system forbids it: this only affects speed
     return _Running(directory, started, time.monotonic(), slot)
 
 
@@ -145,7 +145,7 @@ def _gpus() -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
-    # CUDA counts those that are here from 0, also in a container that has only the last of them.
+    # CUDA numbers the visible GPUs from 0, even in a container that has only the last of them.
     return [str(number) for number in range(len(glob.glob(_GPU_FILES)))]
 
 
@@ -156,22 +156,22 @@ def _tpu_chips() -> list[str]:
     for name in (_TPU_CHIPS, "TPU_VISIBLE_DEVICES"):  # libtpu goes by the first of them
         if visible := os.environ.get(name):
             return [number.strip() for number in visible.split(",")]
-    # Other devices have such files too; a container has the files of its own chips alone.
+    # Other devices have such files too; a container has only the files of its own chips.
     num_files = sum(len(glob.glob(pattern)) for pattern in _TPU_FILES)
     return [str(number) for number in range(min(num_files, _chips_on_bus() if num_files else 0))]
 
 
 def _chips_on_bus() -> int:
-    # Here and not above: help need not wait for jax. What it counts has no public name.
+    # Imported here, so that help need not wait for jax. There is no public name for this count.
     from jax._src import hardware_utils
 
     return hardware_utils.num_available_tpu_chips_and_device_id()[0]
 
 
 def _shares(num_slots: int) -> list[_Share]:
-    """Neighbouring cores and GPUs for each slot; where there are fewer than slots they share.
+    """Neighbouring cores and GPUs for each slot, shared if there are fewer than slots.
 
-    Of a TPU each slot has one chip, which no other has; a slot that is alone has them all.
+    On a TPU, each slot has a chip of its own; a single slot has them all.
     """
     cores, gpus = _parts(own_cores(), num_slots), _parts(_gpus(), num_slots)
     environments = [_gpu_environment(gpus, slot) for slot in range(num_slots)]
@@ -190,7 +190,7 @@ def _gpu_environment(gpus: list[list[str]], slot: int) -> dict[str, str]:
 
 
 def _parts(things: list, num_parts: int) -> list[list]:
-    """The list cut into parts as equal as can be, of one thing at least, if there is one."""
+    """The list cut into parts as equal as possible, none empty unless the list is."""
     if not things:
         return [[] for _ in range(num_parts)]
     firsts = [part * len(things) // num_parts for part in range(num_parts)]

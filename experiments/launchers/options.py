@@ -81,8 +81,8 @@ def chosen(values: Any) -> Chosen:
     """The launcher named by the flags, which are attributes of `values`.
 
     Raises:
-      ValueError: an option is wrong, missing, or another launcher's; or what the launcher needs is
-        not installed.
+      ValueError: an option is wrong, missing, or another launcher's; or a requirement of the
+        launcher is not installed.
     """
     check(values)
     launch = _CHOICES[values.launcher](values)
@@ -158,7 +158,7 @@ _CHOICES: Mapping[str, Callable[[Any], Launch]] = {
 
 
 def _resources(text: str) -> dict[str, float]:
-    """Raises ValueError if `text` is not what Ray calls resources."""
+    """Parses Ray resources; raises ValueError if `text` is none."""
     try:
         values = json.loads(text)
     except ValueError:

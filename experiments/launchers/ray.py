@@ -1,8 +1,8 @@
-"""Runs as tasks of a Ray cluster: one that is there, or one of this machine alone.
+"""Runs as tasks of a Ray cluster: an existing one, or one of this machine alone.
 
 The workdir, the code and its Python environment are in directories that all nodes share under the
-same names. A run whose node dies is given to another one and goes on from its checkpoint; a run
-that fails by itself has failed.
+same names. A run whose node dies moves to another one and continues from its checkpoint; a run that
+fails by itself has failed.
 """
 
 import contextlib
@@ -31,11 +31,11 @@ from experiments.run import presence
 from experiments.run.plain_text import counted
 
 _POLL_SECONDS = 0.5
-# Machines that may be taken away at any time are taken away often.
+# Preemptible machines are preempted often.
 _MOST_LOST_NODES = 100
-# A machine tells its run to stop before it goes away; so often, it is something else that does.
+# A machine tells its run to stop before it goes away; after this many times, the cause is another.
 _MOST_STOPS = 20
-# Ray keeps results there, which are one number a run; by default it takes a third of the memory.
+# For Ray's results, one number per run; by default it takes a third of the memory.
 _OBJECT_STORE_BYTES = 100_000_000
 
 
@@ -62,10 +62,10 @@ def launch(
     """Runs `command DIRECTORY` for each as a task, its output in DIRECTORY/log.txt.
 
     Args:
-      resources: what a run gets, by Ray's names: CPU, GPU, TPU or a name of the cluster's own. By
-        default {"GPU": 1} where the cluster has GPUs, else {"CPU": 2}.
-      address: of the cluster; by default RAY_ADDRESS, and without that this machine is one.
-      parallel: runs at a time at most; by default as many as there are resources for.
+      resources: of a run, by Ray's names: CPU, GPU, TPU or the cluster's own. By default
+        {"GPU": 1} if the cluster has GPUs, else {"CPU": 2}.
+      address: of the cluster; by default RAY_ADDRESS, else a cluster of this machine alone.
+      parallel: runs at a time at most; by default as many as the resources allow.
 
     Raises:
       ConnectionError: there is no cluster at `address`.
@@ -81,8 +81,8 @@ def launch(
 
 
 def _run(directory: Path, command: Sequence[str], code: str, num_gpus: float) -> int:
-    """The task: the exit code of the run."""
-    # Ray cancels by an interrupt, which a cluster that was started in the background ignores.
+    """The task; returns the exit code of the run."""
+    # Ray cancels by an interrupt, which a cluster started in the background ignores.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     environment = process.gpu_memory(num_gpus) if num_gpus else {}
     return process.wait(process.start(directory, command, environment, code))
@@ -121,10 +121,10 @@ def _watch(
 
 
 def _end(ray: Any, result: Any, one: _Running, num_stops: int) -> Event | None:
-    """How the run has ended; None if its node, which is being taken away, had it stopped.
+    """How the run ended; None if it was stopped by its node, which is being taken away.
 
     Args:
-      num_stops: how often that has happened to this run before.
+      num_stops: how often this has happened to the run before.
     """
     seconds = time.monotonic() - one.submitted
     if one.sign is not None:
@@ -148,12 +148,12 @@ def _stop(ray: Any, running: Mapping[Any, _Running]) -> None:
     print(
         f"stopping {counted(len(running), 'run')}; what has been learned is saved", file=sys.stderr
     )
-    # The task waits that long for its run, and a little for Ray.
+    # The task waits this long for its run, plus a little for Ray.
     deadline = time.monotonic() + process.GRACE_SECONDS + 10
     left = list(running)
     while left and time.monotonic() < deadline:
         for result in left:
-            ray.cancel(result)  # again and again: it may be lost while a task is being started
+            ray.cancel(result)  # repeatedly: it may be lost while a task is starting
         _, left = ray.wait(left, num_returns=len(left), timeout=5)
     for one in running.values():
         presence.clear(one.directory)
@@ -161,10 +161,10 @@ def _stop(ray: Any, running: Mapping[Any, _Running]) -> None:
 
 @contextlib.contextmanager
 def _cluster(address: str | None) -> Generator[tuple[Any, bool], None, None]:
-    """Ray, connected, and whether the cluster is of this process."""
-    # Ray asks its users before it reports on them; here nobody could answer.
+    """Ray, connected, and whether the cluster is this process's own."""
+    # Ray asks its users before it collects usage statistics; here nobody could answer.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # As Ray will do: a task without GPUs sees those that its node shows to all.
+    # Ray's future default: a task without GPUs sees those that its node shows to all.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 
@@ -179,7 +179,7 @@ def _cluster(address: str | None) -> Generator[tuple[Any, bool], None, None]:
         ray.init("local" if address is None else address, **options)
     except ConnectionError as error:
         raise ConnectionError(f"there is no Ray cluster at {address}: {error}") from error
-    # Ray's own would end this process without a word.
+    # Ray's own handler would end this process silently.
     signal.signal(signal.SIGTERM, on_termination)
     try:
         yield ray, address is None
@@ -190,7 +190,7 @@ def _cluster(address: str | None) -> Generator[tuple[Any, bool], None, None]:
 def _check_answers(address: str) -> None:
     """Raises ConnectionError if nothing answers at host:port; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():  # "auto", or a form that Ray knows better
+    if not host or not port.isdecimal():  # "auto", or a form left to Ray
         return
     try:
         socket.create_connection((host, int(port)), timeout=10).close()
@@ -199,17 +199,17 @@ def _check_answers(address: str) -> None:
 
 
 def _silence(ray: Any) -> None:
-    """Keeps the raylet's messages off the terminal; what matters of them comes as events."""
+    """Keeps the raylet's messages off the terminal; those that matter come as events."""
     worker = ray._private.worker
-    if hasattr(worker, "print_to_stdstream"):  # there is no setting for these
+    if hasattr(worker, "print_to_stdstream"):  # no setting turns them off
         worker.print_to_stdstream = lambda *_, **__: None
 
 
 def _amounts(ray: Any, resources: Mapping[str, float] | None, is_own: bool) -> Mapping[str, float]:
-    """What a run gets.
+    """The resources of a run.
 
     Raises:
-      ValueError: no node can ever give that, and none will come.
+      ValueError: no node can ever provide them, and no other will come.
     """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if resources is None:

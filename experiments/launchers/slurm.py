@@ -1,8 +1,8 @@
 """Runs as the jobs of one SLURM array, by submitit.
 
 The workdir, the code and its Python environment are on disks that all nodes share. A job that is
-preempted, or that reaches its time, saves its state and is queued again. The jobs outlive the
-command that submitted them; the same command follows them again.
+preempted or reaches its time limit saves its state and is requeued. The jobs outlive the command
+that submitted them; the same command follows them again.
 """
 
 import importlib.util
@@ -30,13 +30,13 @@ from experiments.run.plain_text import counted
 
 _JOB_FILE = "slurm_job.json"
 _POLL_SECONDS = 1.0
-# A long training is many jobs one after the other, where the cluster allows short ones only.
+# If the cluster allows only short jobs, a long training is many of them in sequence.
 _MOST_TIMEOUTS = 1000
 # sacct may not know a job that was just submitted, and forgets one that ended long ago.
 _SECONDS_UNTIL_KNOWN = 600.0
-# SLURM warns all processes of a job that it will be preempted, and later the one that started it.
+# SLURM warns all processes of a job before a preemption, and later the one that started it.
 _SECONDS_UNTIL_THE_WARNING = 120.0
-# Under submitit's names. A run is one task of one node, hence none about their number.
+# Under submitit's names. A run is one task on one node, so there are none for their numbers.
 _TEXT_OPTIONS = frozenset(
     "account comment constraint dependency exclude gres job_name mail_type mail_user mem "
     "mem_per_cpu mem_per_gpu nodelist partition qos".split()
@@ -49,12 +49,12 @@ _NUMBER_OPTIONS = frozenset(
 class _Followed(NamedTuple):
     directory: Path
     job: Any
-    since: float  # seconds since 1970: its first start, before that when it was first looked at
+    since: float  # seconds since 1970: its first start, before that the first look at it
     sign: presence.Sign | None = None
 
 
 def check_installed() -> None:
-    """Raises ValueError if submitit is not installed or this machine knows no SLURM."""
+    """Raises ValueError if submitit is not installed or this machine has no SLURM."""
     if importlib.util.find_spec("submitit") is None:
         raise ValueError(
             "--launcher=slurm needs submitit: pip install -c constraints.txt -e '.[slurm]'"
@@ -68,10 +68,10 @@ def check_installed() -> None:
 
 
 def checked(options: Mapping[str, str]) -> dict[str, str | int]:
-    """The options under submitit's names, numbers as such.
+    """The options under submitit's names, numbers as int.
 
     Raises:
-      ValueError: one is unknown or no whole number, or the time is missing.
+      ValueError: one is unknown or not an integer, or the time is missing.
     """
     values: dict[str, str | int] = {}
     for name, value in options.items():
@@ -96,13 +96,13 @@ def launch(
     parallel: int | None = None,
     command: Sequence[str] = COMMAND,
 ) -> Generator[Event, None, None]:
-    """Submits `command DIRECTORY` for each, or follows the job it has, until all have ended.
+    """Submits `command DIRECTORY` for each, or follows its existing job, until all have ended.
 
     Closing it leaves the jobs as they are.
 
     Args:
       options: of sbatch, see `checked`.
-      parallel: jobs of the array at a time; by default as many as the cluster gives.
+      parallel: jobs of the array at a time; by default as many as the cluster allows.
     """
     running = {directory: job for directory in directories if (job := _job_of(directory))}
     new = [directory for directory in directories if directory not in running]
@@ -131,7 +131,7 @@ def launch(
 
 
 class _Runner:
-    """What a job does; submitit calls `checkpoint` when the job is to make room."""
+    """The work of a job; submitit calls `checkpoint` when the job must make room."""
 
     def __init__(self, command: Sequence[str], code: str) -> None:
         self._command = command
@@ -139,17 +139,17 @@ class _Runner:
         self._pid: int | None = None
 
     def __call__(self, directory: Path) -> int:
-        """Runs it; its exit code."""
+        """Runs it; returns its exit code."""
         started = process.start(directory, self._command, code=self._code)
         self._pid = started.pid
         exit_code = process.wait(started)
         if was_stopped(exit_code):
-            # SLURM warned the run itself. It will warn submitit, which then queues the job again.
+            # SLURM warned the run itself. It will warn submitit too, which then requeues the job.
             time.sleep(_SECONDS_UNTIL_THE_WARNING)
         return exit_code
 
     def checkpoint(self, directory: Path) -> Any:
-        """Stops the run, which saves its state; the job to queue in the place of this one."""
+        """Stops the run, which saves its state; returns the job to queue instead of this one."""
         from submitit.helpers import DelayedSubmission
 
         if self._pid is not None:
@@ -159,7 +159,7 @@ class _Runner:
 
 
 def _stop(pid: int) -> None:
-    # Not by the Popen object: this may interrupt its own waiting, which holds a lock.
+    # Not by the Popen object: this may interrupt its wait, which holds a lock.
     deadline = time.monotonic() + process.GRACE_SECONDS
     try:
         os.kill(pid, signal.SIGTERM)
@@ -183,7 +183,7 @@ def _submit(
     executor.update_parameters(
         **{"job_name": "t2t-jax", **options},
         array_parallelism=parallel or len(directories),
-        # Also where a node fails, which the job cannot answer itself.
+        # Also if a node fails, which the job itself cannot handle.
         additional_parameters={"requeue": True},
     )
     runner = _Runner(command, os.getcwd())
@@ -194,12 +194,12 @@ def _submit(
 
 
 def _folder(directory: Path) -> Path:
-    """submitit's own files, in the workdir of the sweep."""
+    """Directory for submitit's own files, in the workdir of the sweep."""
     return directory.absolute().parents[2] / "slurm"
 
 
 def _job_of(directory: Path) -> Any:
-    """The job that was submitted for this run and has not ended; None if there is none."""
+    """The job submitted for this run, if it has not ended; else None."""
     from submitit import SlurmJob
 
     job_file = directory / _JOB_FILE

@@ -1,10 +1,10 @@
-"""Runs a command that does not outlive who started it.
+"""Runs a command that does not outlive the process that started it.
 
     python -m experiments.launchers.tethered COMMAND ARGUMENTS...
 
-A launcher that is killed cannot stop its runs any more. On Linux the system then kills them, so
-that none goes on writing beside the run that takes its place. Elsewhere nothing does, and the lock
-in the run's directory makes the other one wait.
+A killed launcher can no longer stop its runs. On Linux, the system then kills them, so that none
+keeps writing next to the run that replaces it. Elsewhere nothing does, and the lock in the run's
+directory makes the replacement wait.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             sys.exit("tethered: whoever started this has ended")
-    # SLURM's warning goes to all processes of a job, and would kill those that do not expect it.
+    # SLURM sends its warning to all processes of a job; it would kill those that do not handle it.
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     os.execvp(sys.argv[1], sys.argv[1:])

@@ -1,12 +1,11 @@
-"""Runs on Cloud TPU, each on a slice of its own, asked for and given back by gcloud.
+"""Runs on Cloud TPU, each on a slice of its own, created and deleted by gcloud.
 
-The commit that is checked out here is sent to the slice. The run's directory is kept in a bucket
-and fetched from there, without its checkpoints, once a minute. A slice that is taken away is asked
-for again, and the run goes on from the last checkpoint in the bucket. Whatever happens, a slice is
-deleted when its run has ended, and gcloud is asked until it says that it is gone: it costs money as
-long as it is there.
+The commit checked out here is sent to the slice. The run's directory is kept in a bucket and
+fetched from there, without checkpoints, once a minute. A preempted slice is requested again, and
+the run continues from the last checkpoint in the bucket. Whatever happens, a slice is deleted when
+its run has ended, until gcloud says that it is gone: it costs money as long as it exists.
 
-The hosts of a slice do the run together, in a directory of a share that all of them mount.
+The hosts of a slice do the run together, in a directory on a share that all of them mount.
 """
 
 import contextlib
@@ -31,47 +30,47 @@ from experiments.launchers.event import Event, clear, ended, failed, start_event
 from experiments.run import presence, record
 from experiments.run.run import uncommitted
 
-_POLL_SECONDS = 60.0  # of states and of the bucket
-_SECONDS_BEFORE_RETRY = 20.0  # of a machine that is there but does not answer yet
+_POLL_SECONDS = 60.0  # for states and the bucket
+_SECONDS_BEFORE_RETRY = 20.0  # for a machine that exists but does not answer yet
 _MOST_TRIES = 10
-# Of a deletion. The pauses double up to the longer one: together, an outage of two hours.
+# For a deletion. The pauses double up to the longest: together they span an outage of two hours.
 _MOST_DELETIONS = 30
 _LONGEST_SECONDS_BEFORE_RETRY = 300.0
-_MOST_LATE_CHECKS = 3  # for a slice that comes after its creation has failed
-_MOST_SLICES = 100  # for one run; a spot slice may be taken away many times
-_MOST_LOST_HOSTS = 3  # for one run; more often, it is the run itself that has them killed
-# Longer than a copy to the bucket takes, with all of a large model's checkpoints.
+_MOST_LATE_CHECKS = 3  # for a slice that appears after its creation has failed
+_MOST_SLICES = 100  # for one run; a spot slice may be preempted many times
+_MOST_LOST_HOSTS = 3  # for one run; after that, the run itself must be what kills them
+# Longer than a copy to the bucket takes, with all checkpoints of a large model.
 _SECONDS_OF_SILENCE = 1800.0
-# Longer than any corpus takes to prepare; a run that hangs gives signs of life too.
+# Longer than any corpus takes to prepare; a hanging run gives signs of life too.
 _SECONDS_WITHOUT_A_LINE = 4 * 3600.0
 
 _WAITING = ("CREATING", "ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING", "STATE_UNSPECIFIED")
 
 _ARCHIVE = "t2t_jax.tar.gz"
 _PYTHON = "~/venv/bin/python"
-# The machines come with an older Python than this code needs; uv brings one.
+# The machines have an older Python than this code needs; uv installs one.
 _INSTALL = (
     f"rm -rf t2t_jax venv && tar -xzf {_ARCHIVE} && python3 -m pip install --quiet --user uv && "
     "python3 -m uv venv --quiet --python 3.12 venv && "
     f"python3 -m uv pip install --quiet --python {_PYTHON} "
     "--constraint t2t_jax/constraints.txt './t2t_jax[tpu]'"
 )
-# Where a host mounts the share, and what is ours in it.
+# Where a host mounts the share, and our directory in it.
 _SHARE = "~/share"
 _RUNS = f"{_SHARE}/t2t_jax_runs"
-# A server of NFS 4.1 gives back the locks of a machine that is gone. A file that one host closes or
-# deletes, the others see at once. nfs(5)
+# An NFS 4.1 server releases the locks of a machine that is gone. When a host closes or deletes a
+# file, the others see it at once. nfs(5)
 _MOUNT_OPTIONS = "vers=4.1,actimeo=0,retry=0"
 _MOST_MOUNTS = 3
-# The same person may have another user id on each host, so that everybody may write.
+# World-writable: the same user may have a different id on each host.
 _BEGIN = "umask 000 && cd t2t_jax && "
-# Asks the run to stop, and waits until it has saved and copied its state. Of several hosts one may
-# have ended by then, since they stop together.
+# Asks the run to stop, and waits until it has saved and copied its state. With several hosts, one
+# may have ended by then, since they stop together.
 _STOP = "kill -TERM $(cat run.pid); timeout 180 tail --pid=$(cat run.pid) -f /dev/null"
 
 
 class _Preempted(Exception):
-    """The slice was taken away."""
+    """The slice was preempted."""
 
 
 class _Code(NamedTuple):
@@ -80,7 +79,7 @@ class _Code(NamedTuple):
 
 
 def check_installed() -> None:
-    """Raises ValueError if gcloud is not here, or this code is no git checkout."""
+    """Raises ValueError if gcloud is not installed, or this code is not a git checkout."""
     if shutil.which("gcloud") is None:
         raise ValueError(
             "--launcher=tpu_vm needs gcloud: https://cloud.google.com/sdk/docs/install"
@@ -143,12 +142,12 @@ class _Run:
     def do(self) -> None:
         """Does the run and reports how it ends; never raises."""
         try:
-            # A second command would delete the slice of the first, as if a killed one had left it.
+            # A second command would delete the first one's slice as a leftover of a killed command.
             with presence.only_launcher(self._directory):
                 exit_code = self._do()
         except gcloud.Stopped:
             presence.clear(self._directory)
-        except presence.HasLauncherError as error:  # whose files these are
+        except presence.HasLauncherError as error:  # the files belong to that launcher
             self._tell(Event(self._directory, "failed", 0.0, str(error)))
         except gcloud.GcloudError as error:
             self._fail(f"gcloud: {error}")
@@ -165,7 +164,7 @@ class _Run:
         if self._stop.is_set():
             raise gcloud.Stopped
         (self._directory / record.FAILURE_FILE).unlink(missing_ok=True)
-        # Before a slice is asked for, which costs: is the bucket there, and may we write?
+        # Before requesting a slice, which costs money: does the bucket exist, and may we write?
         run_file = str(self._directory / record.RUN_FILE)
         gcloud.copy(run_file, f"{self._url}/{record.RUN_FILE}", self._stop)
         self._fetch_what_was_left()
@@ -176,14 +175,14 @@ class _Run:
                 with self._slice_for_a_while():
                     return self._on_slice(f"{self._slice.name}-{number}-{time.time():.0f}")
             except _Preempted as reason:
-                # Of a run that failed because its slice, or a host, was lost.
+                # The run failed only because its slice, or a host, was lost.
                 (self._directory / record.FAILURE_FILE).unlink(missing_ok=True)
                 print(f"{self._slice.name}: {reason}; asking for another", file=sys.stderr)
         raise gcloud.GcloudError(f"{_MOST_SLICES} slices were taken away")
 
     @contextlib.contextmanager
     def _slice_for_a_while(self) -> Iterator[None]:
-        # What a command that was killed has left; if that stays there, another would not be made.
+        # The leftover of a killed command; while it exists, another slice cannot be created.
         if error := self._delete():
             raise gcloud.GcloudError(f"{error}; nothing tells that no slice was left here before")
         was_made = False
@@ -192,14 +191,14 @@ class _Run:
             was_made = True
             yield
         finally:
-            # It was asked for perhaps, and nothing was heard of it: it may come yet.
+            # It may have been requested without an answer, and may still appear.
             for _ in range(0 if was_made else _MOST_LATE_CHECKS):
                 self._delete()
                 time.sleep(_SECONDS_BEFORE_RETRY)
             self._delete()
 
     def _delete(self) -> str:
-        """Deletes the slice until it is gone; if it is not, says so, and gives the reason."""
+        """Deletes the slice until it is gone; else prints and returns the reason."""
         error = ""
         pause = _SECONDS_BEFORE_RETRY
         for number in range(_MOST_DELETIONS):
@@ -208,7 +207,7 @@ class _Run:
                 pause = min(2 * pause, _LONGEST_SECONDS_BEFORE_RETRY)
             try:
                 self._slice.delete()
-                # That a deletion has begun is not that it ends well.
+                # A deletion that has begun may still fail.
                 state, _ = self._slice.state(None)
             except gcloud.GcloudError as failure:
                 error = str(failure)
@@ -238,12 +237,12 @@ class _Run:
         try:
             end = self._follow(attempt)
         except gcloud.Stopped:
-            # What cannot be saved any more is lost since the last copy, a minute ago.
+            # If saving fails, what came after the last copy, a minute ago, is lost.
             with contextlib.suppress(gcloud.GcloudError):
                 self._slice.run(_STOP, None)
                 self._fetch(None)
             raise
-        # What the bucket does not have is there for the next try.
+        # Files missing in the bucket are kept there for the next try.
         if self._request.share and end["exit_code"] == 0 and end["has_arrived"]:
             remove = f"rm -rf {self._there} {self._there}.*"
             with contextlib.suppress(gcloud.GcloudError):
@@ -273,7 +272,7 @@ class _Run:
                 state, reason = self._slice.state(self._stop)
                 tries_left = _MOST_TRIES
             except gcloud.GcloudError as error:
-                # It may have waited for hours, and would have to wait anew.
+                # It may have waited for hours, and would have to start over.
                 tries_left -= 1
                 if not tries_left:
                     raise
@@ -288,7 +287,7 @@ class _Run:
             self._pause(_POLL_SECONDS)
 
     def _follow(self, attempt: str) -> Mapping[str, Any]:
-        """How the run has ended, as bucket.py tells it."""
+        """How the run ended, as written by bucket.py."""
         last_sign = last_line = time.time()
         log, size = self._directory / record.LOG_FILE, 0
         while True:
@@ -308,7 +307,7 @@ class _Run:
                     return end
             except gcloud.GcloudError as error:
                 print(f"{self._slice.name}: {error}; trying again", file=sys.stderr)
-                state = "ACTIVE"  # as far as we know: only silence tells, if this goes on
+                state = "ACTIVE"  # as far as we know; if this goes on, the silence limits apply
             if state != "ACTIVE":
                 raise _Preempted(f"the slice was taken away, its state is {state}")
             if self._sign is not None:
@@ -320,13 +319,13 @@ class _Run:
             self._check_since(f"new line in {log.name}", last_line, _SECONDS_WITHOUT_A_LINE)
 
     def _check_since(self, what: str, last: float, most_seconds: float) -> None:
-        """Raises GcloudError if `what` came last longer ago than that."""
+        """Raises GcloudError if `what` last came more than `most_seconds` ago."""
         if time.time() - last > most_seconds:
             minutes = f"{most_seconds / 60:.0f} minutes"
             raise gcloud.GcloudError(f"no {what} in {self._url} for {minutes}")
 
     def _fetch_what_was_left(self) -> None:
-        """Of an earlier command, whose signs of life and of failure mean nothing any more."""
+        """Fetches the files of an earlier command, and clears its signs of life and of failure."""
         self._mirror(self._stop)
         clear(self._directory)
 
@@ -346,20 +345,20 @@ class _Run:
         return values if values.get("attempt") == attempt else {}
 
     def _lose_a_host(self) -> None:
-        """Has another slice asked for, three times at most: JAX kills who loses another host.
+        """Requests another slice, at most three times: JAX kills a host that loses another.
 
         Raises:
-          _Preempted: so often it has not happened yet.
+          _Preempted: it has happened less often than that.
         """
         if self._num_lost_hosts < _MOST_LOST_HOSTS:
             self._num_lost_hosts += 1
             raise _Preempted("a host was lost")
 
     def _patiently(self, action: Callable[[], None], most_tries: int = _MOST_TRIES) -> None:
-        """Tries again: a machine that is new does not answer at once.
+        """Retries an action: a new machine does not answer at once.
 
         Raises:
-          GcloudError: it still fails, though the slice is there.
+          GcloudError: it still fails, though the slice exists.
         """
         for tries_left in reversed(range(most_tries)):
             try:
@@ -381,7 +380,7 @@ class _Run:
 
 
 def _mount_command(share: str) -> str:
-    """Mounts the share on a host, unless it is mounted, and makes a directory in it for runs."""
+    """The command to mount the share on a host, unless mounted, with a directory for runs."""
     install = (
         "sudo apt-get -qq update; sudo apt-get -qq -y -o DPkg::Lock::Timeout=300 install nfs-common"
     )
@@ -395,20 +394,20 @@ def _mount_command(share: str) -> str:
 
 
 def _url(bucket_directory: str, run: record.Run) -> str:
-    """Where the bucket keeps the run: one that does something else has another place."""
+    """Where the bucket keeps the run: another config has another place."""
     config = json.dumps(record.settings(run.config), sort_keys=True)
     return f"{bucket_directory}/{run.directory}-{hashlib.sha256(config.encode()).hexdigest()[:8]}"
 
 
 def _slice_name(url: str) -> str:
-    """Lower-case letters, digits and hyphens, not too long, another for each run."""
+    """Lower-case letters, digits and hyphens, not too long, unique to each run."""
     words = re.sub(r"[^a-z0-9]+", "-", "-".join(url.split("/")[-3:]).lower()).strip("-")
     return f"t2t-{words[:40].strip('-')}-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
 
 
 @contextlib.contextmanager
 def _code() -> Iterator[_Code]:
-    """The archive of the commit that is checked out here."""
+    """The archive of the commit checked out here."""
     commit = _git("rev-parse", "HEAD")
     if uncommitted():
         print(

@@ -1,28 +1,28 @@
 """Many rows against one base, seed by seed: differences, simultaneous intervals and p values.
 
-In: numbers of tables whose rows all have the same seeds. Out: what of each row may be believed.
-docs/STATISTICS.md has the rule in words, its reasons and the simulation that it was chosen by;
-all works on many tables at once, so that what is simulated is what reports use.
+In: the numbers of tables whose rows all have the same seeds. Out: intervals and p values.
+docs/STATISTICS.md has the rule in words, its reasons and the simulation that it was chosen by.
+Everything works on many tables at once, so that simulation and reports use the same code.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-# Of the integral over the base's error, on each side of where it begins to matter.
+# For the integral over the base's error, on each side of where it begins to matter.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
-_NO_NOISE = 1e-9  # standard errors, as a share of the difference, that are rounding alone
+_NO_NOISE = 1e-9  # standard errors below this share of the difference are rounding alone
 
 
 class Contrasts(NamedTuple):
-    """How far rows are from base, and what is known of the noise; variances are those of one seed.
+    """How far rows are from base, and what is known about the noise; variances are per seed.
 
-    A difference is a row's distance from the mean of the rows less that of base, and the seed's own
-    ups and downs, which all share, are in neither.
+    A difference is a row's distance from the mean of the rows minus that of base. Neither contains
+    the variation of the seed that all rows share.
     """
 
     differences: np.ndarray  # tables, rows
-    of_base: np.ndarray  # tables, 1: the variance of base, known by its own seeds alone
+    of_base: np.ndarray  # tables, 1: the variance of base, from its own seeds alone
     of_rows: np.ndarray  # tables, rows: the variance of each row, moderated by the others
     degrees_of_base: int
     degrees_of_rows: np.ndarray  # tables, 1
@@ -34,7 +34,7 @@ class Contrasts(NamedTuple):
         return np.sqrt((self.of_base + self.of_rows) / self.num_seeds)
 
     def only(self, tables: np.ndarray) -> "Contrasts":
-        """Those of some of the tables."""
+        """The contrasts of some of the tables."""
         return self._replace(
             differences=self.differences[tables],
             of_base=self.of_base[tables],
@@ -49,10 +49,10 @@ class Contrasts(NamedTuple):
 
 
 def contrasts(values: np.ndarray) -> Contrasts:
-    """Of `values` of tables, rows and at least two seeds; the first row is base.
+    """Contrasts of `values`: tables, rows and at least two seeds; the first row is base.
 
     Base is in all differences: its variance is its own. That of a row is moderated (Smyth 2004):
-    drawn to what the rows have in common as far as they are alike, and never less than its own.
+    shrunk towards the rows' common one as far as they are alike, and never less than its own.
     """
     num_rows, num_seeds = values.shape[1] - 1, values.shape[2]
     degrees = num_seeds - 1
@@ -74,18 +74,18 @@ def contrasts(values: np.ndarray) -> Contrasts:
 
 
 def p_values(found: Contrasts) -> np.ndarray:
-    """Two-sided, corrected for the number of rows; of no meaning where there is no noise."""
+    """Two-sided, corrected for the number of rows; meaningless without noise."""
     ratios = _ratios(found)
     return np.stack([1 - _coverage(found, ratio) for ratio in ratios.T], axis=1)
 
 
 def smallest_p_value(found: Contrasts) -> np.ndarray:
-    """That of the row of each table which is farthest from base, in standard errors."""
+    """The p value of the row of each table farthest from base, in standard errors."""
     return 1 - _coverage(found, _ratios(found).max(1))
 
 
 def half_widths(found: Contrasts, level: float) -> np.ndarray:
-    """Half of each simultaneous interval: in 1 - `level` of all tables all of them hold."""
+    """Half of each simultaneous interval: in 1 - `level` of all tables, all of them hold."""
     low, high = np.zeros(len(found.differences)), np.full(len(found.differences), 4.0)
     while (too_low := 1 - _coverage(found, high) > level).any():
         high = np.where(too_low, 2 * high, high)
@@ -105,16 +105,16 @@ def _ratios(found: Contrasts) -> np.ndarray:
 def _coverage(found: Contrasts, ratio: np.ndarray) -> np.ndarray:
     """The share of tables in which no row errs by more than `ratio` of its standard error.
 
-    The errors of base and of rows are those of Student's t with their own degrees: the many-row
-    form of Behrens and Fisher's solution, which becomes Dunnett's test where seeds are many.
+    The errors of base and of rows follow Student's t with their own degrees: the many-row form of
+    Behrens and Fisher's solution, which becomes Dunnett's test as the seeds become many.
     """
-    from scipy import special  # it takes a second to load
+    from scipy import special  # takes a second to load
 
     total = found.of_base + found.of_rows
     spread_of_rows = np.sqrt(np.maximum(found.of_rows, 1e-12 * total))
     spread_of_base = np.sqrt(np.maximum(found.of_base, 1e-12 * total.max(1, keepdims=True)))
     reach = ratio[:, None] * np.sqrt(total)
-    # The error of base alone is more than what some row allows from here on.
+    # From here on, the error of base alone exceeds what some row allows.
     edge = special.stdtr(found.degrees_of_base, reach.min(1, keepdims=True) / spread_of_base)
     shares = np.zeros(len(ratio))
     for low, high in ((0.5, edge), (edge, 1.0)):
@@ -126,16 +126,16 @@ def _coverage(found: Contrasts, ratio: np.ndarray) -> np.ndarray:
             inside *= special.stdtr(
                 found.degrees_of_rows, (errors + its_reach) / its_spread
             ) - special.stdtr(found.degrees_of_rows, (errors - its_reach) / its_spread)
-        # Twice, since the other half is its mirror image.
+        # Twice: the other half is its mirror image.
         shares += 2 * (inside * (high - low) / 2) @ _WEIGHTS
     return np.clip(shares, 0.0, 1.0)
 
 
 def moderated(variances: np.ndarray, degrees: int) -> tuple[np.ndarray, np.ndarray]:
-    """Variances drawn to their common one, and the degrees of freedom that it is worth.
+    """Variances shrunk towards their common one, and the degrees of freedom that it is worth.
 
     By the moments of their logarithms (Smyth 2004, section 6.2). Rows that do not vary say nothing
-    of the others.
+    about the others.
     """
     from scipy import special
 

@@ -1,9 +1,9 @@
 """How far the rows of a table are from its base row, and whether that is more than noise.
 
-docs/STATISTICS.md has the rule. Rows are compared seed by seed, all that share the same seeds with
-base together; else each by Welch's test; of BLEU at one seed, by a paired bootstrap over the
-sentences. Intervals and p values of a measure hold for all rows at once, and a row is taken to
-differ where its interval does not hold zero.
+docs/STATISTICS.md has the rule. Rows that share the same seeds with base are compared seed by seed,
+all together; others by Welch's test each; BLEU at one seed by a paired bootstrap over sentences.
+Intervals and p values of a measure hold for all rows at once. A row is taken to differ if its
+interval does not contain zero.
 """
 
 import math
@@ -21,20 +21,20 @@ from t2t_jax.evaluation.significance import Comparison, simultaneous_bootstrap, 
 
 SIGNIFICANT = 0.05
 SEEDS, WELCH, BOOTSTRAP = "seeds", "Welch", "bootstrap"
-# Over seeds, a row differs; over sentences, a model of one seed does.
+# Over seeds, the rows differ; over sentences, two models of one seed do.
 MARK, MODELS_MARK = "*", "†"
 
 
 class Effect(NamedTuple):
     """A row against the base row, in one measure."""
 
-    # Of the means over the seeds that are compared, in the unit of the table; by a bootstrap, of
+    # Between the means over the compared seeds, in the unit of the table; in a bootstrap, between
     # two runs of one seed.
     difference: float
     test: str = ""  # SEEDS | WELCH | BOOTSTRAP | "" for none
-    # Simultaneous over the rows of the table; of the logarithms where the measure says so.
+    # Simultaneous over the rows of the table; of logarithms if the measure is logarithmic.
     comparison: Comparison | None = None
-    # In the unit of the table: the ends of its interval, and what would just have been seen.
+    # In the unit of the table: the ends of its interval, and the smallest detectable difference.
     ends: tuple[float, float] | None = None
     smallest: float | None = None
 
@@ -47,32 +47,32 @@ class Effect(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """What stands beside a difference that is taken as real: of rows, or of two models."""
+        """The mark of a difference taken as real, between rows or between two models."""
         return (MODELS_MARK if self.test == BOOTSTRAP else MARK) if self.is_significant else ""
 
     def is_within(self, margin: float) -> bool:
         """Whether it is shown to be less than `margin`, in the unit of the table.
 
-        Two one-sided tests: the interval lies inside, so that they are corrected as it is.
+        Two one-sided tests, done by whether the interval lies inside, and so corrected like it.
         """
         return self.ends is not None and -margin < self.ends[0] and self.ends[1] < margin
 
 
 class _Side(NamedTuple):
-    """A row beside base."""
+    """A row and base."""
 
     here: dict[int, float]  # by seed, in the unit of the table
     there: dict[int, float]
-    pair: tuple[Sentences, Sentences] | None  # of one seed, where there is no more than that
+    pair: tuple[Sentences, Sentences] | None  # of one seed, if there is only one
 
     @property
     def shared(self) -> tuple[int, ...]:
-        """The seeds that both have."""
+        """The seeds that both sides have."""
         return tuple(sorted(self.here.keys() & self.there.keys()))
 
 
 def effects(measure: Measure, rows: Mapping[str, Sequence[Outcome]]) -> dict[str, Effect]:
-    """The effect of each row that was measured, by name; none without a base row."""
+    """The effect of each measured row, by name; empty without a base row."""
     base = rows.get("base", ())
     sides = {
         name: side
@@ -86,7 +86,7 @@ def effects(measure: Measure, rows: Mapping[str, Sequence[Outcome]]) -> dict[str
             groups.setdefault(test, {})[name] = side
     num_tested = sum(map(len, groups.values()))
     for (test, *_), its_sides in groups.items():
-        # Each group has its share of the level, so that all together have the whole.
+        # Each group gets its share of the level, so that all together have the whole.
         share = len(its_sides) / num_tested
         compare = {SEEDS: _by_seeds, WELCH: _by_welch, BOOTSTRAP: _by_sentences}[test]
         for name, comparison in compare(measure, its_sides, SIGNIFICANT * share).items():
@@ -128,7 +128,7 @@ def _at(seeds: Sequence[int], *sides: Mapping[int, float]) -> list[dict[int, flo
 
 
 def _test(measure: Measure, side: _Side) -> tuple | None:
-    """What a row is tested by, and the seeds of those that are tested with it; None by nothing."""
+    """A row's test, and the seeds it shares with those tested together; None without a test."""
     if side.pair is not None:
         return (BOOTSTRAP,)
     values = [measure.compared(value) for value in (*side.here.values(), *side.there.values())]
@@ -137,12 +137,12 @@ def _test(measure: Measure, side: _Side) -> tuple | None:
     if len(side.shared) < 2:
         return (WELCH,)
     here, there = (set(values.values()) for values in _at(side.shared, side.here, side.there))
-    # At a ceiling, as of probes: that nothing varied is chance, and no proof.
+    # At a ceiling, as with probes: that nothing varied is chance, not proof.
     return None if len(here) == len(there) == 1 and here != there else (SEEDS, side.shared)
 
 
 def _by_seeds(measure: Measure, sides: Mapping[str, _Side], level: float) -> dict[str, Comparison]:
-    """All rows together; none of a row that has no noise, but what is the very same."""
+    """All rows together; none for a row without noise, unless all rows are identical."""
     base = next(iter(sides.values()))
     rows = [base.there, *(side.here for side in sides.values())]
     values = [[measure.compared(row[seed]) for seed in base.shared] for row in rows]
@@ -163,7 +163,7 @@ def _by_seeds(measure: Measure, sides: Mapping[str, _Side], level: float) -> dic
 
 
 def _by_welch(measure: Measure, sides: Mapping[str, _Side], level: float) -> dict[str, Comparison]:
-    """Rows that have other seeds than base, each at its share of the level."""
+    """Rows with other seeds than base, each at its share of the level."""
     made = {}
     for name, side in sides.items():
         values = [[measure.compared(value) for value in row.values()] for row in side[:2]]
@@ -176,7 +176,7 @@ def _by_sentences(
     measure: Measure, sides: Mapping[str, _Side], level: float
 ) -> dict[str, Comparison]:
     """Rows of one seed, on the same samples of sentences."""
-    from t2t_jax.evaluation.bleu import bleu_of  # it brings sacreBLEU
+    from t2t_jax.evaluation.bleu import bleu_of  # imports sacreBLEU
 
     pairs = [
         (this.statistics, other.statistics)
@@ -197,7 +197,7 @@ def _kind(measure: Measure, values: dict[str, Any]) -> Any:
 def _pair(
     split: str, outcomes: Sequence[Outcome], base: Sequence[Outcome]
 ) -> tuple[Sentences, Sentences] | None:
-    """Of the first seed for which both have left what BLEU counts of their sentences."""
+    """The sentences of the first seed for which both have BLEU counts of the same ones."""
     of_base = {outcome.run.seed: outcome for outcome in base}
     for outcome in outcomes:
         if outcome.run.seed not in of_base:
@@ -209,7 +209,7 @@ def _pair(
 
 
 def sentences_of(outcome: Outcome, split: str) -> Sentences | None:
-    """What `t2t-jax score` left of each sentence, unless of other translations than on record."""
+    """The counts of each sentence, unless they are of other translations than the record's."""
     from t2t_jax.evaluation.bleu import bleu_of
 
     if outcome.record is None:

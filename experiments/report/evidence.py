@@ -42,26 +42,26 @@ _PLACES = {True: "within", False: "outside", None: "no interval"}
 
 
 class Agreement(NamedTuple):
-    """One number of one row, as it was kept and as it is now."""
+    """One number of one row, kept and now."""
 
     row: str
     measure: Measure
     kept: Mean
     now: Mean
-    is_inside: bool | None  # whether the mean now lies within the interval kept, if there is one
-    corrected_p: float | None  # Welch's test of the seeds kept against those now, by Holm
+    is_inside: bool | None  # whether the new mean lies within the kept interval, if there is one
+    corrected_p: float | None  # Welch's test of kept against new seeds, corrected by Holm
 
     @property
     def differs(self) -> bool:
-        """Whether the two are taken as really different."""
+        """Whether the difference is significant."""
         return self.corrected_p is not None and self.corrected_p < SIGNIFICANT
 
 
 def keep(workdir: Path, destination: Path) -> list[Path]:
-    """Copies what the runs below `workdir` left, and reports on it; the directories written.
+    """Copies the files of the runs below `workdir` and writes a report; the directories written.
 
     Raises:
-      ValueError: there are none, or `destination` holds something else.
+      ValueError: there are no finished runs, or `destination` is not empty.
     """
     outcomes = _believed(workdir)
     finished = [outcome.directory for outcome in outcomes if outcome.record is not None]
@@ -69,7 +69,7 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
         raise ValueError(f"there are no finished runs below {workdir}")
     if destination.exists() and any(destination.iterdir()):
         raise ValueError(f"{destination} is not empty: remove it, or choose another")
-    # A row of one seed is compared sentence by sentence, which takes most of the room.
+    # Rows with one seed are compared sentence by sentence; the counts take most of the space.
     kinds = [(each.directory.parent, each.run.kind) for each in outcomes if each.record is not None]
     bootstraps = 1 in Counter(kind for kind in kinds if kind[1] != "trial").values()
     written = []
@@ -88,7 +88,7 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
 
 
 def compare(workdir: Path, kept: Path) -> list[Agreement]:
-    """Every number of the rows that both have, by table, row and measure.
+    """Compares every number of the rows that both have, by table, row and measure.
 
     Raises:
       ValueError: they have no row in common, or the configs or data of a row differ.
@@ -117,10 +117,10 @@ def compare(workdir: Path, kept: Path) -> list[Agreement]:
 
 
 def same_seeds(workdir: Path, kept: Path) -> list[str]:
-    """How far runs of the same row and seed lie apart, a line for each pair of hardware.
+    """How far apart runs of the same row and seed are, a line per pair of hardware.
 
-    On the same they can be the same to the last digit; on another rounding parts them, and how far
-    training then carries them is no fault: what counts is the test of the means.
+    On the same hardware they can agree to the last digit. On another, rounding separates them, and
+    how far they drift in training is no fault: what counts is the test of the means.
     """
     before, now = _by_row(kept), _by_row(workdir)
     apart: dict[tuple[str, str], list[dict[str, float]]] = {}
@@ -149,7 +149,7 @@ def same_seeds(workdir: Path, kept: Path) -> list[str]:
 
 
 def _apart(one: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
-    """The difference in each measure that both have."""
+    """The difference in each measure that both records have."""
     pairs = {each.short: (each.value(one), each.value(other)) for each in MEASURES}
     return {
         name: abs(here - there)
@@ -159,14 +159,14 @@ def _apart(one: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
 
 
 def _unseen(measure: Measure) -> float:
-    """Half a unit of the last digit that is shown, which is no difference."""
+    """Half a unit of the last printed digit, which counts as no difference."""
     return 0.5 * 10**-measure.digits
 
 
 def _p_value(measure: Measure, then: list[float], now: list[float]) -> float | None:
-    """Of Welch's test; 0 where there is none since the seeds of each side agree, but not the sides.
+    """Of Welch's test; 0 if it cannot be done since the seeds agree within but not between sides.
 
-    So it is where one side alone is no finite number.
+    Also 0 if only one side is finite.
     """
     compared = [[measure.compared(value) for value in side] for side in (now, then)]
     if (test := welch_t_test(compared[0], compared[1])) is not None:
@@ -178,7 +178,7 @@ def _p_value(measure: Measure, then: list[float], now: list[float]) -> float | N
 
 
 def not_compared(workdir: Path, kept: Path) -> tuple[list[str], list[str]]:
-    """Runs kept that W has not finished, and runs kept that it was not asked for."""
+    """Kept runs that are not finished in W, and kept runs that W was not asked for."""
     outcomes = _believed(workdir)
     done = {outcome.run.directory for outcome in outcomes if outcome.record is not None}
     begun = {outcome.run.directory for outcome in outcomes}
@@ -206,7 +206,7 @@ def _by_row(workdir: Path) -> dict[tuple[str, str], list[Outcome]]:
 
 
 def _check_same_row(one: Outcome, other: Outcome) -> None:
-    # A key that one of them lacks is of another version, which did what base says.
+    # A config without a key is of another version, which behaved as base.py says.
     base = record.settings(config_file("base"))
     here, there = (base | record.settings(outcome.run.config) for outcome in (one, other))
     differences = [
@@ -222,7 +222,7 @@ def _check_same_row(one: Outcome, other: Outcome) -> None:
 
 
 def agreement_text(found: list[Agreement]) -> str:
-    """A line for each number, and a sentence at the end."""
+    """A line per number, and a sentence at the end."""
 
     def text(mean: Mean, digits: int) -> str:
         width = "" if mean.half_width is None else f" ± {mean.half_width:.{digits}f}"

@@ -1,7 +1,7 @@
-"""What a table says of its rows in numbers: where each lies in a record, and its mean over seeds.
+"""The numbers of a table: where each is found in a record, and its mean over seeds.
 
-An entry of `MEASURES` or of `COSTS` is all that a number needs to get its columns, its tests and
-its place in the CSV.
+An entry in `MEASURES` or `COSTS` is all it takes to give a number its columns, its tests and its
+place in the CSV.
 """
 
 import math
@@ -23,19 +23,19 @@ class Measure(NamedTuple):
     title: str  # of its column in print
     short: str  # the same in a sentence
     split: str
-    keys: tuple[str, ...]  # where it lies in the scores of the split
+    keys: tuple[str, ...]  # its path in the scores of the split
     digits: int  # after the decimal point
     difference: str = ""  # title of the column of differences; without one the mean is marked
-    paper: str = ""  # ends the titles of what the paper reports of it, if it does
+    paper: str = ""  # end of the titles of the paper's columns, if the paper reports it
     more_is_better: bool = True
-    factor: float = 1.0  # from the record's unit to that of the table
-    is_logarithmic: bool = False  # whether its logarithm is what is compared
-    is_bleu: bool = False  # and so can be made anew from the counts of any sentences
-    any_vocabulary: bool = False  # whether it compares runs of different vocabularies, as BLEU does
-    unless: str = ""  # a score of the split; where a record has it, this measure is left out
+    factor: float = 1.0  # from the record's unit to the table's
+    is_logarithmic: bool = False  # whether its logarithm is compared
+    is_bleu: bool = False  # and so can be recomputed from the counts of any sentences
+    any_vocabulary: bool = False  # comparable between different vocabularies, as BLEU is
+    unless: str = ""  # a score of the split; a record with it does not have this measure
 
     def value(self, record: dict[str, Any]) -> float | None:
-        """The number in a record; None where it was not measured."""
+        """The number in a record; None if it was not measured."""
         found: Any = record.get("scores", {}).get(self.split, {})
         if self.unless in found:
             return None
@@ -44,13 +44,13 @@ class Measure(NamedTuple):
         return None if found is None else self.factor * found
 
     def compared(self, value: float) -> float:
-        """The number that tests and intervals of differences are about."""
+        """The number that tests and intervals of differences use."""
         if not self.is_logarithmic:
             return value
         return math.log(value) if value > 0 else math.nan
 
     def as_difference(self, difference: float, base: float) -> float:
-        """In the unit of the table, a difference of what is compared to a base of what is."""
+        """A difference of compared numbers in the unit of the table; `base` is compared too."""
         return math.exp(base) * math.expm1(difference) if self.is_logarithmic else difference
 
 
@@ -103,16 +103,16 @@ MEASURES = (PERPLEXITY, DEV_BLEU, TEST_BLEU, LONG_BLEU, ACCURACY, *_PROBES)
 
 
 def test_sets(record: dict[str, Any]) -> list[str]:
-    """The names of test sets that a run was scored on after its own."""
+    """The names of the test sets that a run was scored on besides its own."""
     return [
         name for name, its in record.get("scores", {}).items() if "name" in its and is_name(name)
     ]
 
 
 def measures_of(outcomes: Iterable[Outcome]) -> list[Measure]:
-    """MEASURES, and BLEU of every test set that a run was scored on after its own.
+    """MEASURES, and BLEU on every test set that a run was scored on besides its own.
 
-    Where there are such, that of its own is called after the file, if it is the same in all runs.
+    If there are any, BLEU on its own test set is named after the file, if all runs have the same.
     """
     records = records_of(outcomes)
     names = {name for values in records for name in test_sets(values)}
@@ -126,7 +126,7 @@ def measures_of(outcomes: Iterable[Outcome]) -> list[Measure]:
 
 
 class Cost(NamedTuple):
-    """What a run took; its mean over seeds has no interval and is not tested."""
+    """A cost of a run; its mean over seeds has no interval and is not tested."""
 
     name: str  # of its column in CSV
     title: str  # of its column in print
@@ -154,7 +154,7 @@ COSTS = (
 
 
 def reported(paper: Score | None, measure: Measure) -> float | None:
-    """What the paper says of a row; None where it says nothing."""
+    """The paper's number for a row; None if there is none."""
     if paper is None:
         return None
     by_name = {
@@ -169,13 +169,13 @@ class Mean(NamedTuple):
     """Over seeds, in the unit of the table."""
 
     mean: float
-    half_width: float | None  # of the 95 % interval (Student's t), which one seed lacks
+    half_width: float | None  # of the 95 % interval (Student's t); None for one seed
 
 
 def by_seed(measure: Measure, outcomes: Iterable[Outcome]) -> dict[int, float]:
-    """The measure of every finished run that has it; of none if one of the runs has diverged.
+    """The measure of every finished run that has it; empty if any run has diverged.
 
-    What is left then is of the seeds that did not, and says nothing of the row.
+    The seeds that did not diverge say nothing about the row.
     """
     outcomes = list(outcomes)
     if any(outcome.has_diverged for outcome in outcomes):
@@ -186,12 +186,12 @@ def by_seed(measure: Measure, outcomes: Iterable[Outcome]) -> dict[int, float]:
 
 
 def values_of(measure: Measure, outcomes: Iterable[Outcome]) -> list[float]:
-    """What `by_seed` gives, without the seeds."""
+    """The values of `by_seed`, without the seeds."""
     return [*by_seed(measure, outcomes).values()]
 
 
 def mean(values: Sequence[float]) -> Mean | None:
-    """Mean and interval of the seeds; None of no values."""
+    """Mean and interval over the seeds; None without values."""
     if not values:
         return None
     return Mean(statistics.fmean(values), mean_interval(values))

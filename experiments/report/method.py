@@ -1,4 +1,4 @@
-"""What was done, from the config of a table's base and the records: what a reader asks first."""
+"""What was done, from the config of a table's base and its records."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 from t2t_jax.json_files import flat_dict
 
-# The numbers of sentences that a record has, and in what words they are told.
+# The numbers of sentences in a record, and the words for them.
 _SPLITS = (("train", "to train"), ("dev", "to validate"), ("test", "to test"))
 
 # A count of one, and the noun without its ending.
@@ -17,8 +17,8 @@ def method(base: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> lis
     """Sentences on the corpus, the base row's model, its training and the search.
 
     Args:
-      base: the config of the base row, of this version or another: what it lacks is not said.
-      records: of the finished runs; the first one's numbers of sentences are told.
+      base: the config of the base row, of this version or another; missing keys are not mentioned.
+      records: of the finished runs; the numbers of sentences are the first one's.
     """
     config = _Settings(flat_dict(dict(base)))
     parts = (
@@ -32,7 +32,7 @@ def method(base: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> lis
 
 
 class _Settings:
-    """Dotted key -> its value as text, "" of one that is not there."""
+    """Dotted key -> its value as text, "" for a missing key."""
 
     def __init__(self, values: Mapping[str, Any]):
         self._values = values
@@ -41,17 +41,17 @@ class _Settings:
         return _number(self._values.get(key, ""))
 
     def all(self, template: str, *keys: str) -> str:
-        """The template filled with these values; "" if one is not there."""
+        """The template filled with these values; "" if one is missing."""
         values = [self[key] for key in keys]
         return _OF_ONE.sub(r"1 \1", template.format(*values)) if all(values) else ""
 
     def unless(self, usual: Any, template: str, key: str) -> str:
-        """The same with one value, "" if it is the usual one, of which nothing need be said."""
+        """The same with one value; "" if it is the usual one."""
         return "" if self._values.get(key, usual) == usual else self.all(template, key)
 
 
 def _number(value: Any) -> str:
-    """A whole number with commas; all else as it is."""
+    """An integer with commas; anything else as it is."""
     return f"{value:,}" if type(value) is int else str(value)
 
 
@@ -69,7 +69,7 @@ def _corpus(config: _Settings) -> str:
 
 
 def _sizes(config: _Settings, records: Sequence[Mapping[str, Any]]) -> str:
-    """How many there are in each split; a record of before says less."""
+    """How many sentences each split has; older records have fewer numbers."""
     found: dict[str, Any] = {}
     if config["data.source"] == "embedded" and (known := config["data.train_pairs"]):
         found["train"] = known

@@ -1,4 +1,4 @@
-"""What is to be said below a table: how to read it, where it comes from, what is not comparable."""
+"""The notes below a table: how to read it, where it comes from, what is not comparable."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from experiments.tables.registry import find_table
 from t2t_jax.json_files import flat_dict
 from t2t_jax.runs.keys import WHERE
 
-# Keys on which the scores of a translation model do not depend.
+# Keys that do not affect the scores of a translation model.
 _OF_NO_MATTER = (
     WHERE
     | OF_OTHER_MODELS
@@ -24,7 +24,7 @@ _OF_NO_MATTER = (
     }
 )
 
-# Keys on which they do not depend as long as another key has this value.
+# Keys that do not affect them as long as another key has this value.
 _OF_NO_MATTER_WITH = {
     "data.packed_length": ("data.batching", "bucketed"),
     "training.peak_learning_rate": ("training.schedule", "paper"),
@@ -33,7 +33,7 @@ _OF_NO_MATTER_WITH = {
     "training.checkpoint_every_minutes": ("decoding.average_checkpoints", 1),
 }
 
-# Keys on which they do depend if another key has this value.
+# Keys that affect them only if another key has this value.
 _MATTERS_WITH = {
     "data.corpus_seed": ("data.source", "embedded"),
     "data.train_pairs": ("data.source", "embedded"),
@@ -82,14 +82,14 @@ def notes(
 
 
 def hardware(records: Sequence[dict[str, Any]]) -> list[str]:
-    """On what the rows were trained, by row where that differs."""
+    """The hardware that the rows were trained on, by row if it differs."""
     return _one_or_mixed(
         "hardware", "Hardware", [(values["row"], values.get("hardware")) for values in records]
     )
 
 
 def _tests(effects: Sequence[Effect]) -> list[str]:
-    """How it was decided what is real."""
+    """How differences were tested."""
     used = {effect.test for effect in effects}
     if not effects:
         return []
@@ -118,7 +118,7 @@ def _tests(effects: Sequence[Effect]) -> list[str]:
 def smallest(
     measures: Sequence[Measure], effects: Mapping[str, Mapping[str, Effect]], where: str = "here"
 ) -> list[str]:
-    """What noise would have hidden, of the measures that have a column of differences."""
+    """The differences that noise would have hidden, for measures with a column of differences."""
     parts = []
     for measure in measures:
         its = effects.get(measure.name, {}).values()
@@ -188,7 +188,7 @@ _DATA = ("data", "Data", lambda values: values.get("data_fingerprint"))
 
 
 def _data_follow(records: Sequence[dict[str, Any]]) -> bool:
-    """Whether several vocabularies are why there are several data, which are their token ids."""
+    """Whether the data differ only by vocabulary: they are its token ids."""
     vocabularies = {values.get("vocabulary_fingerprint") for values in records}
     pairs = {(v.get("vocabulary_fingerprint"), v.get("data_fingerprint")) for v in records}
     return 1 < len(vocabularies) == len(pairs)
@@ -233,7 +233,7 @@ def matters(key: str, base: Mapping[str, Any]) -> bool:
 
 
 def _paper_note(table_name: str, base: dict[str, Any]) -> str:
-    """Where else the base departs from that of the paper, beside the model that it shares."""
+    """Where the base, which has the paper's model, differs from the paper's otherwise."""
     table = find_table(table_name)
     here = flat_dict(base)
     differences = [

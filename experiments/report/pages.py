@@ -1,6 +1,6 @@
-"""A page for each row: the sample sentences of its table on their way through its model.
+"""A page per row: the sample sentences of its table on their way through its model.
 
-In: summaries, and the runs that they are of. Out: explain.html in the directories of the runs.
+In: summaries, and their runs. Out: explain.html in the directories of the runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,15 +12,15 @@ from experiments.report.summary import TableSummary
 from experiments.run.plain_text import plain_text
 from t2t_jax.json_files import write_bytes
 
-# Each takes some seconds to compile, once for each length.
+# Each takes some seconds to compile, once per length.
 MOST_SENTENCES = 2
 
 
 def write_pages(found: Sequence[TableSummary], log: Callable[[str], None]) -> list[Path]:
-    """Writes the page of each row's first finished seed; what was written.
+    """Writes the page of each row's first finished seed; returns the files written.
 
-    The sentences are the first of the table's samples; a table without samples has no pages. A row
-    of which no page can be made is told, and stops no other.
+    The sentences are the first of the table's samples; a table without samples has no pages. If a
+    row's page cannot be made, this is logged, and the others are still written.
     """
     # Here: JAX takes seconds to load.
     from t2t_jax.explain.explained import explain

@@ -29,7 +29,7 @@ def text(workdir: Path, format_name: str, num_samples: int | None = None) -> str
 
 
 def write_report(workdir: Path, num_samples: int | None = None) -> list[Path]:
-    """`write` of all that is below `workdir`.
+    """`write` for everything below `workdir`.
 
     Raises:
       ValueError: there are no runs.
@@ -38,8 +38,8 @@ def write_report(workdir: Path, num_samples: int | None = None) -> list[Path]:
 
 
 def write(found: Sequence[TableSummary], workdir: Path) -> list[Path]:
-    """Writes the tables in every format, and the figures there are; what was written."""
-    # Here: matplotlib takes a second to load.
+    """Writes the tables in every format, and the figures there are; returns the files written."""
+    # Imported here: matplotlib takes a second to load.
     from experiments.report.figures import gallery
 
     figures = gallery.write_pngs(found, workdir)
@@ -49,7 +49,7 @@ def write(found: Sequence[TableSummary], workdir: Path) -> list[Path]:
         content = render(found)
         if name == "markdown":
             content += links({figure.name: gallery.WORDS[figure.name] for figure in figures})
-        write_bytes(path, content.encode())  # in the place of a link, not where it leads
+        write_bytes(path, content.encode())  # replaces a link, does not follow it
         paths.append(path)
     return paths + figures
 

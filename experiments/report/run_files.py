@@ -1,6 +1,6 @@
-"""What a run has left beside its record, for curves and tests.
+"""A run's files besides its record, for curves and tests.
 
-In: the directory of a run, which may be anybody's. Out: its numbers, checked.
+In: the directory of a run, possibly somebody else's. Out: its numbers, checked.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ from experiments.run.record import is_number
 from t2t_jax.json_files import read_json
 from t2t_jax.training.metrics_file import read_metrics
 
-# In the directory of a run, where it was asked for.
+# In the directory of a run, if requested.
 PAGE = "explain.html"
 
 
 class Sentences(NamedTuple):
-    """What BLEU counts of each sentence of a split."""
+    """The BLEU counts of each sentence of a split."""
 
     bleu_signature: str
     source_words: list[int]
@@ -32,10 +32,10 @@ class Sentences(NamedTuple):
 
 
 def dev_curve(directory: Path) -> dict[int, float]:
-    """Step -> dev perplexity while training, of all that is finite.
+    """Step -> dev perplexity while training, finite values only.
 
     Raises:
-      ValueError: the file is damaged; says which.
+      ValueError: the file is damaged; the message names it.
     """
     path = directory / "metrics.jsonl"
     found = {}
@@ -44,7 +44,7 @@ def dev_curve(directory: Path) -> dict[int, float]:
             continue
         step, perplexity = entry["step"], entry.get("perplexity", 0)
         if perplexity is None:
-            continue  # it was no number
+            continue  # it was not a number
         if type(step) is not int or not is_number(perplexity) or perplexity <= 0:
             raise ValueError(f"{path} has a dev entry without a step and a perplexity above 0")
         if math.isfinite(perplexity):
@@ -53,10 +53,10 @@ def dev_curve(directory: Path) -> dict[int, float]:
 
 
 def sentences(directory: Path, split: str) -> Sentences | None:
-    """What `t2t-jax score` left of each sentence of a split; None if it left nothing.
+    """The counts that `t2t-jax score` wrote for each sentence of a split; None without a file.
 
     Raises:
-      ValueError: the file is damaged; says which.
+      ValueError: the file is damaged; the message names it.
     """
     path = directory / "scores" / f"{split}.sentences.json"
     if not path.exists():
@@ -74,11 +74,11 @@ def sentences(directory: Path, split: str) -> Sentences | None:
 
 
 def no_curve(outcomes: Iterable[Outcome]) -> list[str]:
-    """What is said where no run has evaluated dev more than once, so that no curve is drawn."""
+    """A note if no run has evaluated dev more than once, so that no curve is drawn."""
     lengths = set()
     for outcome in outcomes:
         if outcome.record is not None:
-            with contextlib.suppress(OSError, ValueError):  # of a damaged file a note says so
+            with contextlib.suppress(OSError, ValueError):  # a note reports damaged files
                 lengths.add(len(dev_curve(outcome.directory)))
     if max(lengths, default=0) != 1:
         return []
@@ -89,8 +89,8 @@ def no_curve(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def page_of(outcome: Outcome) -> Path | None:
-    """The page of a run's model, where it has one in which no script but ours can run."""
-    # Here: what makes pages loads JAX.
+    """The page of a run's model, if it has one in which no script but ours can run."""
+    # Imported here, since it loads JAX.
     path = outcome.directory / PAGE
     try:
         if not path.resolve().is_relative_to(outcome.directory.resolve()) or not path.is_file():
@@ -103,7 +103,7 @@ def page_of(outcome: Outcome) -> Path | None:
 
 
 def damage(outcomes: Iterable[Outcome]) -> list[str]:
-    """A sentence for each file of a finished run that is damaged, and what it is not used for."""
+    """A sentence for each damaged file of a finished run: what the run lacks without it."""
     found = []
     for outcome in outcomes:
         if outcome.record is None:

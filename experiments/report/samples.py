@@ -1,6 +1,6 @@
-"""What each row made of the same few sentences of the test split.
+"""Each row's translations of the same few test sentences.
 
-In: what `t2t-jax score` has left in directories of runs, which may be anybody's. Out: plain text.
+In: files of `t2t-jax score` in directories of runs, possibly somebody else's. Out: plain text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,12 +17,12 @@ SAMPLES = (
     "Test sentences as the first seed of each row translates them: the first, and those on which "
     "the rows differ most"
 )
-# Of a corpus whose text is this project's own.
+# For the embedded corpus, whose text is this project's own.
 _USUAL_NUMBER = 5
 
 
 class Sample(NamedTuple):
-    """A test sentence, and what became of it."""
+    """A test sentence and its translations."""
 
     line: int
     source: str
@@ -40,13 +40,13 @@ class _Kept(NamedTuple):
 def samples(outcomes: Sequence[Outcome], number: int | None) -> list[Sample]:
     """The first test sentence, and those whose BLEU differs most between rows, by line.
 
-    Of each row the first seed that is finished; a row whose translations are not there, or of other
-    sentences, is left out.
+    Each row is represented by its first finished seed. A row whose translations are missing, or of
+    other sentences, is left out.
 
     Args:
       outcomes: those of a table, the rows in its order.
-      number: how many sentences, whatever their corpus, which is read where the runs say it lies;
-        None: some of the embedded corpus, and none of another, whose text may not be shared.
+      number: how many sentences, from any corpus, which is read from where the runs had it; None:
+        some of the embedded corpus, none of others, whose text may not be shareable.
     """
     pairs: list[tuple[str, str]] = []
     kept: list[_Kept] = []
@@ -72,7 +72,7 @@ def samples(outcomes: Sequence[Outcome], number: int | None) -> list[Sample]:
 
 
 def first_seeds(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Of each row the first seed that is finished."""
+    """The first finished seed of each row."""
     found: dict[str, Outcome] = {}
     for outcome in outcomes:
         its = found.get(outcome.run.row)
@@ -82,11 +82,11 @@ def first_seeds(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def _kept(outcome: Outcome) -> _Kept | None:
-    """What there is of a run; None where something lacks or does not belong to its record."""
+    """A run's translations and counts; None if any is missing or does not match its record."""
     counts = sentences_of(outcome, "test")
     path = outcome.directory / "translations" / "test.txt"
     try:
-        # A link that leads out of a directory of somebody else's is not followed.
+        # A link that leads out of the directory is not followed: it may be somebody else's.
         if not path.resolve().is_relative_to(outcome.directory.resolve()) or not path.is_file():
             return None
         lines = path.read_text("utf-8").split("\n")[:-1]
@@ -98,7 +98,7 @@ def _kept(outcome: Outcome) -> _Kept | None:
 
 
 def _pairs(outcome: Outcome) -> list[tuple[str, str]]:
-    """Sources and references; none where they cannot be had any more."""
+    """Sources and references; empty if they can no longer be read."""
     from t2t_jax.data.config import DataConfig
     from t2t_jax.data.corpora.corpus import read_pairs
 
@@ -110,7 +110,7 @@ def _pairs(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def _most_different(kept: Sequence[_Kept], number: int) -> list[int]:
-    """The first place, and those where BLEU of the sentence spreads most over the rows, sorted."""
+    """The first place, and those where sentence BLEU varies most between rows, sorted."""
     from t2t_jax.evaluation.bleu import sentence_bleu_of
 
     spreads = {}

@@ -22,7 +22,7 @@ from experiments.report import against_base
 from t2t_jax.cli.command import parse_flags
 
 SIGNIFICANT = 0.05
-# Which rows are noisier than the others, and how many times.
+# Which rows are noisier than the others, and by what factor.
 NOISE = {
     "equal": ("", 1.0),
     "one row x2": ("one", 2.0),
@@ -45,12 +45,12 @@ def tables(
     difference: float = 0.0,
     of_seeds: float = 1.0,
 ) -> np.ndarray:
-    """Tables x base and rows x seeds; `difference` is that of the first half of the rows.
+    """Tables x base and rows x seeds; the first half of the rows has a `difference` to base.
 
     Args:
       shape: how many tables, rows without base, and seeds.
       noise: one of NOISE.
-      of_seeds: the standard deviation of what all rows have in common at a seed.
+      of_seeds: the standard deviation of what all rows share at a seed.
     """
     num_tables, num_rows, num_seeds = shape
     who, times = NOISE[noise]
@@ -69,12 +69,12 @@ def of_reports(values: np.ndarray) -> np.ndarray:
 
 
 def welch_holm(values: np.ndarray) -> np.ndarray:
-    """Welch's test of each row, the p values corrected by Holm: the rule of before."""
+    """Welch's test of each row, the p values corrected by Holm: the former rule."""
     return _holm(_welch(values))
 
 
 def welch_bonferroni(values: np.ndarray) -> np.ndarray:
-    """Welch's test of each row at its share of the level: of rows whose seeds are not base's."""
+    """Welch's test of each row at its share of the level: for rows whose seeds are not base's."""
     return _welch(values) * (values.shape[1] - 1) < SIGNIFICANT
 
 
@@ -88,20 +88,20 @@ def paired_holm(values: np.ndarray) -> np.ndarray:
 
 
 def dunnett(values: np.ndarray) -> np.ndarray:
-    """Dunnett's test with one variance for all: what seeds and rows leave over."""
+    """Dunnett's test with one variance for all: that of the residuals of rows and seeds."""
     return _dunnett(values, lambda pooled, own: pooled)
 
 
 def dunnett_larger(values: np.ndarray) -> np.ndarray:
-    """Dunnett's, with the larger of the common variance and that of the row's differences."""
+    """Dunnett's test with the larger of the common variance and that of the row's differences."""
     return _dunnett(values, np.maximum)
 
 
 def dunnett_without_wild(values: np.ndarray) -> np.ndarray:
-    """Dunnett's of rows whose variance an F test finds like the others'; else the row's own test.
+    """Dunnett's test for rows with a variance like the others' by an F test; else the row's own.
 
-    The wildest leaves, at a twentieth corrected for the rows, until none is found to be wild; where
-    base leaves all rows are tested by their own differences, at their share of the level.
+    The wildest row leaves, at the 5 % level corrected for the rows, until none is wild. If base
+    leaves, all rows are tested by their own differences, at their share of the level.
     """
     from scipy import special
 
@@ -164,9 +164,9 @@ CANDIDATES: dict[str, Rule] = {
 
 @functools.cache
 def dunnett_ratio(num_rows: int, degrees: int) -> float:
-    """What the largest of so many differences, in standard errors, exceeds in 5 % of tables.
+    """The limit that the largest of the differences, in standard errors, exceeds in 5 % of tables.
 
-    One base, one variance of `degrees` for all, and as many seeds of base as of a row.
+    For one base, one variance of `degrees` for all, and as many seeds of base as of a row.
     """
     from scipy import optimize, special
 
@@ -194,18 +194,18 @@ def share_interval(hits: int, trials: int) -> tuple[float, float]:
 
 
 def false_alarms(rule: Rule, noise: str, shape: tuple[int, int, int], seed: int = 0) -> int:
-    """How many tables of pure chance have a star."""
+    """How many tables without any real difference have a star."""
     return int(rule(tables(np.random.default_rng(seed), shape, noise)).any(1).sum())
 
 
 def power(rule: Rule, difference: float, shape: tuple[int, int, int], seed: int = 0) -> float:
-    """The share of real differences that get a star; noise is equal, and seeds share nothing."""
+    """The share of real differences that get a star; equal noise, nothing shared at a seed."""
     values = tables(np.random.default_rng(seed), shape, difference=difference, of_seeds=0.0)
     return float(rule(values)[:, : shape[1] // 2].mean())
 
 
 def grid_text(num_tables: int, seeds: Sequence[int], rows: Sequence[int]) -> str:
-    """The rule at every size, its power beside that of Welch's test with Holm's correction."""
+    """The rule at every size; its power next to that of Welch's test with Holm's correction."""
     titles = ["seeds", "rows", *NOISE, *(f"power {each:g}" for each in DIFFERENCES)]
     lines = [titles, ["--:"] * len(titles)]
     for num_seeds in seeds:
@@ -222,7 +222,7 @@ def grid_text(num_tables: int, seeds: Sequence[int], rows: Sequence[int]) -> str
 
 
 def candidates_text(num_tables: int, seeds: Sequence[int], rows: Sequence[int]) -> str:
-    """Each candidate: the most false alarms of all sizes by noise, and mean power."""
+    """For each candidate, the most false alarms over all sizes, by noise, and the mean power."""
     titles = ["candidate", *NOISE, *(f"power {each:g}" for each in DIFFERENCES)]
     lines = [titles, ["--", *["--:"] * (len(titles) - 1)]]
     for name, rule in CANDIDATES.items():
@@ -241,7 +241,7 @@ def candidates_text(num_tables: int, seeds: Sequence[int], rows: Sequence[int]) 
 
 def _stars(found: against_base.Contrasts) -> np.ndarray:
     stars = np.zeros(found.differences.shape, bool)
-    # Where the farthest row has none, no row has.
+    # If the farthest row has none, no row has.
     has_any = against_base.smallest_p_value(found) < SIGNIFICANT
     if has_any.any():
         stars[has_any] = against_base.p_values(found.only(has_any)) < SIGNIFICANT
@@ -287,7 +287,7 @@ def _dunnett(values: np.ndarray, variance: Callable) -> np.ndarray:
 
 
 def _squares(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """What rows and seeds leave over, summed by row, of the rows that count."""
+    """Squared residuals of rows and seeds, summed by row, over the rows that count."""
     its = np.where(counts[:, :, None], values, 0.0)
     left = values - its.sum(1, keepdims=True) / counts.sum(1)[:, None, None]
     left -= left.mean(2, keepdims=True)

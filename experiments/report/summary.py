@@ -1,4 +1,4 @@
-"""Records -> what a table says: means over seeds, differences to the base row, and in words.
+"""Records -> the content of a table: means over seeds, differences to the base row, sentences.
 
 In: the JSON files below a workdir. Out: numbers and sentences, no layout.
 """
@@ -40,7 +40,7 @@ from experiments.tables.registry import find_table
 from t2t_jax.json_files import flat_dict
 
 _BETTER, _WORSE = "better", "worse"
-# Points of BLEU or accuracy: a difference below is of no interest, unless somebody says otherwise.
+# Points of BLEU or accuracy: by default, a smaller difference is of no interest.
 MARGIN = 0.5
 
 _EQUAL: Mapping[Equal, str] = {
@@ -53,73 +53,73 @@ _EQUAL: Mapping[Equal, str] = {
 
 
 class RowSummary(NamedTuple):
-    """One line of a table; None, or no entry, where nothing was measured."""
+    """One line of a table; None, or no entry, if nothing was measured."""
 
     name: str
     changes: str
     num_seeds: int  # that are finished
     params: float | None  # millions
     means: Mapping[str, Mean]  # by name of the measure
-    effects: Mapping[str, Effect]  # by name of the measure; none of the base row
+    effects: Mapping[str, Effect]  # by name of the measure; empty for the base row
     verdict: str  # against the base row, in words
     costs: Mapping[str, float | None]  # by name of the cost, mean over seeds
     paper: Score | None
     outcomes: list[Outcome]  # finished or not
-    note: str = ""  # what a reader of the changes alone would not know
-    page: str = ""  # where the page of its first finished seed lies, from the report
+    note: str = ""  # what the changes alone do not tell
+    page: str = ""  # path of the page of its first finished seed, relative to the report
     tuned: TunedRow | None = None
 
     @property
     def num_diverged(self) -> int:
-        """Seeds whose numbers became none."""
+        """How many seeds diverged."""
         return sum(outcome.has_diverged for outcome in self.outcomes)
 
     @property
     def group(self) -> str:
-        """Rows of one group stand together: "A" of "A.h=4", "" of "big"; the base row is alone."""
+        """Rows of a group stand together: "A" for "A.h=4", "" for "big"; base is alone."""
         head, dot, _ = self.name.partition("=")[0].partition(".")
         return "base" if self.name == "base" else head if dot else ""
 
 
 class TableSummary(NamedTuple):
-    """All the rows of one table at one base, and what is to be said below them."""
+    """All the rows of one table at one base, and the notes below them."""
 
     name: str
     title: str
-    base: str  # what sets its base apart from those of the same table's other summaries
+    base: str  # what distinguishes its base from those of the table's other summaries
     has_paper_base: bool
     rows: list[RowSummary]
     method: list[str]  # what was done
     notes: list[str]
     unfinished: list[str]
     samples: list[Sample]
-    commands: list[str]  # that make it anew; none of a base that this code does not know
-    damaged: list[str]  # a sentence for each file of its runs that is not believed
+    commands: list[str]  # that reproduce it; none for a base unknown to this code
+    damaged: list[str]  # a sentence for each damaged file of its runs
     tuning: Tuning | None = None
 
     @property
     def paper_base(self) -> Score | None:
-        """What the paper reports of its base row, where ours can be compared with it."""
+        """The paper's scores of its base row, if ours are comparable."""
         return next((row.paper for row in self.rows if row.name == "base"), None)
 
     @property
     def measures(self) -> list[Measure]:
-        """What some row was scored by."""
+        """The measures that some row was scored by."""
         possible = self.possible_measures
         return [each for each in possible if any(each.name in row.means for row in self.rows)]
 
     @property
     def possible_measures(self) -> list[Measure]:
-        """What its rows could be scored by."""
+        """The measures that its rows could be scored by."""
         return measures_of(outcome for row in self.rows for outcome in row.outcomes)
 
 
 def summaries(
     workdir: Path, num_samples: int | None = None, margin: float = MARGIN
 ) -> list[TableSummary]:
-    """Every table there are runs of below `workdir`; the same table at two bases is two tables.
+    """Every table with runs below `workdir`; the same table at two bases counts as two.
 
-    A file that is not believed spoils its own run, and is named.
+    A damaged file affects only its own run, and is named.
 
     Args:
       num_samples: sentences of the test split with their translations, see `samples`.
@@ -168,7 +168,7 @@ def _damage_text(sentence: str) -> str:
 
 
 def _own_settings(base: dict[str, Any], bases: Sequence[dict[str, Any]]) -> str:
-    """Those keys of a base that are not the same in all of `bases`; "" if there is no other."""
+    """The keys of a base that are not the same in all of `bases`; "" if there is no other."""
     own = {
         key: value
         for key, value in base.items()
@@ -235,7 +235,7 @@ def _tune_flags(tuned: Tuning) -> list[str]:
 
 
 def _method(rows: Sequence[RowSummary], outcomes: Sequence[Outcome]) -> list[str]:
-    """What was done, in sentences; a row's note is one of them."""
+    """What was done, in sentences, which include the rows' notes."""
     records = records_of(outcomes)
     records.sort(key=lambda values: values["row"] != "base")  # whose facts come first
     told = method(outcomes[0].run.base, records) + hardware(records_of(outcomes))
@@ -248,15 +248,15 @@ def _method(rows: Sequence[RowSummary], outcomes: Sequence[Outcome]) -> list[str
 def _expected_rows(name: str, outcomes: Sequence[Outcome]) -> tuple[list[Row], str, bool]:
     """The table's rows in the table's order, then those that only the runs know."""
     try:
-        # Of bases that do the same, the one that knows most keys.
+        # Of equivalent bases, the one with the most keys.
         base = max(
             (outcome.run.base for outcome in outcomes), key=lambda base: len(flat_dict(base))
         )
         table = find_table(name)
         known, title = table.rows(ConfigDict(base)), table.title
     except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError):
-        # The runs are older or newer than this code, or its table is broken; what they say of
-        # themselves is enough.
+        # The runs are older or newer than this code, or its table is broken; their own files
+        # suffice.
         known, title = Rows([], list[LeftOut]()), name
     has_paper_base = any(row.paper is not None for row in known.rows)
     rows = {row.name: row for row in known.rows}
@@ -271,7 +271,7 @@ def _expected_rows(name: str, outcomes: Sequence[Outcome]) -> tuple[list[Row], s
 
 
 def _diverged(by_row: Mapping[str, Sequence[Outcome]]) -> list[str]:
-    """What is said of rows of which some seeds have diverged, and what the others came to."""
+    """A note on rows with diverged seeds, and the scores of their other seeds."""
     rows = []
     for name, outcomes in by_row.items():
         if any(outcome.has_diverged for outcome in outcomes):
@@ -290,7 +290,7 @@ def _diverged(by_row: Mapping[str, Sequence[Outcome]]) -> list[str]:
 
 
 def _repeated(all_outcomes: Sequence[Outcome], counted: Sequence[Outcome]) -> list[str]:
-    """What is said of runs that are there more than once."""
+    """A note on runs that are there more than once."""
     kept = {outcome.directory for outcome in counted}
     others = [
         plain_text(outcome.directory) for outcome in all_outcomes if outcome.directory not in kept
@@ -334,7 +334,7 @@ def _seeds_text(here: int, of_base: int) -> str:
 
 
 def _divergence(outcomes: Sequence[Outcome]) -> str:
-    """That a row has diverged, or how many of its seeds have; "" if none has."""
+    """Says that a row diverged, or how many of its seeds did; "" if none did."""
     number = sum(outcome.has_diverged for outcome in outcomes)
     if number == 0 or number == len(outcomes):
         return "diverged" if number else ""
@@ -342,7 +342,7 @@ def _divergence(outcomes: Sequence[Outcome]) -> str:
 
 
 def _verdict(found: Mapping[str, Effect], seeds: str, margin: float) -> str:
-    """What the tests say of perplexity and score, such as "PPL worse; BLEU within 0.5 of base"."""
+    """The verdict on perplexity and score, such as "PPL worse; BLEU differs by less than 0.5"."""
     bleu = TEST_BLEU if TEST_BLEU.name in found else DEV_BLEU
     measures_by_verdict: dict[str, list[str]] = {}
     for measure in (PERPLEXITY, bleu, ACCURACY):
@@ -362,7 +362,7 @@ def _verdict_on(effect: Effect, measure: Measure, seeds: str, margin: float) -> 
     if effect.comparison is None:
         return "not tested"
     is_bootstrap = effect.test == BOOTSTRAP
-    # Of perplexity a margin in points would say nothing.
+    # A margin in points means nothing for perplexity.
     is_within = not measure.is_logarithmic and effect.is_within(margin)
     if effect.is_significant:
         is_more = effect.comparison.difference > 0
@@ -383,7 +383,7 @@ def _mean(records: Iterable[dict], value: Callable[[dict], float]) -> float | No
         try:
             found.append(value(values))
         except (KeyError, TypeError, ZeroDivisionError):
-            continue  # a record that lacks a fact still counts for the others
+            continue  # a record that lacks this fact still counts for others
     return statistics.fmean(found) if found else None
 
 

@@ -1,4 +1,4 @@
-"""The commands that make a table anew, from what its runs say of themselves."""
+"""The commands that reproduce a table, derived from its runs."""
 
 import shlex
 from collections.abc import Collection, Iterator, Sequence
@@ -12,14 +12,14 @@ from t2t_jax.json_files import flat_dict
 from t2t_jax.runs.effect import unmet
 from t2t_jax.runs.keys import completed
 
-# Where things lie on one machine is of no use on another.
+# Paths on one machine are of no use on another.
 _ELSEWHERE = {"data.directory": "DIR", "data.cache": None}
 
 
 def sweep_commands(
     table: str, outcomes: Sequence[Outcome], known_rows: Collection[str], more: Collection[str] = ()
 ) -> list[str]:
-    """`sweep_command` with `more` flags, and one for each test set of a later score."""
+    """`sweep_command` with `more` flags, and a command for each test set that was scored later."""
     command = sweep_command(table, outcomes, known_rows)
     if command is None:
         return []
@@ -33,7 +33,7 @@ def _score_commands(outcomes: Sequence[Outcome]) -> Iterator[str]:
         scores = next(each["scores"][name] for each in records if name in each["scores"])
         files = scores.get("files")
         if not isinstance(files, list) or list(map(type, files)) != [str, str]:
-            continue  # of a record that is damaged, or somebody's
+            continue  # a record that is damaged, or somebody else's
         source, reference = (shlex.quote(f"DIR/{Path(file).name}") for file in files)
         flags = f"--source={source} --reference={reference} --name={shlex.quote(name)}"
         yield f"python -m experiments.sweep score W {flags}"
@@ -44,7 +44,7 @@ def sweep_command(
 ) -> str | None:
     """The `experiments.sweep` of these rows and seeds, with the nearest file of configs/ as base.
 
-    None where no file has the keys of the runs' base config, which then are of another version.
+    None if no file has the keys of the runs' base config: they are of another version.
     """
     base = completed(flat_dict(outcomes[0].run.base))
     configs = [completed(flat_dict(outcome.run.config)) for outcome in outcomes]
@@ -74,7 +74,7 @@ def sweep_command(
 def _overrides(
     config: dict[str, Any], wanted: dict[str, Any], configs: list[dict[str, Any]]
 ) -> list[str]:
-    """The flags that make the `wanted` base of `config`; of keys that a run of `configs` reads."""
+    """Flags that turn `config` into the `wanted` base, for keys that a run of `configs` reads."""
     flags = []
     for key, value in wanted.items():
         if all(unmet(key, each) for each in configs):

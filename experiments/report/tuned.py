@@ -1,6 +1,6 @@
-"""What tuning found of each row: the values chosen, and whether its difference to base stays.
+"""What tuning found for each row: the chosen values, and whether its difference to base remains.
 
-In: outcomes of trials and of the runs at what they chose, and the effects of runs at a row's own
+In: outcomes of trials and of runs at the chosen values, and the effects of runs at a row's own
 values. Out: numbers and sentences.
 """
 
@@ -38,22 +38,22 @@ NOT_SEEN, NOT_TESTED = "not seen", "not tested"
 
 
 class TunedRow(NamedTuple):
-    """A row of a tuned table, beside what it is at its own values."""
+    """The tuned side of a row of a tuned table."""
 
     trials: list[Trial]  # that are over
-    chosen: dict[str, Any]  # key -> value; empty until it is known, or where all have diverged
+    chosen: dict[str, Any]  # key -> value; empty until known, or if all diverged
     outcomes: list[Outcome]  # at the chosen values
     is_own: bool  # whether those are the row's own runs, since it has the chosen values
     means: Mapping[str, Mean]  # by name of the measure
-    effects: Mapping[str, Effect]  # against the tuned base; none of the base row
-    verdict: str  # of its difference to base, fixed and tuned
-    direction: str  # whether that which the paper reports holds; "" where it reports none
-    edges: list[str]  # of the space, at which its chosen values are
+    effects: Mapping[str, Effect]  # against the tuned base; empty for the base row
+    verdict: str  # on its difference to base, fixed and tuned
+    direction: str  # whether the direction in the paper holds; "" if the paper has none
+    edges: list[str]  # of the space that its chosen values are at
     losses: tuple[float | None, float | None]  # see `losses`
 
     @property
     def chosen_text(self) -> str:
-        """The chosen values in a cell."""
+        """The chosen values, as the text of a cell."""
         values = {key: f"{v:.4g}" if type(v) is float else v for key, v in self.chosen.items()}
         if not self.chosen and self.trials and best(self.trials) is None:
             return "each trial diverged"
@@ -61,7 +61,7 @@ class TunedRow(NamedTuple):
 
 
 class Tuning(NamedTuple):
-    """What tuning found of a table."""
+    """What tuning found for a table."""
 
     words: list[str]  # of --tune
     num_trials: int
@@ -75,11 +75,11 @@ def tuning(
     fixed: Mapping[str, Sequence[Outcome]],
     fixed_effects: Mapping[str, Mapping[str, Effect]],
 ) -> Tuning | None:
-    """Of all runs of a table; None where nothing was tuned.
+    """The tuning of a table, from all its runs; None if nothing was tuned.
 
     Args:
       fixed: the runs at a row's own values, by row.
-      fixed_effects: theirs, by name of the measure and of the row.
+      fixed_effects: their effects, by name of the measure and of the row.
     """
     others = [outcome for outcome in outcomes if outcome.run.tuning is not None]
     if not others:
@@ -146,7 +146,7 @@ def _has(outcomes: Iterable[Outcome], point: Mapping[str, Any]) -> bool:
 
 
 def verdict_of(fixed: Effect | None, tuned: Effect | None) -> str:
-    """Whether a difference is there at the rows' own values, and at those chosen for each."""
+    """Whether there is a difference at the rows' own values, and at those chosen for each."""
     if fixed is None or tuned is None or not fixed.comparison or not tuned.comparison:
         return NOT_TESTED
     same_sign = fixed.comparison.difference * tuned.comparison.difference > 0
@@ -162,10 +162,11 @@ def verdict_of(fixed: Effect | None, tuned: Effect | None) -> str:
 
 
 def losses(trials: Sequence[Trial], chosen: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """What dev perplexity loses where one tuned value is half, and twice, of what was chosen.
+    """The loss in dev perplexity at half, and at twice, the chosen value of a single tuned key.
 
-    Between trials the logarithm of the perplexity is taken to be linear in that of the value.
-    None where no trial reaches, or several keys are tuned; infinite beside one that diverged.
+    Between trials, the logarithm of perplexity is taken to be linear in that of the value. None
+    outside the range of the trials, or if several keys are tuned; infinite next to one that
+    diverged.
     """
     if len(chosen) != 1:
         return None, None
@@ -198,7 +199,7 @@ def _between(places: Sequence[tuple[float, float]], at: float) -> float | None:
 
 
 def _edges(trials: Sequence[Trial], chosen: Mapping[str, Any]) -> list[str]:
-    """Where no trial has a lower, or a higher, value than the one chosen."""
+    """The chosen values that are the lowest or the highest of all trials."""
     found = []
     for key, value in chosen.items():
         values = {trial.point.get(key) for trial in trials}
@@ -241,7 +242,7 @@ def _direction(
     words = []
     bleu = DEV_BLEU if DEV_BLEU.name in fixed else TEST_BLEU
     for measure in (PERPLEXITY, bleu):
-        # Of BLEU the paper reports that of dev, unless a table has none.
+        # The paper reports BLEU on dev, unless a table has none.
         of = measure if reported(paper, measure) is not None else DEV_BLEU
         this, base = reported(paper, of), reported(paper_base, of)
         if measure.name in tuned and this is not None and base is not None and this != base:
@@ -252,7 +253,7 @@ def _direction(
 
 
 def holds(sign: float, fixed: Effect | None, tuned: Effect, measure: Measure) -> str:
-    """Whether a difference has the sign that was reported, tuned above all."""
+    """Whether a difference has the reported sign, above all the tuned one."""
     if tuned.comparison is None:
         return NOT_TESTED
     signs = [
@@ -268,9 +269,9 @@ def holds(sign: float, fixed: Effect | None, tuned: Effect, measure: Measure) ->
 
 
 def _paper_scores(outcome: Outcome) -> dict[str, Score]:
-    """What the paper reports of rows that this code makes as the runs were, also at another base.
+    """The paper's scores of the rows known to this code, also at another base.
 
-    Its numbers are then not ours to compare, but the sign of its differences is.
+    There its numbers are not comparable with ours, but the signs of its differences are.
     """
     try:
         rows = find_table(outcome.run.table).make_rows(ConfigDict(outcome.run.base))
@@ -349,7 +350,7 @@ def _said_of_rows(
 
 
 def _cost(outcomes: Sequence[Outcome]) -> list[str]:
-    """How many runs and hours tuning took, and which share of all."""
+    """How many runs and hours tuning took, and what share of the total."""
     trials = [each for each in outcomes if each.run.kind == "trial" and _seconds(each) is not None]
     tuned = [each for each in outcomes if each.run.kind == "tuned" and _seconds(each) is not None]
     spent = sum(_seconds(each) or 0.0 for each in [*trials, *tuned])
@@ -366,7 +367,7 @@ def _cost(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _seconds(outcome: Outcome) -> float | None:
-    """What a run took, also a trial that diverged; None of one that is not over."""
+    """Seconds of a run, also of a diverged trial; None if it is not over."""
     try:
         values = outcome.record or record.read_record(outcome.directory)
         return sum(values["seconds"].values())

@@ -26,10 +26,10 @@ _HEAD = (
 
 
 def document(text: str, records: Sequence[Record]) -> str:
-    """The document with these records, the oldest first, in the place of those there.
+    """The document with its records replaced by these, oldest first.
 
     Raises:
-      ValueError: it does not say where they go.
+      ValueError: it does not mark where they go.
     """
     before, begin, _ = text.partition(_BEGIN)
     if not begin:
@@ -60,7 +60,7 @@ def _row(record: Record, before: Record | None) -> str:
 
 
 def main(_: list[str]) -> None:
-    """Writes the document anew."""
+    """Rewrites the document."""
     try:
         text = document(DOCUMENT.read_text("utf-8"), read_records(RECORDS))
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What a record is and when it counts. In: what seeds have found. Out: a record, or why it is none.
+"""What a record is and when it counts. In: results of seeds. Out: a record, or why it is none.
 
 docs/SPEEDRUN.md has the rules in words.
 """
@@ -18,15 +18,15 @@ _FORMAT = 1
 _SEEDS_AT_LEAST = 5
 _P_BELOW = 0.01
 _PAIRS = {"train": 29_000, "dev": 1_014, "test": 1_000}  # of Multi30k
-# Where a run is done and with which seed; any other key can be what makes it fast.
+# Where a run is done, and its seed; any other key may be what makes it fast.
 _NO_TRICKS = ("seed", "data.cache", "data.directory")
 
 
 class Seed(NamedTuple):
-    """What came of one seed."""
+    """The results of one seed."""
 
     seed: int
-    bleu: float  # of test, without capitals, of Moses' tokens
+    bleu: float  # on test, lowercased, on Moses' tokens
     step: int  # of the checkpoint that dev chose
     seconds: dict[str, float]  # by stage; "total" from the start of the process to its end
 
@@ -38,7 +38,7 @@ class Record(NamedTuple):
     target: float  # BLEU
     command: str
     commit: str
-    hardware: str  # records of the same line are compared
+    hardware: str  # only records with the same are compared
     machine: dict[str, Any]
     versions: dict[str, str]
     text: dict[str, str]  # sha256 of each file of the corpus
@@ -48,21 +48,21 @@ class Record(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """From command to score, the mean of the seeds."""
+        """Seconds from command to score, the mean over seeds."""
         return statistics.fmean(seed.seconds["total"] for seed in self.seeds)
 
     @property
     def bleu(self) -> float:
-        """The mean of the seeds."""
+        """The mean over seeds."""
         return statistics.fmean(seed.bleu for seed in self.seeds)
 
     @property
     def p_value(self) -> float | None:
-        """One-sided, that the mean is not above the target; None where no test can be made."""
+        """One-sided, that the mean is not above the target; None if it cannot be tested."""
         return p_value_above([seed.bleu for seed in self.seeds], self.target)
 
     def write(self, path: Path, before: "Record | None") -> None:
-        """Writes it, with what follows from it beside the record `before` it."""
+        """Writes it, with what follows from it and the record `before` it."""
         why = why_not(self, before)
         derived = {"counts": not why, "why_not": why, "changes": changes(self, before)}
         derived |= {"seconds": self.seconds, "bleu": self.bleu, "p_value": self.p_value}
@@ -71,12 +71,12 @@ class Record(NamedTuple):
 
 
 def tricks(config: dict[str, Any]) -> dict[str, Any]:
-    """Dotted key -> value of all that is the same for every seed, wherever it runs."""
+    """Dotted key -> value of everything that is the same for every seed, wherever it runs."""
     return {key: value for key, value in flat_dict(config).items() if key not in _NO_TRICKS}
 
 
 def changes(record: Record, before: Record | None) -> dict[str, list[Any]]:
-    """Key -> the value in the record before and the one now; none of a first record."""
+    """Key -> the values before and now; empty for a first record."""
     if before is None:
         return {}
     old, new = before.config, record.config
@@ -88,7 +88,7 @@ def why_not(record: Record, before: Record | None) -> str:
     """Why a record does not count, in a sentence; empty if it does.
 
     Args:
-      before: the record that stands for this target on this hardware, if there is one.
+      before: the current record for this target on this hardware, if there is one.
     """
     direction = "-".join(str(record.config.get(f"data.{x}_language")) for x in ("source", "target"))
     if (direction, record.pairs) != ("en-de", _PAIRS):
@@ -111,16 +111,16 @@ def why_not(record: Record, before: Record | None) -> str:
 
 
 def standing(records: Sequence[Record], record: Record) -> Record | None:
-    """The last of `records`, the oldest first, of the target and the hardware of `record`."""
+    """The last of `records`, oldest first, with the target and hardware of `record`."""
     line = record.target, record.hardware
     return next((each for each in records[::-1] if (each.target, each.hardware) == line), None)
 
 
 def read_records(directory: Path) -> list[Record]:
-    """Those of a directory, which need not be there, the oldest first.
+    """The records of a directory, which need not exist, oldest first.
 
     Raises:
-      ValueError: one is damaged, or does not count; says which and why.
+      ValueError: one is damaged, or does not count; the message says which and why.
     """
     by_path = {path: read_record(path) for path in sorted(directory.glob("*.json"))}
     records: list[Record] = []
@@ -132,10 +132,10 @@ def read_records(directory: Path) -> list[Record]:
 
 
 def read_record(path: Path) -> Record:
-    """A record, as `Record.write` has left it.
+    """A record written by `Record.write`.
 
     Raises:
-      ValueError: it is damaged or of another format.
+      ValueError: it is damaged or has another format.
     """
     values = plain_values(read_json(path))
     if values.get("format") != _FORMAT:

@@ -1,6 +1,6 @@
-"""One seed of a speedrun: prepares, trains, has dev choose a checkpoint, scores.
+"""One seed of a speedrun: prepares, trains, chooses a checkpoint on dev, scores.
 
-A process of its own with a directory as argument, which `seeds.py` starts and times.
+A process of its own with a directory as argument, started and timed by `seeds.py`.
 """
 
 import sys
@@ -18,7 +18,7 @@ _METRIC = "bleu_moses_lower"
 
 
 def run(directory: Path) -> None:
-    """Does what `config.json` there says; writes `found.json`."""
+    """Runs the seed by its `config.json`; writes `found.json`."""
     from experiments.benchmarks.records import machine
     from t2t_jax.data.corpora.corpus import content_hashes
     from t2t_jax.runs.prepare import prepare
@@ -54,7 +54,7 @@ def run(directory: Path) -> None:
 def _chosen_step(workdir: Path, sections: Any) -> int:
     """The step of the kept checkpoint, or mean of checkpoints, with the best BLEU on dev.
 
-    On disk is one more than `training.keep_checkpoints`. Of one alone nothing is translated.
+    There is one more on disk than `training.keep_checkpoints`. A single one is chosen untranslated.
     """
     from t2t_jax.runs.score import score_checkpoints
     from t2t_jax.runs.workdir import checkpoint_steps

@@ -1,4 +1,4 @@
-"""Seed by seed a process of its own, timed from outside, with nothing kept of before."""
+"""Runs each seed as a process of its own, timed from outside, reusing nothing from before."""
 
 import os
 import shutil
@@ -17,15 +17,15 @@ from experiments.speedrun.seed import CONFIG_FILE, FOUND_FILE
 from t2t_jax.json_files import read_json, write_json
 
 _SEED_FILE = "seed.json"
-# Tricks that are no keys, and where programs are kept; which devices there are may be said.
+# Tricks outside the config, and the place of kept programs; choosing the devices is allowed.
 _TRICKS, _NO_TRICK = ("JAX_", "XLA_"), "JAX_PLATFORMS"
 
 
 def run_seeds(config: Any, workdir: Path, num_seeds: int) -> tuple[dict[str, Any], list[Seed]]:
-    """What is the same for all seeds, by the fields of a record, and each; done ones stay.
+    """The facts all seeds share, by the fields of a record, and the seeds; done ones are kept.
 
     Raises:
-      ValueError: one failed, or was done of another config, commit or machine than the others.
+      ValueError: one failed, or had another config, commit or machine than the others.
     """
     for name in [*os.environ]:
         if name.startswith(_TRICKS) and name != _NO_TRICK:
@@ -57,15 +57,15 @@ def run_seeds(config: Any, workdir: Path, num_seeds: int) -> tuple[dict[str, Any
 def _run(directory: Path) -> dict[str, Any]:
     total = seconds_of(directory)
     found = read_json(directory / FOUND_FILE)
-    start = total - sum(found["seconds"].values())  # of the process, and its end
+    start = total - sum(found["seconds"].values())  # start and end of the process
     return found | {"seconds": {"start": start, **found["seconds"], "total": total}}
 
 
 def seconds_of(directory: Path) -> float:
-    """Runs the seed of a directory.
+    """Runs the seed of a directory; returns its seconds.
 
     Raises:
-      ValueError: it failed; in its own last words.
+      ValueError: it failed; the message has the last line of its log.
     """
     log = directory / "log.txt"
     started = time.monotonic()
@@ -78,7 +78,7 @@ def seconds_of(directory: Path) -> float:
 
 
 def _check_same(directory: Path, common: dict[str, Any]) -> dict[str, Any]:
-    """What a seed has left; ValueError if it is of something else than `common`."""
+    """The results of a seed; ValueError if it does not match `common`."""
     path = directory / _SEED_FILE
     values = read_json(path)
     if missing := [name for name in Seed._fields if name not in values]:

@@ -1,7 +1,7 @@
-"""What a sweep would be: runs, parameters, tokens and hours of every row, before anything is done.
+"""A sweep in advance: runs, parameters, tokens and hours of every row.
 
-The hours are those of training alone, taken to grow with tokens times parameters: as fast as runs
-that are finished already, or as the person says. Nothing is assumed of any hardware.
+The hours are for training alone, and proportional to tokens times parameters, at the speed of
+finished runs or one that the user gives. Nothing is assumed about any hardware.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ from experiments.tables.ablation import (
 from experiments.tables.tuning import Space, check
 
 WIDTH = 120
-# Forward and backward, a multiplication and an addition each: the usual estimate. Of an
-# encoder-decoder each side's parameters see that side's tokens, of which there are as many.
+# Forward and backward, a multiplication and an addition each: the usual estimate. In an
+# encoder-decoder, each side's parameters see that side's tokens, equally many on both.
 _OPERATIONS = 6
 
 _IN_PROPORTION = "; in proportion to tokens and parameters"
@@ -40,9 +40,9 @@ _NO_BASIS = (
 
 
 class Basis(NamedTuple):
-    """What an estimate of hours rests on."""
+    """What an estimate of hours is based on."""
 
-    seconds: float  # of training, for one target token and one parameter
+    seconds: float  # of training, per target token and parameter
     words: str
 
 
@@ -60,7 +60,7 @@ def basis(
     tflops: float | None = None,
     workdir: Path | None = None,
 ) -> Basis | None:
-    """What hours can be estimated by: what a person says, else runs finished below `workdir`.
+    """The basis of the hours: what the user gives, else the finished runs below `workdir`.
 
     Args:
       tokens_per_second: target tokens, padding included, of the base row.
@@ -93,10 +93,10 @@ def text(
     basis: Basis | None = None,
     space: Space | None = None,
 ) -> str:
-    """The rows, what each changes and costs, and the rows left out with the reasons.
+    """The rows, what each changes and costs, and the rows left out, with reasons.
 
     Raises:
-      ValueError: a row has a value that no section allows, or there are no seeds.
+      ValueError: a row has an invalid value, or there are no seeds.
     """
     if num_seeds < 1:
         raise ValueError(f"seeds={num_seeds}; at least 1 is needed")
@@ -145,7 +145,7 @@ def _target_tokens(config: dict[str, Any], steps: int | None = None) -> int:
 
 
 def _measured(workdir: Path) -> Basis | None:
-    """The median of the finished runs below `workdir`."""
+    """The median over the finished runs below `workdir`."""
     rates = []
     hardware = set()
     found = read_outcomes(workdir)
@@ -188,7 +188,7 @@ def _table(lines: Sequence[_Line], num_runs: int, has_paper_base: bool) -> Itera
             column[number].rjust(width) if place else column[number].ljust(width)
             for place, (column, width) in enumerate(zip(columns, widths, strict=True))
         ]
-        # A name or a number is never cut, even where it leaves no room for the changes.
+        # Names and numbers are never cut, even if they leave no room for the changes.
         room = max(30, WIDTH - indent)
         first, *others = textwrap.wrap(change, room, break_long_words=False) or [""]
         yield "  ".join([*cells, first]).rstrip()
@@ -225,7 +225,7 @@ def _hours_text(hours: float | None) -> str:
 
 
 def _with_some_directory(base: ConfigDict) -> ConfigDict:
-    """The base as if it had data: a dry run is about the rows alone."""
+    """The base with a placeholder data directory: a dry run needs no data."""
     filled: AnyConfig = base.copy_and_resolve_references()
     filled.data.directory = filled.data.directory or "."
     return filled

@@ -1,7 +1,7 @@
-"""The rows of a sweep, each with as many updates as come to what base has: `--equal`.
+"""The rows of a sweep, each with as many updates as match base's total: `--equal`.
 
-Tokens and operations are counted from the prepared corpus. Seconds are measured, each row alone on
-this machine, and kept below the workdir, so that the sweep goes on with the same updates.
+Tokens and operations are counted on the prepared corpus. Seconds are measured, each row alone on
+this machine, and kept below the workdir, so that a continued sweep has the same updates.
 """
 
 import hashlib
@@ -32,21 +32,21 @@ from t2t_jax.runs.step_cost import step_cost, target_tokens
 from t2t_jax.training.metrics_file import read_metrics
 
 _SECONDS_FILE = "seconds_per_step.json"
-# Of what is measured: log windows, of which the first ones compile, and updates of each.
+# Of a measurement: log windows, the first of which compile; those used; updates per window.
 _WINDOWS, _RATED_WINDOWS, _UPDATES = 7, 4, 10
 
 
 def equal_rows(
     rows: Rows, base: ConfigDict, equal: Equal, directory: Path | None, *, may_measure: bool
 ) -> Rows:
-    """The rows, stretched.
+    """The rows, with their numbers of updates changed.
 
     Args:
       directory: of the table, where seconds are kept.
-      may_measure: else seconds that are not kept yet are refused.
+      may_measure: if not, seconds that are not kept yet are an error.
 
     Raises:
-      ValueError: the corpus is wrong, a row is to have no update, or seconds are not known.
+      ValueError: the corpus is wrong, a row would have no update, or seconds are not known.
     """
     if equal == "steps":
         return rows
@@ -77,7 +77,7 @@ def equal_rows(
 
 
 def _batches(config: ConfigDict, corpora: dict[str, Prepared]) -> Batches:
-    """Of the prepared corpus, on one device; `corpora` are those that are read already."""
+    """Batches of the prepared corpus, on one device; `corpora` caches those already read."""
     import jax
 
     sections = read_sections(config)
@@ -88,17 +88,17 @@ def _batches(config: ConfigDict, corpora: dict[str, Prepared]) -> Batches:
 
 
 class _Seconds:
-    """Those of an update of each row, measured once and kept."""
+    """Seconds per update of each row, measured once and kept."""
 
     def __init__(self, directory: Path | None, may_measure: bool):
         self._file = None if directory is None else directory / _SECONDS_FILE
         self._may_measure = may_measure
 
     def of_an_update(self, name: str, config: ConfigDict, tokens: Callable[[], float]) -> float:
-        """Those that are known, or else measured now; an update has so many target `tokens`.
+        """Seconds per update, known or else measured now; an update has `tokens` target tokens.
 
         Raises:
-          ValueError: they are neither known nor to be measured.
+          ValueError: they are not known and may not be measured.
         """
         if (found := self._known(config)) is not None:
             return found
@@ -124,12 +124,12 @@ class _Seconds:
 
 
 def _key(config: ConfigDict) -> str:
-    """What a row does, whatever its name: another one takes other seconds."""
+    """Identifies what a row does, whatever its name: other settings take other seconds."""
     return hashlib.sha256(json_text(settings(as_dict(config))).encode()).hexdigest()[:16]
 
 
 def _tokens_per_second(config: ConfigDict) -> float:
-    """Target tokens of a short training by itself, without what compiles."""
+    """Target tokens/s of a short training run, alone on the machine, without compilation."""
     values: Any = as_dict(config)
     intervals = ("steps", "evaluate_every_steps", "checkpoint_every_steps")
     values["training"] |= dict.fromkeys(intervals, _UPDATES * _WINDOWS)

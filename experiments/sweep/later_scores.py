@@ -1,4 +1,4 @@
-"""Scores of another test set for every finished run of a sweep, long after its training."""
+"""Scores every finished run of a sweep on another test set, long after training."""
 
 import sys
 from pathlib import Path
@@ -12,15 +12,15 @@ from experiments.run.plain_text import plain_text
 
 
 def score(workdir: Path, source: Path, reference: Path, name: str | None) -> int:
-    """Adds the scores of two files to the record of each finished run, and reports anew.
+    """Adds the scores on two files to the record of each finished run, and rewrites the report.
 
-    A run that has them is passed over.
+    Runs that have them already are skipped.
 
     Returns:
-      How many runs could not be scored; why is told.
+      How many runs could not be scored; the reasons are printed.
 
     Raises:
-      ValueError: there are no finished runs, or the files are not what `read_given` takes.
+      ValueError: there are no finished runs, or `read_given` refuses the files.
     """
     from t2t_jax.runs.score import score_files
     from t2t_jax.runs.scored_text import read_given

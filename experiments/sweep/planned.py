@@ -1,6 +1,6 @@
-"""What a sweep would take on hardware that is not here: a line for each row, totals for each slice.
+"""What a sweep would take on hardware that is not here: a line per row, totals per slice.
 
-Rows of the same shape are one program, which is compiled once.
+Rows of the same shape share one program, compiled once.
 """
 
 import math
@@ -22,7 +22,7 @@ def text(table: Table, base: AnyConfig, num_seeds: int, values: Any, log=lambda 
     `values` are the flags of the command.
 
     Raises:
-      ValueError: a name is of no hardware, or what `t2t_jax.plan.plan.plan` raises.
+      ValueError: unknown hardware, or as in `t2t_jax.plan.plan.plan`.
     """
     if num_seeds < 1:
         raise ValueError(f"seeds={num_seeds}; at least 1 is needed")
@@ -41,7 +41,7 @@ def text(table: Table, base: AnyConfig, num_seeds: int, values: Any, log=lambda 
 def total_text(
     rented: hardware.Topology, plans: Sequence[Plan], num_seeds: int, prices: Prices
 ) -> str:
-    """All runs of all rows that fit, on one slice that is rented until the last has ended."""
+    """All runs of all rows that fit, on one slice rented until the last run ends."""
     fitting = [each for each in plans if each.fits]
     if not fitting:
         return f"on {rented.name} no row fits"
@@ -66,7 +66,7 @@ def total_text(
 
 
 def makespan(hours: Sequence[float], at_once: int) -> float:
-    """Until the last run has ended, the longest begun first, each where there is room first."""
+    """Hours until the last run ends; the longest start first, each in the first free place."""
     ends = [0.0] * at_once
     for each in sorted(hours, reverse=True):
         ends[ends.index(min(ends))] += each

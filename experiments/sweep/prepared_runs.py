@@ -1,7 +1,7 @@
-"""The runs of a sweep: their directories are prepared, then those unfinished are done.
+"""The runs of a sweep: prepares their directories, then executes the unfinished ones.
 
 In: rows, a base config, a number of seeds. Out: run.json in each directory; then, by a launcher,
-what the runs leave there, and a printed line for each event.
+what the runs write there, and a printed line per event.
 """
 
 import contextlib
@@ -33,15 +33,15 @@ def prepare(
     equal: Equal = "steps",
     space: Space | None = None,
 ) -> list[Path]:
-    """Writes run.json for every row and seed; the directories, seeds outermost.
+    """Writes run.json for every row and seed; returns the directories, seeds outermost.
 
-    The seeds are the base config's and those that follow it. Seeds come outermost so that an
-    interrupted sweep has a whole table of one seed before it starts the second. With a `space`
-    there follow the trials of its points, and runs that wait for them.
+    The seeds are the base config's and those after it. They are outermost so that an interrupted
+    sweep has a whole table of one seed before it starts the second. With a `space`, the trials of
+    its points follow, and the runs that wait for them.
 
     Raises:
-      ValueError: a value no section allows, or a directory with another config in it. Nothing
-        is written then.
+      ValueError: an invalid value, or a directory that holds another config. Nothing is written
+        then.
     """
     if num_seeds < 1:
         raise ValueError(f"seeds={num_seeds}; at least 1 is needed")
@@ -71,7 +71,7 @@ def _of_tuning(
     workdir: Path,
     space: Space,
 ) -> Iterator[record.Run]:
-    """The trials of each row, and its runs at the point that they choose or have chosen."""
+    """The trials of each row, and its runs at the chosen point, or at one yet to be chosen."""
     facts = {"space": list(space.words), "trials": len(space.points)}
     for trial, point in enumerate(space.points):
         for row in rows.rows:
@@ -89,7 +89,7 @@ def _of_tuning(
 
 
 def check_same_data(directories: Sequence[Path], base: ConfigDict, fingerprint: str) -> None:
-    """Raises ValueError if a finished run that reads what `base` reads was made of other data."""
+    """Raises ValueError if a finished run with the data settings of `base` used other data."""
     here = record.settings({"data": as_dict(base)["data"]})
     for directory in filter(is_finished, directories):
         if _damage(directory):
@@ -109,12 +109,11 @@ def do_unfinished(
     num_retries: int = 0,
     stopping: threading.Event | None = None,
 ) -> int:
-    """Does the prepared runs that have no record yet, a line per event; the number that failed.
+    """Executes the prepared runs without a record, a line per event; returns how many failed.
 
-    One whose record is damaged has failed, and is left as it is.
-    What has failed is tried again when all others are done, up to `num_retries` times. `stopping`
-    is set by who stops it, so that the bar says so while the runs save their state.
-    Runs that wait for trials come after all others, with the values that these have chosen.
+    A run with a damaged record has failed, and is left as it is. Failed runs are retried after all
+    others, up to `num_retries` times. Set `stopping` on a stop, so that the bar says so while the
+    runs save their state. Runs that wait for trials come last, at the values that these chose.
     """
     directories = tuned_runs.settle(directories, print)
     unfinished = [path for path in directories if not is_finished(path)]
@@ -141,7 +140,7 @@ def do_unfinished(
 def _rounds(
     directories: Sequence[Path], launch: Launch, num_retries: int, watch: Watch
 ) -> list[Path]:
-    """Launches the runs, and again what has failed; those that failed to the last."""
+    """Launches the runs and retries the failed ones; returns those that failed every time."""
     failed = _round(directories, launch, watch)
     for retry in range(1, num_retries + 1):
         if not failed:
@@ -153,7 +152,7 @@ def _rounds(
 
 
 def _round(directories: Sequence[Path], launch: Launch, watch: Watch) -> list[Path]:
-    """Launches the runs and prints how they go; those that failed."""
+    """Launches the runs and prints their progress; returns those that failed."""
     failed = []
     num_done = 0
     with contextlib.closing(launch(directories)) as events:
@@ -176,12 +175,12 @@ def _round(directories: Sequence[Path], launch: Launch, watch: Watch) -> list[Pa
 
 
 def is_finished(directory: Path) -> bool:
-    """Whether the run there has left its record."""
+    """Whether the run there has written its record."""
     return (directory / record.RECORD_FILE).exists()
 
 
 def _damage(directory: Path) -> str:
-    """Why the record of a finished run is not believed; empty if it is."""
+    """What is wrong with the record of a finished run; empty if nothing is."""
     try:
         record.read_record(directory)
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What difference to base so many seeds will see, by the noise of runs there are.
+"""The smallest difference to base that a number of seeds can detect, from the noise of known runs.
 
 In: kept records, those below a workdir, or a number. Out: sentences of a dry run.
 """
@@ -25,22 +25,22 @@ from experiments.tables.paper_base import config_file
 
 KEPT = Path(experiments.__path__[0]) / "results"
 _SEEDS = (2, 3, 5, 10)
-# Enough that the median is within a few percent, in a second or two.
+# Enough for a median within a few percent, in a second or two.
 _NUM_TABLES = 60
 
 
 class Noise(NamedTuple):
-    """How far the seeds of a row are from one another."""
+    """How far apart the seeds of a row are."""
 
-    deviation: float  # of what is compared, without what all rows have in common at a seed
-    num_rows: int  # of which it is known; 0 where somebody has said it
-    typical: float  # the measure itself, as it is compared
+    deviation: float  # of the compared values, without what all rows share at a seed
+    num_rows: int  # that it was measured on; 0 if the user gave it
+    typical: float  # a typical value of the measure, as it is compared
 
 
 def smallest(num_rows: int, num_seeds: int) -> float:
     """Half of a row's simultaneous interval, in standard deviations of the noise between seeds.
 
-    The median of simulated tables of like variances.
+    The median over simulated tables with equal variances.
     """
     random = np.random.default_rng(0)
     values = random.normal(size=(_NUM_TABLES, num_rows + 1, num_seeds))
@@ -51,12 +51,12 @@ def smallest(num_rows: int, num_seeds: int) -> float:
 def text(
     base: ConfigDict, num_rows: int, num_seeds: int, *, bleu: float | None, workdir: Path | None
 ) -> str:
-    """The smallest differences of BLEU and perplexity that 2, 3, 5, 10 and `num_seeds` will see.
+    """The smallest differences in BLEU and perplexity that 2, 3, 5, 10 and `num_seeds` detect.
 
     Args:
-      num_rows: beside base.
-      bleu: the standard deviation of BLEU between the seeds of a row, if somebody says it.
-      workdir: of runs to look at before those that are kept.
+      num_rows: besides base.
+      bleu: the standard deviation of BLEU between the seeds of a row, if the user gives it.
+      workdir: its runs come before the kept ones.
 
     Raises:
       ValueError: `bleu` is not positive.
@@ -91,7 +91,7 @@ def text(
 
 
 def _of_records(base: dict[str, Any], workdir: Path | None) -> tuple[dict[Measure, Noise], str]:
-    """What is known of this base at the first of the places that knows it, and which that is."""
+    """The noise at this base, from the first place that has any, and the name of that place."""
     for place in (workdir, KEPT):
         if place is not None and place.is_dir() and (found := _noise(_of_base(place, base))):
             num_rows = max(noise.num_rows for noise in found.values())
@@ -105,7 +105,7 @@ def _wrapped(words: str) -> str:
 
 
 def _of_base(workdir: Path, base: dict[str, Any]) -> list[Outcome]:
-    """The finished runs of tables with this base; a key that one lacks is as base.py has it."""
+    """The finished runs of tables with this base; missing keys have their value in base.py."""
     defaults = record.settings(config_file("base"))
     wanted = defaults | record.settings(base)
 
@@ -123,7 +123,7 @@ def _of_base(workdir: Path, base: dict[str, Any]) -> list[Outcome]:
 
 
 def _noise(outcomes: Sequence[Outcome]) -> dict[Measure, Noise]:
-    """By measure, of BLEU one alone: of each table what rows and seeds leave over."""
+    """Noise by measure, with only one BLEU: the residuals of rows and seeds in each table."""
     found = {}
     tables: dict[tuple[str, Path], dict[str, list[Outcome]]] = {}
     for outcome in outcomes:

@@ -1,7 +1,7 @@
-"""How the runs of a sweep stand, from the files in their directories alone.
+"""The state of a sweep's runs, from the files in their directories alone.
 
 In: the directories below a workdir. Out: one `Status` each, and a table of them with the totals.
-What a launcher on another machine writes there is enough; no launcher is asked.
+The files suffice, also for runs on other machines; no launcher is asked.
 """
 
 import functools
@@ -28,7 +28,7 @@ from t2t_jax.json_files import flat_dict
 from t2t_jax.training.metrics_file import read_metrics
 
 _REFRESH_SECONDS = 2.0
-# Where no terminal says how wide it is.
+# Without a terminal.
 _WIDTH = 160
 
 _ENDED = ("done", "failed", "diverged", "damaged")
@@ -36,7 +36,7 @@ _RUNNING = ("starting", "compiling", "training", "scoring")
 
 
 class Status(NamedTuple):
-    """How one run stands; None where nothing is known."""
+    """The state of one run; None is unknown."""
 
     name: str  # "table3 A.h=1 seed-0"
     state: str  # waiting | one of _RUNNING | lost | one of _ENDED
@@ -49,21 +49,21 @@ class Status(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How a whole sweep stands."""
+    """The state of a whole sweep."""
 
     runs: list[Status]
-    seconds_spent: float  # by all runs, one after the other
+    seconds_spent: float  # summed over all runs
     parallel: int  # how many run now, at least 1
     forecast: time_left.Forecast
 
 
 def standing(workdir: Path) -> Standing:
-    """Of every run below `workdir`, in the order of their tables.
+    """The state of every run below `workdir`, in the order of their tables.
 
-    One of which a file is damaged has the state "damaged", and a remark that names the file.
+    A run with a damaged file has the state "damaged", and a remark that names the file.
 
     Raises:
-      ValueError: there are none.
+      ValueError: there are no runs.
     """
     paths = workdir.rglob(record.RUN_FILE) if workdir.is_dir() else []
     directories = sorted((path.parent for path in paths), key=_place)
@@ -81,7 +81,7 @@ def standing(workdir: Path) -> Standing:
 
 
 def _place(directory: Path) -> tuple:
-    """What runs are sorted by: sweep, table, the row's place in it, row, kind, seed or trial."""
+    """Sort key of a run: sweep, table, the row's place in it, row, kind, seed or trial."""
     table, row = directory.parent.parent, directory.parent
     try:
         run = record.read_run(directory)
@@ -96,7 +96,7 @@ def _place(directory: Path) -> tuple:
 
 @functools.lru_cache
 def _row_names(table: str, base: str) -> list[str]:
-    """Of a table at this base, in JSON; none of one that this code does not know."""
+    """The rows of a table at this base, given as JSON; none if this code does not know it."""
     try:
         return [row.name for row in find_table(table).rows(ConfigDict(json.loads(base))).rows]
     except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError):
@@ -116,10 +116,10 @@ def _status_or_damage(directory: Path) -> Status:
 
 
 def status(directory: Path) -> Status:
-    """Of the run in this directory.
+    """The state of the run in this directory.
 
     Raises:
-      ValueError: a file there is damaged; says which.
+      ValueError: a file there is damaged; the message names it.
     """
     run = record.read_run(directory)
     name = f"{run.table} {run.row} {run.name}"
@@ -193,11 +193,11 @@ def show(workdir: Path, *, once: bool = False) -> None:
                 found = standing(workdir)
                 live.update(table(found), refresh=True)
         except KeyboardInterrupt:
-            pass  # how one leaves it
+            pass  # the way to leave it
 
 
 def totals_text(found: Standing) -> str:
-    """How many runs are done, running and so on, of how many; time spent and time left."""
+    """How many runs are done, running and so on; time spent and time left."""
     counts = Counter("running" if run.state in _RUNNING else run.state for run in found.runs)
     states = ["done", "running", "waiting", "failed", "diverged"]
     states += [state for state in ("lost", "damaged") if counts[state]]
@@ -214,7 +214,7 @@ def totals_text(found: Standing) -> str:
 
 
 def table(found: Standing) -> rich.table.Table:
-    """The statuses, a line each; below them the totals."""
+    """One line per status, and the totals below."""
     shown = rich.table.Table(
         box=rich.box.SIMPLE_HEAD,
         caption=rich.text.Text(totals_text(found)),

@@ -1,4 +1,4 @@
-"""All that the command `python -m experiments.sweep` does with a table."""
+"""What the command `python -m experiments.sweep` does with a table."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ from experiments.tables.ablation import Table, as_dict
 from experiments.tables.equal import Equal
 from experiments.tables.tuning import Space
 
-# SIGUSR1 is how SLURM warns a job, where that is asked for.
+# SLURM sends SIGUSR1 as a warning, if asked to.
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
@@ -34,16 +34,16 @@ def print_dry_run(
     space: Space | None = None,
     **rates: float | None,
 ) -> None:
-    """Prints what the sweep would be, and what its report will see.
+    """Prints what the sweep would do, and which differences it would detect.
 
     Args:
       equal: see `equal_rows.equal_rows`.
       noise: see `smallest_difference.text`.
-      space: what is tuned, if something is.
+      space: what is tuned, if anything.
       rates: see `dry_run.basis`.
 
     Raises:
-      KeyError, TypeError, ValueError: the request cannot be met, in words.
+      KeyError, TypeError, ValueError: the request cannot be met; the message says why.
     """
     _use_no_accelerator()
     rows = table.rows(base).select(patterns)
@@ -59,7 +59,7 @@ def print_plan(table: Table, base: ConfigDict, num_seeds: int, values: Any) -> N
     """Prints what the sweep takes on hardware that is not here; `values` are the flags.
 
     Raises:
-      KeyError, TypeError, ValueError: the request cannot be met, in words.
+      KeyError, TypeError, ValueError: the request cannot be met; the message says why.
     """
     from experiments.sweep import planned
 
@@ -82,16 +82,16 @@ def run_table(
     space: Space | None = None,
     launcher: options.Chosen = options.LOCAL,
 ) -> int:
-    """Does the unfinished runs and prints the report; the number of failed runs.
+    """Executes the unfinished runs and prints the report; returns the number of failed runs.
 
     Raises:
-      KeyError, TypeError, ValueError: the request cannot be met, in words; nothing was trained.
+      KeyError, TypeError, ValueError: the request cannot be met; nothing was trained.
     """
     from t2t_jax.runs.prepare import prepare
     from t2t_jax.runs.sections import read_sections
 
     _use_no_accelerator()
-    # For the runs on this machine: what they compile is not kept where a run's file says.
+    # For runs on this machine, whose files do not decide where compiled programs are kept.
     os.environ.setdefault("T2T_JAX_CACHE", as_dict(base)["data"]["cache"])
     rows = table.rows(base).select(patterns)
     for name, reason in rows.left_out:
@@ -100,7 +100,7 @@ def run_table(
     rows = equal_rows.equal_rows(rows, base, equal, place, may_measure=launcher.is_this_machine)
     directories = prepared_runs.prepare(table, rows, base, num_seeds, workdir, equal, space)
     if launcher.shares_files:
-        # Once, before any run: they share what it makes, and a wrong corpus fails here.
+        # Once, before any run: the runs share the result, and a wrong corpus fails here.
         fingerprint = prepare(read_sections(base)).fingerprint
         prepared_runs.check_same_data(directories, base, fingerprint)
     try:
@@ -130,7 +130,7 @@ def _print_report(table: Table, workdir: Path, num_samples: int, has_pages: bool
 
 
 def _use_no_accelerator() -> None:
-    """The runs choose their device themselves; this process only counts and must not hold one."""
+    """The runs choose their own devices; this process only counts and must not hold one."""
     import jax
 
     jax.config.update("jax_platforms", "cpu")
@@ -138,9 +138,9 @@ def _use_no_accelerator() -> None:
 
 @contextlib.contextmanager
 def _told_when_it_stops() -> Iterator[threading.Event]:
-    """Gives what is set by Ctrl-C before it ends the runs.
+    """Yields an event that Ctrl-C sets before it ends the runs.
 
-    SIGTERM, SIGUSR1 and a closed terminal do the same: no orphans are left.
+    SIGTERM, SIGUSR1 and a closed terminal do the same, to leave no orphans.
     """
     stopping = threading.Event()
 
@@ -150,7 +150,7 @@ def _told_when_it_stops() -> Iterator[threading.Event]:
 
     before = {number: signal.getsignal(number) for number in _STOPS}
     for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # as nohup has it
+        if handler is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, interrupt)
     try:
         yield stopping

@@ -1,7 +1,7 @@
-"""How long a sweep still takes: start-up, training and scoring of every run that is to come.
+"""Time left of a sweep: start-up, training and scoring of all remaining runs.
 
 In: the directories of its runs, and how many run at a time. Out: seconds, and what they leave out.
-A run that is over tells how long one takes; before that, the progress of those that train.
+Finished runs show how long one takes; before there are any, the progress of those in training.
 """
 
 import math
@@ -15,17 +15,17 @@ from experiments.run import presence, record
 from t2t_jax.json_files import flat_dict
 from t2t_jax.training.metrics_file import read_metrics
 
-# What does not grow with the model: of a training step, and of decoding, whose steps are small.
-# They make the runs of experiments/results/table3_tiny from each other, most of them to a tenth.
+# The share of a training step, and of decoding, that does not grow with the model. With these, the
+# runs of experiments/results/table3_tiny predict each other, most of them to a tenth.
 _FIXED_SHARE_OF_TRAINING = 0.25
 _FIXED_SHARE_OF_SCORING = 0.5
-# Of a run's steps; with fewer its own speed, in which the first evaluation of dev is compiled, is
-# more than twice off in the runs of experiments/results.
+# Of a run's steps. With fewer, its own speed, which includes compiling the first dev evaluation,
+# is off by more than a factor of two in the runs of experiments/results.
 _ENOUGH = 0.1
-# Scoring takes a minute or so: what leaves it out says nothing of a sweep that takes no longer.
+# Scoring takes a minute or so: a forecast without it says nothing about a sweep this short.
 _LEAST_SECONDS_WITHOUT_SCORING = 100.0
 _OVERDUE = 0.1
-# A file may say any number; products of larger ones would overflow.
+# A file may hold any number; products of larger ones would overflow.
 _LARGEST = 1e15
 
 NOTHING_KNOWN = "no run has come far enough to tell"
@@ -33,37 +33,37 @@ NO_SCORING = "without scoring, which no run has done yet"
 
 
 class Job(NamedTuple):
-    """What is known of one run; None is unknown."""
+    """What is known about one run; None is unknown."""
 
-    row: str  # runs of one row differ in their seed alone
-    tokens: float  # that it is to train on, padding included
+    row: str  # runs of one row differ only in their seed
+    tokens: float  # to train on, padding included
     size: float  # of the model: see `_size`
-    beam: float  # 0 of a trial, which translates nothing: what it is scored by counts as overhead
+    beam: float  # 0 for a trial, which translates nothing: its scoring counts as overhead
     stage: str = "waiting"  # waiting | starting | training | scoring | over
-    trained: float = 0.0  # the share of its training that need not be done again
+    trained: float = 0.0  # the share of its training that need not be repeated
     elapsed: float = 0.0  # seconds since the stage began, or since its last sign of progress
-    train: float | None = None  # seconds, of all its training but for the compiler
+    train: float | None = None  # seconds of all its training, without compilation
     score: float | None = None
-    overhead: float | None = None  # seconds from its start to its first step, and other such
+    overhead: float | None = None  # seconds from its start to its first step, and the like
     train_left: float | None = None  # by its own speed, when `elapsed` began
     spent: float = 0.0  # seconds
-    repeats: bool = False  # whether a run of its row comes before it, and has compiled its programs
+    repeats: bool = False  # whether an earlier run of its row has compiled its programs
 
 
 _DAMAGED = Job("", 1.0, 1.0, 1.0, stage="over")
 
 
 class Forecast(NamedTuple):
-    """How long it takes."""
+    """How long a sweep still takes."""
 
-    seconds: float | None  # None where nobody knows
+    seconds: float | None  # None if unknown
     missing: str  # what the seconds leave out, or why there are none; else empty
-    of_runs: list[float | None]  # seconds left of each, 0 of one that is over
-    share: float  # of all the time that the sweep takes, which is over
+    of_runs: list[float | None]  # seconds left for each, 0 once it is over
+    share: float  # the part of the sweep's total time that is over
 
 
 def forecast(jobs: Sequence[Job], parallel: int) -> Forecast:
-    """Of runs that are taken up in their order, `parallel` at a time."""
+    """The forecast for runs started in this order, `parallel` at a time."""
     rows = [job.row for job in jobs]
     jobs = [job._replace(repeats=job.row in rows[:at]) for at, job in enumerate(jobs)]
     trains = _predictor(jobs, lambda job: job.train, _training_ratio)
@@ -89,7 +89,7 @@ def forecast(jobs: Sequence[Job], parallel: int) -> Forecast:
         share = sum(job.stage == "over" for job in jobs) / len(jobs)
         return Forecast(None, NOTHING_KNOWN, lefts, share)
     whole = sum(totals)
-    # One that takes longer than it was to has nothing left of that.
+    # A run that takes longer than predicted has nothing left of its predicted time.
     rest = sum(min(left or 0.0, total) for left, total in zip(lefts, totals, strict=True))
     share = 1 - rest / whole if whole else 1.0
     return Forecast(seconds, "" if has_scores or not to_come else NO_SCORING, lefts, share)
@@ -113,12 +113,12 @@ def _left(job: Job, train: float | None, score: float | None, overhead: float) -
 
 
 def _rest(seconds: float, elapsed: float) -> float:
-    """Of what was to take so long; what takes longer is not about to end at each moment."""
+    """Seconds left of a stage; one that is overdue is not expected to end at any moment."""
     return max(seconds - elapsed, _OVERDUE * elapsed)
 
 
 def _makespan(running: Iterable[float], waiting: Iterable[float], parallel: int) -> float:
-    """Seconds until the last is done, where each begins when there is room."""
+    """Seconds until the last one ends, if each begins as soon as there is room."""
     ends = sorted(running)
     ends = [0.0] * (parallel - len(ends)) + ends
     for seconds in waiting:
@@ -132,12 +132,12 @@ def _predictor(
     seconds: Callable[[Job], float | None],
     ratio: Callable[[Job, Job], float],
 ) -> Callable[[Job], float | None]:
-    """What a job takes: as it says itself, or as others do, its row and those over before all."""
+    """Predicts what a job takes: by itself, else by others, first its row, then finished ones."""
     known = [(job, took) for job in jobs if (took := seconds(job)) is not None]
     over = [(job, took) for job, took in known if job.stage == "over"]
     firsts = {job.row: took for job, took in over if took and not job.repeats}
     shares = [took / firsts[job.row] for job, took in over if job.repeats and job.row in firsts]
-    repeating = statistics.median(shares) if shares else 1.0  # of what the first of a row takes
+    repeating = statistics.median(shares) if shares else 1.0  # relative to the first of its row
 
     def predicted(job: Job) -> float | None:
         if (own := seconds(job)) is not None:
@@ -170,7 +170,7 @@ def _with_fixed_share(ratio: float, fixed: float) -> float:
 
 
 def job_of(directory: Path) -> Job:
-    """What the files of a run say of its time; one whose files are damaged is over."""
+    """A run's times from its files; a run with damaged files counts as over."""
     try:
         return _read(directory)
     except (OSError, ValueError):
@@ -230,7 +230,7 @@ def _over(job: Job, values: dict[str, Any], compiling: Sequence[float]) -> Job:
 
 
 def _own_speed(entries: Sequence[dict[str, Any]], steps: float) -> dict[str, float]:
-    """Of a run that trains; the first step since it was started has waited for the compiler."""
+    """Times of a run in training, without the first step since its start, which compiles."""
     last = entries[-1]
     starts = [entry for entry in entries if entry["split"] == "start"]
     first = starts[-1] if starts else entries[0]
@@ -243,30 +243,30 @@ def _own_speed(entries: Sequence[dict[str, Any]], steps: float) -> dict[str, flo
 
 
 def _compiling(entries: Sequence[dict[str, Any]]) -> list[float]:
-    """Seconds to the first step of each time that the training was started.
+    """Seconds to the first step, for each start of the training.
 
-    They are the compiler's, and so no more where there are more steps.
+    They are compilation, and so do not grow with the number of steps.
     """
     seconds = (entry.get("seconds_to_first_step") for entry in entries)
     return [each for each in seconds if _is_time(each)]
 
 
 def _trained(directory: Path, entries: Sequence[dict[str, Any]], steps: float) -> float:
-    """The share of its steps that a run which is taken up again need not repeat."""
+    """The share of its steps that a resumed run need not repeat."""
     if (directory / "training.json").exists():
         return 1.0
     last = entries[-1]["step"] if entries else 0
     checkpoints = directory / "checkpoints"
-    if checkpoints.is_dir():  # else they are where the run is
+    if checkpoints.is_dir():  # else they are on the machine of the run
         names = [path.name for path in checkpoints.iterdir()]
         last = max((int(name) for name in names if name.isdecimal()), default=0)
     return min(last / steps, 0.999)
 
 
 def _size(config: dict[str, Any]) -> float:
-    """About how many numbers a token meets; only the proportion of two of them is used.
+    """Roughly how many parameters each token passes through; only the ratio of two sizes is used.
 
-    Counted from the config alone: who looks every two seconds cannot wait for jax.
+    Computed from the config alone: a display refreshed every two seconds cannot wait for jax.
     """
     d_model = _number(config, "model.d_model")
     widths = _number(config, "model.d_k") + _number(config, "model.d_v")

@@ -1,6 +1,6 @@
-"""The runs at values that trials have chosen, as soon as the trials of their row are over.
+"""The runs at the values chosen by trials, once all trials of their row are over.
 
-In: directories of prepared runs. Out: run.json anew, with the point that is chosen.
+In: directories of prepared runs. Out: run.json rewritten with the chosen point.
 """
 
 import copy
@@ -16,13 +16,13 @@ from t2t_jax.json_files import flat_dict
 
 
 def settle(directories: Sequence[Path], say: Callable[[str], None]) -> list[Path]:
-    """Gives the runs that wait for trials their point, where these are over; those that are left.
+    """Gives waiting runs their point if the trials of their row are over; returns the runs left.
 
-    A run is taken away whose point is what its row has anyway, since the row's own runs serve, and
-    of a row of which each trial has diverged. Each is said, once for a row.
+    A run is removed if its row has the chosen point already, since the row's own runs serve, or if
+    all trials of its row diverged. Each case is printed once per row.
 
     Raises:
-      ValueError: a finished run is there with another point.
+      ValueError: there is a finished run with another point.
     """
     left, said = [], set()
 

@@ -1,7 +1,7 @@
-"""Looks at the runs of a sweep while a launcher does them: how long it takes, and who waits.
+"""Watches the runs of a sweep while a launcher executes them: time left, and which runs wait.
 
-On a terminal there is a bar, a line at its foot that is written anew every two seconds. Elsewhere
-a line tells the first time left that is known. A run that waits for another process is named, once.
+On a terminal, a bar in the last line is redrawn every two seconds. Elsewhere, one line reports the
+time left as soon as it is known. A run that waits for another process is reported once.
 """
 
 import os
@@ -28,7 +28,7 @@ _NARROWEST_BAR = 8
 
 
 class Totals(NamedTuple):
-    """How a sweep stands, as its bar shows it."""
+    """The state of a sweep, as shown by its bar."""
 
     runs: int
     done: int
@@ -37,14 +37,14 @@ class Totals(NamedTuple):
     spent: float  # seconds since the command was given
     forecast: Forecast
     held_up: str = ""  # names of runs whose processes wait for another one
-    is_stopping: bool = False  # somebody has stopped it: the runs save their state
+    is_stopping: bool = False  # stopped by the user: the runs save their state
 
 
 class Watch:
-    """A look at `directories` every two seconds, while it is used with `with`.
+    """Looks at `directories` every two seconds, inside a `with` block.
 
-    Those in `failed` have failed for good; those with a record have been finished. Once `stopping`
-    is set, none goes on.
+    Runs in `failed` have failed for good; those with a record are finished. Once `stopping` is set,
+    none continues.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class Watch:
             self._live.stop()
 
     def say(self, line: str) -> None:
-        """A line that stays, above the bar if there is one."""
+        """Prints a line that stays, above the bar if there is one."""
         if self._live is None:
             print(line, flush=True)
         else:
-            # Left to the terminal to wrap: cut at its width, a path could not be copied.
+            # The terminal wraps it: a path cut at the width could not be copied.
             self._live.console.print(line, soft_wrap=True, markup=False, highlight=False)
 
     def started(self, directory: Path) -> None:
@@ -105,25 +105,25 @@ class Watch:
             self._parallel = max(self._parallel, len(self._running))
 
     def ended(self, directory: Path, kind: str) -> None:
-        """This run is "finished", or has "failed"."""
+        """This run has ended: `kind` is "finished" or "failed"."""
         with self._lock:
             self._running.pop(directory, None)
             self._ended[directory] = kind
 
     def left_out(self, directories: Iterable[Path]) -> None:
-        """These are no runs of the sweep any more."""
+        """These runs are no longer part of the sweep."""
         gone = set(directories)
         self._directories = [path for path in self._directories if path not in gone]
 
     def again(self, directories: Iterable[Path]) -> None:
-        """These have failed, and are to come again."""
+        """These runs have failed and will be retried."""
         with self._lock:
             for directory in directories:
                 self._ended.pop(directory, None)
                 self._over.pop(directory, None)
 
     def totals(self) -> Totals:
-        """How the sweep stands, as the files say now."""
+        """The current state of the sweep, from its files."""
         now = time.monotonic()
         with self._lock:
             ended, running, parallel = dict(self._ended), dict(self._running), self._parallel
@@ -148,7 +148,7 @@ class Watch:
         job = time_left.job_of(path)
         if path in ended:
             job = self._over[path] = job._replace(stage="over")
-        elif path in running and job.stage == "waiting":  # it gives no sign yet
+        elif path in running and job.stage == "waiting":  # no sign of life yet
             job = job._replace(stage="starting", elapsed=now - running[path])
         return job
 
@@ -182,7 +182,7 @@ def name(directory: Path) -> str:
 
 
 def _waits_for(directory: Path) -> str:
-    """What our process of this run waits for; not what one of another command does."""
+    """What our process of this run waits for, ignoring processes of other commands."""
     waiting, sign = presence.waiting(directory), presence.read(directory)
     if waiting is None:
         return ""
@@ -196,14 +196,14 @@ def _waits_for(directory: Path) -> str:
 
 
 def to_go_text(found: Totals) -> str:
-    """How many runs are to come, and how long they take if that is known: the line of a log."""
+    """A log line: how many runs are to come, and the time they take if it is known."""
     to_go = found.runs - found.done - found.failed
     left = "" if found.forecast.seconds is None else f", {left_text(found.forecast)}"
     return f"        {to_go} to go{left}"
 
 
 def bar_text(found: Totals, width: int) -> str:
-    """One line of at most `width` characters; what is least needed goes first."""
+    """One line of at most `width` characters; the least important parts are dropped first."""
     percent = f"{min(99, int(100 * found.forecast.share)):2} %"
     if found.done + found.failed == found.runs:
         percent = "100 %"

@@ -1,4 +1,4 @@
-"""The command, in this process, or as a person starts it."""
+"""Runs the command, in this process or as a user would."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Flags as every command reads them."""
+"""The flags that all commands share."""
 
 import pytest
 from absl import flags, logging

@@ -1,4 +1,4 @@
-"""The compare command as a person types it."""
+"""The compare command, as a user types it."""
 
 from t2t_jax.cli import compare
 from t2t_jax.evaluation.bleu_by_length import LengthScore

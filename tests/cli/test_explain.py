@@ -1,4 +1,4 @@
-"""What `explain` writes, and what it says of a wrong flag."""
+"""The output of `explain`, and its errors for wrong flags."""
 
 import csv
 import json

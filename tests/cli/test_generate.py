@@ -1,4 +1,4 @@
-"""What `generate` and `classify` print, and which model each verb is for."""
+"""The output of `generate` and `classify`, and which model each is for."""
 
 import functools
 import io

@@ -1,4 +1,4 @@
-"""Verbs that go through lines of standard input: windows, long lines, closed pipes."""
+"""Verbs that read lines from standard input: windows, long lines, closed pipes."""
 
 import contextlib
 import io

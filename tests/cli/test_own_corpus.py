@@ -1,4 +1,4 @@
-"""A corpus that is given is used, or refused."""
+"""A given corpus is used, or refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The verb plan, on hardware that needs no compiler, and with what a compiler has said before."""
+"""The verb plan, on hardware that needs no compiler, and with kept results of a compiler."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The verbs as a person types them."""
+"""The verbs, as a user types them."""
 
 import ast
 import dataclasses

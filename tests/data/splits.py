@@ -1,4 +1,4 @@
-"""Splits of known pairs, and what batches hold of them."""
+"""Splits of known pairs, and the pairs found in batches."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The section `config.data`: what is refused, and in which words."""
+"""The section `config.data`: what is refused, and the messages."""
 
 import dataclasses
 

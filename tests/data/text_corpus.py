@@ -1,4 +1,4 @@
-"""A small text corpus for the tests of this folder."""
+"""A small text corpus for the tests in this folder."""
 
 from pathlib import Path
 

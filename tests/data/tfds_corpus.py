@@ -1,4 +1,4 @@
-"""Writes datasets as TFDS does, under the names of TFDS, with sentences of our own."""
+"""Writes datasets as TFDS does, under its names, with our own sentences."""
 
 import importlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the worker processes of the tests do: here, because a worker imports nothing of pytest."""
+"""The work of the tests' worker processes: here, since a worker does not import pytest."""
 
 import os
 import signal

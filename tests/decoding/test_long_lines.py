@@ -1,4 +1,4 @@
-"""Lines that are longer than a model has learned from."""
+"""Lines longer than any the model was trained on."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A search seen again is the search that was: every number of every step."""
+"""A replayed search equals the original: every number of every step."""
 
 import jax
 import jax.numpy as jnp

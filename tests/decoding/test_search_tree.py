@@ -1,4 +1,4 @@
-"""The tree of a search holds what the search gives back, and what it kept on the way."""
+"""The tree of a search holds what the search returned, and what it kept on the way."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""The commands that README, docs and docstrings tell a reader to type."""
+"""The commands that README, docs and docstrings tell the reader to run."""
 
 import ast
 import re

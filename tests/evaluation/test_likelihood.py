@@ -1,4 +1,4 @@
-"""Log-probabilities of whole targets, against a forward pass for each of them."""
+"""Log-probabilities of whole targets, against one forward pass each."""
 
 import functools
 

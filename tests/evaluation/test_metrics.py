@@ -1,4 +1,4 @@
-"""Scores worked by hand, and sacreBLEU's own of text that is tokenised already."""
+"""Scores worked by hand, and sacreBLEU's own on tokenised text."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Probes answered by models whose answers are known."""
+"""Probes answered by models with known answers."""
 
 import numpy as np
 import pytest

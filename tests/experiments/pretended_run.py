@@ -1,4 +1,4 @@
-"""A run that only pretends to train: its row says what becomes of it.
+"""A run that only pretends to train: its row says how it ends.
 
 python -m tests.experiments.pretended_run DIRECTORY
 """

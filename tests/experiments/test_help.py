@@ -1,4 +1,4 @@
-"""The help of every command, which waits for no library that is heavy."""
+"""The help of every command, which does not wait for heavy libraries."""
 
 import pkgutil
 import subprocess

@@ -1,4 +1,4 @@
-"""What README and the quickstart itself say of its rows."""
+"""What README and the quickstart itself say about its rows."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""Tuned for real, on the smallest model there is: rows of which one knows what must come out."""
+"""Real tuning of the smallest model: rows with a known outcome."""
 
 import math
 

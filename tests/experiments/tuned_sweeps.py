@@ -1,4 +1,4 @@
-"""A table to be tuned, and a launcher whose runs have the scores that a formula says."""
+"""A table to be tuned, and a launcher whose runs get their scores from a formula."""
 
 import math
 from collections.abc import Generator, Sequence

@@ -1,4 +1,4 @@
-"""Models that have learned nothing, as if they were loaded from a directory."""
+"""Untrained models, as if loaded from a directory."""
 
 import functools
 

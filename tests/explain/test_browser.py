@@ -1,4 +1,4 @@
-"""The page in a real browser: it loads from disk, and choosing changes what it should."""
+"""The page in a real browser: it loads from disk, and selections change what they should."""
 
 import base64
 import re

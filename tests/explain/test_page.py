@@ -1,4 +1,4 @@
-"""The page is one file that reaches for no other, and what a user wrote in it stays text."""
+"""The page is one file that loads no other, and a user's text in it stays text."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What heads do in numbers, on matrices whose numbers are known."""
+"""What heads do in numbers, on matrices with known ones."""
 
 import csv
 import io

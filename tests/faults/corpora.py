@@ -1,4 +1,4 @@
-"""Pairs of byte strings as the two sides of a corpus: refused, or no line beside another's."""
+"""Pairs of byte strings as the two sides of a corpus: refused, or aligned line by line."""
 
 import contextlib
 import random

@@ -1,4 +1,4 @@
-"""What a number of faults amounts to: a line of the table of `python -m tests.faults`."""
+"""Counts of faults: a line in the table of `python -m tests.faults`."""
 
 from typing import NamedTuple
 

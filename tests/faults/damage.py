@@ -1,8 +1,8 @@
-"""What becomes of a checkpoint of which a file is damaged.
+"""What happens to checkpoints with a damaged file.
 
-Flips single bits, each in a place drawn at random of a file drawn at random, and cuts every file at
-its middle, at its start and before its last byte. Counts how many of the checkpoints were loaded as
-they had been saved, how many were refused, and how many were loaded as something else.
+Flips single bits, each at a random place of a random file, and cuts every file at its middle, at
+its start and before its last byte. Counts how many checkpoints were loaded as saved, how many were
+refused, and how many were loaded as something else.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""Trainings whose disk is full from a random moment on, until somebody makes room."""
+"""Trainings whose disk is full from a random moment on, until space is freed."""
 
 import contextlib
 import random

@@ -1,4 +1,4 @@
-"""Trainings that are killed, or told to stop, at random moments, and then come to their end."""
+"""Trainings that are killed, or told to stop, at random moments, and then finish."""
 
 import random
 import shutil

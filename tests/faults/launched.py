@@ -1,7 +1,7 @@
-"""Sweeps, their runs and nodes of a Ray cluster that are killed; the same command goes on.
+"""Sweeps, runs and nodes of a Ray cluster are killed; the same command continues.
 
-The runs are those of tests/experiments/launchers/counting_run.py, whose score tells if a step was
-counted twice or left out.
+The runs are those of tests/experiments/launchers/counting_run.py, whose score shows whether a step
+was counted twice or left out.
 """
 
 import contextlib

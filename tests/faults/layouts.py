@@ -1,4 +1,4 @@
-"""A run that is moved on from devices to devices at random steps."""
+"""A run that is moved between devices at random steps."""
 
 import random
 import socket

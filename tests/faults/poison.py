@@ -1,4 +1,4 @@
-"""A batch whose loss is no number, at a random step, under each policy."""
+"""A batch with a NaN loss, at a random step, under each policy."""
 
 import functools
 import random

@@ -1,4 +1,4 @@
-"""No checkpoint with a damaged file is loaded as something else than was saved."""
+"""No checkpoint with a damaged file is loaded as anything but what was saved."""
 
 import pytest
 

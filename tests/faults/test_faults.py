@@ -1,4 +1,4 @@
-"""The faults of `make faults`, a few of each; what takes longer is left to it."""
+"""A few of each of the faults of `make faults`, which has the slow ones."""
 
 import signal
 import sys

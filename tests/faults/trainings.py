@@ -1,4 +1,4 @@
-"""Trainings of a small model by the command itself, and the one that nothing disturbs."""
+"""Trainings of a small model by the command itself, and an undisturbed one."""
 
 import os
 import random

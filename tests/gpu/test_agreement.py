@@ -1,4 +1,4 @@
-"""A GPU computes what a CPU does, the same each time, within the memory that was foretold."""
+"""A GPU computes what a CPU does, the same each time, within the predicted memory."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Models go out to directories of their own, or one sentence says which key is in the way."""
+"""Models are exported to directories, or one sentence names the key in the way."""
 
 import jax
 import numpy as np

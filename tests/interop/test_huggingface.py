@@ -1,4 +1,4 @@
-"""Directories that hold no model of ours are told in one sentence; heads are taken as asked."""
+"""Unsupported directories are refused in one sentence; heads are loaded as requested."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A key that is new in a config is named for models of other libraries, or they are refused."""
+"""A new config key is handled for models of other libraries, or they are refused."""
 
 import dataclasses
 from typing import get_args

@@ -1,4 +1,4 @@
-"""What the `interop` extra brings is asked for when it is needed, and its absence is told."""
+"""Packages of the `interop` extra are imported when needed, and reported if missing."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The verbs with models of other libraries: use them, train on from them, send models out."""
+"""The verbs with models of other libraries: using, fine-tuning and exporting them."""
 
 import dataclasses
 import json

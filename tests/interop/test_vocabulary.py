@@ -1,4 +1,4 @@
-"""Tokenizers of other libraries behind the face of our vocabulary."""
+"""Tokenizers of other libraries, used as our vocabulary."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""Every tensor is read as numbers, and every one that is wrong is told by its name."""
+"""Every tensor is read as numbers, and every wrong one is named."""
 
 import json
 import pickle

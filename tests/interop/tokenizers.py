@@ -1,4 +1,4 @@
-"""Small tokenizers of every kind, made on the spot and saved as their libraries do."""
+"""Small tokenizers of every kind, created on the spot and saved as their libraries do."""
 
 import io
 import json

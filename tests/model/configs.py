@@ -1,4 +1,4 @@
-"""A model small enough to test, with sizes that all differ, and parameters for it."""
+"""A model small enough to test, with distinct sizes, and its parameters."""
 
 import dataclasses
 from functools import cache, partial

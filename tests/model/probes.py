@@ -1,4 +1,4 @@
-"""Questions that are asked of models of more than one family."""
+"""Checks for models of more than one family."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Looking inside: complete, true to what was computed, and free when nobody looks."""
+"""Capturing is complete, true to what was computed, and free when not requested."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Dropout of parts of random words: the mean stays, and the share is what is said."""
+"""Dropout by parts of random words: the mean is kept, and the share is as stated."""
 
 import jax
 import jax.numpy as jnp

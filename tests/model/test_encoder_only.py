@@ -1,4 +1,4 @@
-"""What must hold of the two encoder-only models: guessing masked tokens, and telling classes."""
+"""Properties of the two encoder-only models: predicting masked tokens, and classification."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What must hold of every key of a model, also of one that is new."""
+"""Properties of every key of a model, including new ones."""
 
 import dataclasses
 import functools

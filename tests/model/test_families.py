@@ -1,4 +1,4 @@
-"""One config key, one model; every one gives training the same two factors of its logits."""
+"""One config key, one model; each gives training the same two factors of its logits."""
 
 from typing import get_args
 

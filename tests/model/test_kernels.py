@@ -1,4 +1,4 @@
-"""Other ways to compute attention give what equation 1 gives: fused, and with one product."""
+"""Other ways to compute attention, fused and as one product, equal equation 1."""
 
 import dataclasses
 from functools import partial

@@ -1,4 +1,4 @@
-"""What must hold of the decoder-only family, whatever its parameters."""
+"""Properties of the decoder-only family, whatever its parameters."""
 
 import jax.numpy as jnp
 import numpy as np

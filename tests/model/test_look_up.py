@@ -1,4 +1,4 @@
-"""Rows of a table, and the sum of their gradients: one number, whoever comes first."""
+"""Rows of a table, and the sum of their gradients: the same in any order."""
 
 import re
 

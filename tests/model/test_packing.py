@@ -1,4 +1,4 @@
-"""Several sequences in one row: none may know of the others, whatever tells them where they are."""
+"""Several sequences in one row: none sees the others, with any kind of positions."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder: the formulas of its parts, and what must hold of the whole."""
+"""The recurrent encoder-decoder: formulas of its parts, and properties of the whole."""
 
 from functools import cache, partial
 

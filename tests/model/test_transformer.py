@@ -1,4 +1,4 @@
-"""What must hold of the whole model, whatever its parameters."""
+"""Properties of the whole model, whatever its parameters."""
 
 import dataclasses
 

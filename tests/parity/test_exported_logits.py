@@ -1,4 +1,4 @@
-"""Exported models of every layout say what ours say."""
+"""Exported models of every layout give our logits."""
 
 import jax
 import jax.numpy as jnp

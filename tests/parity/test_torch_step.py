@@ -1,4 +1,4 @@
-"""What PyTorch does in the benchmark of a step is our Transformer: it has the same loss."""
+"""PyTorch's model in the step benchmark is our Transformer: it has the same loss."""
 
 import dataclasses
 

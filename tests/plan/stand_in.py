@@ -1,4 +1,4 @@
-"""A compiler that answers at once, by arithmetic of its own."""
+"""A fake compiler that answers at once, by its own arithmetic."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""A finished run on real hardware takes the place of the range."""
+"""A finished run on real hardware replaces the range."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the compiler says is kept; programs that are the same are one."""
+"""The compiler's results are kept; equal programs count as one."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What does not fit gets more microbatches, then computes layers again, then gets advice."""
+"""What does not fit gets more microbatches, then recomputes layers, then gets advice."""
 
 import pytest
 

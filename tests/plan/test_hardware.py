@@ -1,4 +1,4 @@
-"""Names of hardware, as people rent it."""
+"""Names of hardware as it is rented."""
 
 import pytest
 

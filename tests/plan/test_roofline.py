@@ -1,4 +1,4 @@
-"""Step times from peaks, computed anew by hand."""
+"""Step times from peaks, recomputed by hand."""
 
 import pytest
 

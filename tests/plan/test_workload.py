@@ -1,4 +1,4 @@
-"""Shapes of batches: of the prepared corpus where there is one, else of the config's budget."""
+"""Shapes of batches: from the prepared corpus if there is one, else from the config's budget."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The smallest of all runs, for tests."""
+"""The smallest possible run, for tests."""
 
 from configs import tiny
 from t2t_jax.runs.sections import read_sections

@@ -1,4 +1,4 @@
-"""One cache, a small corpus and a trained model for all tests of runs and of verbs."""
+"""One cache, a small corpus and a trained model for all tests of runs and verbs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two runs whose translations are written out."""
+"""Two runs with given translations."""
 
 import numpy as np
 import pytest

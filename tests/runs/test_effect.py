@@ -1,4 +1,4 @@
-"""A key that a person sets has an effect, or is refused."""
+"""A key that a user sets has an effect, or is refused."""
 
 import dataclasses
 import shutil

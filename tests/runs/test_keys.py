@@ -1,4 +1,4 @@
-"""A key that nobody has named changes what is learned."""
+"""A key not listed changes what is learned."""
 
 import re
 

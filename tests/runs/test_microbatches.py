@@ -1,4 +1,4 @@
-"""How a batch is cut, as a person is told, and by how much memory there is."""
+"""How a batch is split, as the user is told, and by the available memory."""
 
 import re
 

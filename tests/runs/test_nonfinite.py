@@ -1,4 +1,4 @@
-"""A run whose numbers are none, from the verbs' side: what it leaves, and who uses it."""
+"""A run with non-finite numbers: what it leaves, and which verbs use it."""
 
 import json
 import subprocess

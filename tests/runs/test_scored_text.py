@@ -1,4 +1,4 @@
-"""Test sets of somebody's own, beside the splits of the corpus."""
+"""A user's own test sets, besides the splits of the corpus."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What an update takes against a walk over the batches of an epoch."""
+"""The cost of an update, against a walk over the batches of an epoch."""
 
 import numpy as np
 import pytest

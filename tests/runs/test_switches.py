@@ -1,4 +1,4 @@
-"""What is said of the switches of a run, and what its record keeps."""
+"""What is reported about a run's switches, and what its record keeps."""
 
 import jax
 import pytest

@@ -1,4 +1,4 @@
-"""Language models, masked ones and classifiers, by the verbs that translation has."""
+"""Language models, masked ones and classifiers, by the same verbs as translation."""
 
 import json
 

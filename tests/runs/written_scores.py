@@ -1,4 +1,4 @@
-"""Test files, and what `t2t-jax score` leaves of translations that are written out."""
+"""Test files, and what `t2t-jax score` writes for given translations."""
 
 from t2t_jax.evaluation.bleu import bleu, sentence_statistics
 from t2t_jax.evaluation.bleu_by_length import num_words

@@ -1,4 +1,4 @@
-"""What a plan rests on, asked of the TPU's own compiler: one layer each, and few programs."""
+"""The basis of a plan, from the TPU's own compiler: one layer each, and few programs."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""What several files of tests of training share."""
+"""Shared by several files of training tests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A small model that can be trained again and again."""
+"""A small model that can be trained repeatedly."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Checkpoints: which are kept, their mean, and whose they are."""
+"""Checkpoints: which are kept, their mean, and their owner."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Checksums of arrays: what they see, and what they do not depend on."""
+"""Checksums of arrays: what they detect, and what they do not depend on."""
 
 import jax
 import jax.numpy as jnp

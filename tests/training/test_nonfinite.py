@@ -1,4 +1,4 @@
-"""A step whose numbers are none: stopped at, skipped or gone back from, and never believed."""
+"""A step with non-finite numbers: stopped at, skipped or rolled back, and never believed."""
 
 import functools
 import json

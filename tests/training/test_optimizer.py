@@ -1,4 +1,4 @@
-"""Every optimizer against its published update in numpy; that each learns, goes on, and is cut."""
+"""Every optimizer against its published update in numpy; each learns, resumes, and is sharded."""
 
 from typing import get_args
 

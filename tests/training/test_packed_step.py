@@ -1,4 +1,4 @@
-"""Packed batches teach what bucketed ones do: loss and gradients of all pairs are the same."""
+"""Packed and bucketed batches train alike: loss and gradients of all pairs are the same."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What a log says of a run that goes on, where no terminal is."""
+"""What a log says about a run in progress, without a terminal."""
 
 import pytest
 

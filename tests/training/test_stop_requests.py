@@ -1,4 +1,4 @@
-"""What a run that is asked to stop says, and when it leaves."""
+"""What a run says when asked to stop, and when it exits."""
 
 import os
 import signal

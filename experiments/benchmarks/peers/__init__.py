@@ -1,1 +1,1 @@
-"""What ours is compared with, written by hand for other libraries."""
+"""Programs compared with ours, written by hand for other libraries."""

@@ -1,8 +1,8 @@
 """A training step of our Transformer in PyTorch, written out by hand, for `plain_step`.
 
-It is a program of its own, which asks for PyTorch alone, so that it can be started with other
-libraries beneath it: it reads one JSON line of sizes, then does some steps for each further line
-and answers with their seconds.
+It is a program of its own that needs only PyTorch, so that it can be started with other libraries
+preloaded. It reads one JSON line of sizes, then runs some steps for each further line and answers
+with the seconds per step.
 """
 
 # pyright: reportMissingImports=false
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 
 class Attention(nn.Module):
-    """Multi-head attention; queries, keys and values of one input are one product."""
+    """Multi-head attention, with one product for queries, keys and values of the same input."""
 
     def __init__(self, sizes: dict[str, Any]) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Attention(nn.Module):
         self.inputs, self.output = nn.Linear(d, 3 * d), nn.Linear(d, d)
 
     def forward(self, x: Tensor, memory: Tensor | None, mask: Tensor | None) -> Tensor:
-        """Of (B, T, D), over a memory of (B, S, D) or over itself, causally without a mask."""
+        """Attention of (B, T, D) to a memory (B, S, D) or itself; causal without a mask."""
         if memory is None:
             query, key, value = self.inputs(x).chunk(3, dim=-1)
         else:
@@ -59,7 +59,7 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, own_mask: Tensor | None, memory: Tensor | None, mask: Tensor | None
     ) -> Tensor:
-        """Of (B, T, D); `own_mask` is None where it is causal."""
+        """The layer applied to (B, T, D); `own_mask` is None for causal self-attention."""
         seen = [(None, own_mask), (memory, mask)]
         for attention, norm, (looked_at, allowed) in zip(
             self.attentions, self.norms, seen, strict=False
@@ -69,7 +69,7 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder between one table and its transpose."""
+    """Encoder and decoder between an embedding table and its transpose."""
 
     def __init__(self, sizes: dict[str, Any]) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Transformer(nn.Module):
         self.register_buffer("positions", torch.tensor(sizes["positions"]))
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """The mean loss per token of (B, S) and (B, T), both padded with 0."""
+        """The mean loss per token for (B, S) and (B, T), both padded with 0."""
         is_source = (source != 0)[:, None, None]
         memory = self.embedded(source)
         for layer in self.encoder:
@@ -99,13 +99,13 @@ class Transformer(nn.Module):
         )
 
     def embedded(self, ids: Tensor) -> Tensor:
-        """Scaled vectors and positions of (B, T)."""
+        """Scaled embeddings of (B, T), plus positions."""
         x = F.embedding(ids, self.table) * self.sizes["d_model"] ** 0.5
         return self.dropout(x + self.positions[: ids.shape[1]])
 
 
 def main() -> None:
-    """Answers until there is no further line."""
+    """Answers until there are no more lines."""
     sizes = json.loads(sys.stdin.readline())
     torch.set_num_threads(sizes["num_threads"])
     model = Transformer(sizes)

@@ -1,4 +1,4 @@
-"""A trained model in the hands of others: the same weights, the same search, from text to text."""
+"""A trained model in other libraries: the same weights, the same search, from text to text."""
 
 import dataclasses
 import importlib
@@ -13,12 +13,12 @@ if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from t2t_jax.runs.workdir import Trained
 
 Translate = Callable[[Sequence[str]], list[str]]
-_MAX_TOKENS = 256  # of a translation, where the config sets no limit
-_MAX_POSITIONS = 512  # of what is exported
+_MAX_TOKENS = 256  # of a translation, if the config sets no limit
+_MAX_POSITIONS = 512  # of the exported model
 
 
 def ctranslate2(trained: "Trained") -> Callable[[int], Translate]:
-    """By the size of batches, sentences; in float32, on all cores."""
+    """Batch size in sentences -> translator, in float32, on all cores."""
     library: Any = importlib.import_module("ctranslate2")  # of the extra parity
 
     vocabulary, config = trained.vocabulary, trained.sections.decoding
@@ -45,8 +45,8 @@ def ctranslate2(trained: "Trained") -> Callable[[int], Translate]:
 
 
 def transformers(trained: "Trained") -> Callable[[int], Translate]:
-    """By the size of batches, sentences of like length; on a GPU where PyTorch has one."""
-    torch: Any = importlib.import_module("torch")  # of the extra parity, as the other
+    """Batch size in sentences of similar length -> translator, on a GPU if PyTorch has one."""
+    torch: Any = importlib.import_module("torch")  # of the extra parity, like the next
     library: Any = importlib.import_module("transformers")
 
     from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID
@@ -57,7 +57,7 @@ def transformers(trained: "Trained") -> Callable[[int], Translate]:
         exported = _exported(trained, "marian", Path(directory))
         model = library.MarianMTModel.from_pretrained(exported).eval().to(device)
     options = dict(num_beams=config.beam_size, early_stopping=False, max_length=None)
-    # What greedy search does not read it is told not to be given.
+    # Greedy search does not use it and gets the default.
     options |= dict(length_penalty=config.length_penalty if config.beam_size > 1 else 1.0)
 
     def translate(lines: Sequence[str], batch_size: int) -> list[str]:
@@ -87,7 +87,7 @@ def _exported(trained: "Trained", format: str, directory: Path) -> Path:
     from t2t_jax.interop.marian import NORM_EPSILON
     from t2t_jax.runs.export import export
 
-    # The one value that MarianMT has; it moves a logit by some 1e-5.
+    # The only value that MarianMT has; it changes a logit by about 1e-5.
     model = dataclasses.replace(trained.sections.model, norm_epsilon=NORM_EPSILON)
     if format == "marian":
         trained = trained._replace(sections=trained.sections._replace(model=model))
@@ -95,7 +95,7 @@ def _exported(trained: "Trained", format: str, directory: Path) -> Path:
     return directory / format
 
 
-# By the name of the package, what makes a translator of a trained model.
+# Package -> function that makes translators of a trained model.
 PEERS: dict[str, Callable[["Trained"], Callable[[int], Translate]]] = {
     "ctranslate2": ctranslate2,
     "transformers": transformers,

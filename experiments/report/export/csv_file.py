@@ -1,4 +1,4 @@
-"""All runs as one CSV file, a line a run."""
+"""All runs as one CSV file, a line per run."""
 
 import csv
 import io
@@ -12,9 +12,9 @@ from t2t_jax.json_files import write_bytes
 
 
 def export(runs: Sequence[ExportedRun], output: Path) -> Path:
-    """Writes `runs.csv`: an empty cell was not measured, or does not stand in that run's config.
+    """Writes `runs.csv`: an empty cell was not measured, or is not in that run's config.
 
-    Text that begins like a formula of a spreadsheet has a ' before it.
+    Text that a spreadsheet would take for a formula has a ' before it.
     """
     stream = io.StringIO()
     kinds = zip(*map(_cells, runs), strict=True)
@@ -30,6 +30,6 @@ def export(runs: Sequence[ExportedRun], output: Path) -> Path:
 
 
 def _cells(run: ExportedRun) -> tuple[dict, ...]:
-    """By their titles, in kinds that stand together."""
+    """The cells by title, in groups that stay together."""
     names = {"run": plain_text(run.name), "table": run.table, "row": run.row, "seed": run.seed}
     return names, run.changed, run.numbers, run.scores, run.facts

@@ -1,6 +1,6 @@
-"""The finished runs below a directory, as any destination wants them: settings, scores, curves.
+"""The finished runs below a directory, in a form for any destination: settings, scores, curves.
 
-In: run.json, record.json and metrics.jsonl, which may be anybody's. Out: plain text and numbers.
+In: run.json, record.json and metrics.jsonl, possibly somebody else's. Out: plain text and numbers.
 """
 
 import hashlib
@@ -20,12 +20,12 @@ from t2t_jax.training.metrics_file import read_metrics
 
 _TEXTS = ("direction", "hardware", "commit", "data_fingerprint", "vocabulary_fingerprint")
 _LARGEST = 10**9  # steps or seconds
-# Of a split, beside its scores.
+# In the entry of a split, besides its scores.
 _NO_SCORES = ("step", "tokens", "sentences", "seconds")
 
 
 class Point(NamedTuple):
-    """What was measured at a step while training, such as "dev/perplexity"."""
+    """Measurements at a step of training, such as "dev/perplexity"."""
 
     step: int
     seconds: float  # since training began
@@ -40,8 +40,8 @@ class ExportedRun(NamedTuple):
     row: str
     seed: int
     config: dict[str, Any]  # by dotted key
-    changed: dict[str, Any]  # of the keys that a row changes, or in which two runs differ
-    numbers: dict[str, float]  # what it took
+    changed: dict[str, Any]  # the keys that a row changes, or in which two runs differ
+    numbers: dict[str, float]  # parameters, steps and costs
     scores: dict[str, float]  # by split and score, such as "test_bleu"
     facts: dict[str, str]
     points: list[Point]
@@ -54,23 +54,23 @@ class ExportedRun(NamedTuple):
 
     @property
     def step(self) -> int:
-        """The one that was scored."""
+        """The step that was scored."""
         return int(_bounded(self.numbers.get("steps", 0)))
 
     @property
     def began(self) -> float:
-        """Seconds since 1970."""
+        """When it began, in seconds since 1970."""
         return self.ended - _bounded(self.numbers.get("seconds", 0))
 
     @property
     def fingerprint(self) -> str:
-        """Of all there is to export, as a hexadecimal number."""
+        """A hexadecimal digest of everything there is to export."""
         values = json.dumps(self._replace(ended=0), sort_keys=True)
         return hashlib.sha256(values.encode()).hexdigest()
 
 
 def read_runs(workdir: Path) -> tuple[list[ExportedRun], list[str]]:
-    """The finished runs below `workdir`, and a sentence for each other and for each damaged file.
+    """The finished runs below `workdir`, and a sentence per other run and per damaged file.
 
     Raises:
       ValueError: there is no finished run.
@@ -104,7 +104,7 @@ def _name(outcome: Outcome, workdir: Path) -> str:
 
 
 def _changed_keys(outcomes: Sequence[Outcome]) -> list[str]:
-    """The keys in which a run differs from its base or from another run, but for its seed."""
+    """The keys in which a run differs from its base or from another run, except the seed."""
     configs = [record.settings(outcome.run.config) for outcome in outcomes]
     bases = [record.settings(outcome.run.base) for outcome in outcomes]
     return [
@@ -142,7 +142,7 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         try:
             yield cost.name, cost.value(dict(values))
         except (KeyError, TypeError, ZeroDivisionError):
-            continue  # a record of before lacks it
+            continue  # an older record lacks it
 
 
 def _scores(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -167,7 +167,7 @@ def _points(path: Path) -> Iterator[Point]:
 
 
 def _bounded(value: float) -> float:
-    """A number of steps or seconds; 0 of one that no run has."""
+    """A number of steps or seconds; 0 if no run can have it."""
     return value if 0 <= value < _LARGEST else 0
 
 

@@ -1,4 +1,4 @@
-"""All runs in a database of MLflow, which `mlflow ui` shows: an experiment for each table."""
+"""All runs in an MLflow database, to be viewed by `mlflow ui`: an experiment per table."""
 
 import os
 import re
@@ -14,14 +14,14 @@ _MOST_AT_ONCE = {"metrics": 1000, "params": 100, "tags": 100}  # that MLflow tak
 
 
 def export(runs: Sequence[ExportedRun], output: Path) -> Path:
-    """Adds the runs to `mlflow.db`; one that is there is left alone, or replaced if it has changed.
+    """Adds the runs to `mlflow.db`; an existing run is left alone, or replaced if it has changed.
 
     Raises:
       ValueError: MLflow is not installed.
     """
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # nothing is sent anywhere
     mlflow = library("mlflow", extra="mlflow")
-    for name in ("alembic", "sqlalchemy"):  # the small MLflow does without
+    for name in ("alembic", "sqlalchemy"):  # not part of mlflow-skinny
         library(name, extra="mlflow")
     path = output / "mlflow.db"
     client = mlflow.MlflowClient(f"sqlite:///{path}", f"sqlite:///{path}")
@@ -74,9 +74,9 @@ def _add(entities: Any, client: Any, experiment: str, run: ExportedRun) -> None:
         for first in range(0, len(entries), most):
             client.log_batch(number, **{kind: entries[first : first + most]})
     client.set_terminated(number, end_time=ended)
-    client.set_tag(number, _FINGERPRINT, run.fingerprint)  # last: it is whole
+    client.set_tag(number, _FINGERPRINT, run.fingerprint)  # last: the run is complete
 
 
 def _name(key: str) -> str:
-    """The key with what MLflow allows in one."""
+    """The key with only the characters that MLflow allows."""
     return re.sub(r"[^\w./ -]", "_", key, flags=re.ASCII)

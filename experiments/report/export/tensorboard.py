@@ -1,4 +1,4 @@
-"""All runs as TensorBoard reads them: curves, and the plugin HPARAMS with settings and scores."""
+"""All runs for TensorBoard: curves, and the HPARAMS plugin with settings and scores."""
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,16 +8,16 @@ from typing import Any
 from experiments.report.export.exported_runs import ExportedRun
 from t2t_jax.json_files import write_bytes
 
-# The same each time: who exports again replaces what was there.
+# The same each time: a second export replaces the first.
 _FILE = "events.out.tfevents.0.t2t_jax"
 
 
 def export(runs: Sequence[ExportedRun], output: Path) -> Path:
-    """Writes a directory for each run, and beside them what the HPARAMS page is to list."""
+    """Writes a directory per run, and next to them what the HPARAMS page lists."""
     from tensorboardX.summary import hparams
 
     settings: dict[str, Any] = {}
-    for run in runs:  # a key may be missing in some, which are of another version
+    for run in runs:  # runs of another version may lack a key
         settings |= {key: value for key, value in _settings(run).items() if value is not None}
     scores = {tag: 0.0 for run in runs for tag in _scores(run)}
     experiment, _, _ = hparams(settings, scores)
@@ -54,7 +54,7 @@ def _events(run: ExportedRun) -> Iterator[Any]:
 def _event(step: int, seconds: float, **what: Any) -> Any:
     from tensorboardX.proto import event_pb2
 
-    protocol: Any = event_pb2  # its names are made when it is imported
+    protocol: Any = event_pb2  # its names are created on import
     return protocol.Event(step=step, wall_time=seconds, **what)
 
 
@@ -64,7 +64,7 @@ def _write(path: Path, events: Iterable[Any]) -> None:
 
 
 def _framed(data: bytes) -> bytes:
-    """With its length and checksums, as a TFRecord."""
+    """The data with its length and checksums, as a TFRecord."""
     from tensorboardX.record_writer import masked_crc32c
 
     length = struct.pack("<Q", len(data))

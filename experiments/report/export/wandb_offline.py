@@ -1,4 +1,4 @@
-"""All runs as Weights & Biases keeps them offline; `wandb sync` sends them, if somebody likes."""
+"""All runs as offline runs of Weights & Biases; `wandb sync` uploads them, if you like."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ _FINGERPRINT_FILE = "t2t_jax.fingerprint"
 
 
 def export(runs: Sequence[ExportedRun], output: Path) -> Path:
-    """Adds the runs to `wandb/`; one that is there is left alone, or replaced if it has changed.
+    """Adds the runs to `wandb/`; an existing run is left alone, or replaced if it has changed.
 
     Raises:
       ValueError: Weights & Biases is not installed.
@@ -27,7 +27,7 @@ def export(runs: Sequence[ExportedRun], output: Path) -> Path:
         console="off",
         disable_git=True,
         save_code=False,
-        # Of this machine, which need not be the one of the run.
+        # These describe this machine, not necessarily the run's.
         x_save_requirements=False,
         x_disable_meta=True,
         x_disable_stats=True,
@@ -35,7 +35,7 @@ def export(runs: Sequence[ExportedRun], output: Path) -> Path:
     )
     made: dict[Path, str] = {}
     for run in runs:
-        # W&B takes two runs of one number for the same, also of two sweeps that are sent there.
+        # W&B takes two runs with the same id for one, even if they are from different sweeps.
         values = json.dumps([run.name, run.config, run.facts["commit"]], sort_keys=True)
         number = hashlib.sha256(values.encode()).hexdigest()[:16]
         before = list((output / "wandb").glob(f"offline-run-*-{number}"))
@@ -60,13 +60,13 @@ def export(runs: Sequence[ExportedRun], output: Path) -> Path:
             its.summary.update(run.numbers)
             its.summary.update({f"scores/{name}": value for name, value in run.scores.items()})
             made[Path(its.dir).parent] = run.fingerprint
-    wandb.teardown()  # waits until all is on the disk
+    wandb.teardown()  # waits until everything is on disk
     for directory, fingerprint in made.items():
         (directory / _FINGERPRINT_FILE).write_text(fingerprint, "utf-8")
     return output / "wandb"
 
 
 def _fingerprint(directory: Path) -> str:
-    """Of what was exported to a directory; "" of one that was not finished."""
+    """The fingerprint of what was exported to a directory; "" if that was not finished."""
     path = directory / _FINGERPRINT_FILE
     return path.read_text("utf-8") if path.is_file() else ""

@@ -1,7 +1,7 @@
 """A forest plot: how far each row is from the base row, with simultaneous intervals.
 
 In: summaries. Out: a figure. BLEU is on the left, the logarithm of perplexity on the right, in nats
-per token; between them BLEU of sentences longer than any of training, where there is one.
+per token; between them, if known, BLEU on sentences longer than any in training.
 """
 
 import math
@@ -29,20 +29,20 @@ from experiments.report.summary import RowSummary, TableSummary
 from t2t_jax.explain.look import COLOURS
 
 TITLE = "Difference to the base row"
-# What a marker says of a difference, at the 5 % level.
+# What a marker says about a difference, at the 5 % level.
 SIGNS = {
     "filled": "the rows differ, over seeds",
     "half-filled": "two models differ, over the sentences of one seed",
     "hollow": "no difference seen, or not tested",
 }
 
-# A row this many times as far away as rows usually are would squeeze all others: the axis ends
-# before it, and its value is written there.
+# A row this many times as far away as the median would squeeze all others: the axis ends before it,
+# and its value is written there.
 _FAR = 6.0
 
-# Of rows at their own values, and at those that tuning chose.
+# For rows at their own values, and at those that tuning chose.
 _OWN, _TUNED = COLOURS[:2]
-_SHIFT = 0.17  # of the one up and the other down, in rows, where a table has both
+_SHIFT = 0.17  # one up and the other down, in rows, if a table has both
 _INCHES_PER_ROW = 0.27
 _INCHES_OF_LEGEND = 1.0
 _INTERVAL_LOOK: dict[str, Any] = {"linewidth": 1.4, "solid_capstyle": "butt"}
@@ -65,12 +65,12 @@ class Point(NamedTuple):
     high: float | None
     is_significant: bool
     is_bootstrap: bool = False  # tested over the sentences of one seed alone
-    paper: float | None = None  # the paper's difference to its base, where ours is comparable
-    is_tuned: bool = False  # of the row at its best values against base at its own best ones
+    paper: float | None = None  # the paper's difference to its base, if ours is comparable
+    is_tuned: bool = False  # the row at its best values against base at its best values
 
     @property
     def colour(self) -> str:
-        """That of its marker and interval."""
+        """The colour of its marker and interval."""
         return _TUNED if self.is_tuned else _OWN
 
 
@@ -90,7 +90,7 @@ class Panel(NamedTuple):
 
 
 def panels(found: Sequence[TableSummary]) -> list[Panel]:
-    """A panel for each table that has a base row and another."""
+    """A panel for each table with a base row and another row."""
     made = []
     for table in found:
         measures = (_bleu(table), LONG_BLEU, ACCURACY, PERPLEXITY)
@@ -104,7 +104,7 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
 
 
 def _bleu(table: TableSummary) -> Measure:
-    """That of test, unless the paper has reported that of dev."""
+    """BLEU on test; on dev if the paper's numbers are comparable, or without one on test."""
     measures = {measure.name: measure for measure in table.measures}
     dev, test = (measures.get(measure.name) for measure in (DEV_BLEU, TEST_BLEU))
     is_dev = dev is not None and (table.paper_base is not None or test is None)
@@ -112,7 +112,7 @@ def _bleu(table: TableSummary) -> Measure:
 
 
 def _forest(table: TableSummary, measure: Measure) -> Forest:
-    """What the tests found of each row, in the unit that they compared."""
+    """What the tests found for each row, in the unit that they compared."""
     points = []
     for row in table.rows:
         if (effect := row.effects.get(measure.name)) is not None:
@@ -143,7 +143,7 @@ def _paper_difference(row: RowSummary, table: TableSummary, measure: Measure) ->
 
 
 def limits_of(points: Sequence[Point]) -> tuple[float, float]:
-    """Where the axis begins and ends: around zero, the paper's differences and all but far rows."""
+    """Limits of the axis: around zero, the paper's differences and all rows but far ones."""
     reaches = [
         [value for value in (point.difference, point.low, point.high) if value is not None]
         for point in points
@@ -179,12 +179,12 @@ def draw(drawn: Sequence[Panel]) -> Figure:
 
 
 def _lines(panel: Panel) -> float:
-    """How many rows of height each takes: what is tuned stands below what is not."""
+    """The height of each row, in rows: the tuned point is drawn below the other."""
     return 1.6 if any(p.is_tuned for forest in panel.forests for p in forest.points) else 1.0
 
 
 def _legend(figure: Any, points: Sequence[Point]) -> None:
-    """What the signs mean that are there."""
+    """The meaning of the signs in the figure."""
     real, of_sentences, hollow = (_look(point) for point in _SIGNS)
     looks = [_look(point._replace(is_tuned=False)) for point in points]
     meanings = (
@@ -236,7 +236,7 @@ def _draw_point(
     look = _look(point)
     low_end, high_end = limits
     margin = 0.02 * (high_end - low_end)
-    # A marker has a width: on the edge itself it would be cut in half.
+    # A marker right on the edge would be cut in half.
     if low_end + margin <= point.difference <= high_end - margin:
         if point.low is not None and point.high is not None:
             ends = [max(point.low, low_end), min(point.high, high_end)]
@@ -258,7 +258,7 @@ def _draw_point(
     )
 
 
-# One real over seeds, one over the sentences of one seed, one neither.
+# Significant over seeds, over the sentences of one seed, and not at all.
 _SIGNS = (
     Point("", "", 0.0, None, None, True),
     Point("", "", 0.0, None, None, True, is_bootstrap=True),
@@ -267,7 +267,7 @@ _SIGNS = (
 
 
 def _look(point: Point) -> dict[str, Any]:
-    """Filled where seeds say that it is real, half filled where the sentences of one seed do."""
+    """Filled if significant over seeds, half-filled if over the sentences of one seed."""
     return {
         "linestyle": "",
         "marker": "o",

@@ -12,7 +12,7 @@ from experiments.report.figures import forest_plot, learning_curves, lengths, st
 from experiments.report.summary import TableSummary
 from t2t_jax.json_files import write_bytes
 
-# Name, title, caption, what makes the panels and what draws them.
+# Name, title, caption, the function that makes the panels and the one that draws them.
 _KINDS: tuple[tuple[str, str, str, Callable[[Sequence[TableSummary]], list], Any], ...] = (
     (
         "effects",
@@ -76,7 +76,7 @@ WORDS = {f"{name}.png": (title, caption) for name, title, caption, *_ in _KINDS}
 
 
 def pictures(found: Sequence[TableSummary]) -> Iterator[Picture]:
-    """Those that have something to show, drawn one after the other."""
+    """The figures that have something to show, drawn one after the other."""
     for name, title, caption, make_panels, draw in _KINDS:
         if panels := make_panels(found):
             with style.fonts():
@@ -85,7 +85,7 @@ def pictures(found: Sequence[TableSummary]) -> Iterator[Picture]:
 
 
 def write_pngs(found: Sequence[TableSummary], directory: Path) -> list[Path]:
-    """Writes NAME.png for each figure there is; what was written."""
+    """Writes NAME.png for each figure there is; returns the files written."""
     paths = []
     for picture in pictures(found):
         path = directory / f"{picture.name}.png"
@@ -98,9 +98,9 @@ def write_pngs(found: Sequence[TableSummary], directory: Path) -> list[Path]:
 
 
 def data_uri(picture: Picture) -> str:
-    """The figure as SVG inside an address, so that a page needs no other file."""
+    """The figure as SVG in a data URI, so that a page needs no other file."""
     stream = io.BytesIO()
     with style.fonts():
-        # Without its date the same figure gives the same text.
+        # Without a date, the same figure gives the same text.
         picture.figure.savefig(stream, format="svg", metadata={"Date": None})
     return "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode()

@@ -20,7 +20,7 @@ TITLE = "Dev perplexity while training"
 
 # More markers on a line than this hide its dashes.
 _MARKERS_PER_LINE = 7
-# So few evaluations are shown whole.
+# So few evaluations are shown in full.
 _FEW = 5
 
 
@@ -43,9 +43,10 @@ class Panel(NamedTuple):
 
 
 def panels(found: Sequence[TableSummary]) -> list[Panel]:
-    """A panel for each table, curves of the finished runs in the table's order.
+    """A panel for each table, with the curves of the finished runs in the table's order.
 
-    None where each is of a single evaluation, which is no curve; a note of the table says so.
+    No panel if every run has a single evaluation, which is no curve; a note below the table says
+    so.
     """
     made = []
     for table in found:
@@ -64,7 +65,7 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
 
 
 def curve(label: str, runs: Iterable[dict[int, float]]) -> Curve:
-    """One row's curve from step -> perplexity of each seed, at the steps that all seeds have."""
+    """A row's curve from each seed's step -> perplexity, at the steps that all seeds have."""
     seeds = [points for points in runs if points]
     steps = sorted(set.intersection(*map(set, seeds))) if seeds else []
     at_steps = [[points[step] for points in seeds] for step in steps]
@@ -79,7 +80,7 @@ def curve(label: str, runs: Iterable[dict[int, float]]) -> Curve:
 
 
 def _dev(directory: Path) -> dict[int, float]:
-    """Step -> dev perplexity of a run; of a damaged file, which a note names, nothing."""
+    """Step -> dev perplexity of a run; empty for a damaged file, which a note names."""
     try:
         return dev_curve(directory)
     except (OSError, ValueError):
@@ -103,7 +104,7 @@ def _draw(panel: Panel, axis: Any) -> None:
         look = style.line_style(one.label, index)
         every = max(1, math.ceil(len(one.steps) / _MARKERS_PER_LINE))
         # Each row's markers begin at another point, so that close lines do not hide each other's.
-        if every == 1:  # each evaluation is marked, also a row's only one
+        if every == 1:  # every evaluation is marked, even a row's only one
             look["marker"] = style.marker(one.label, index)
         axis.plot(one.steps, one.mean, label=one.label, markevery=(index % every, every), **look)
         spread: dict[str, Any] = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
@@ -125,9 +126,9 @@ def _legend_title(panel: Panel) -> str | None:
 
 
 def limits_of(curves: Sequence[Curve]) -> tuple[float, float]:
-    """Lowest and highest value of the second halves: the first fall would press all others flat.
+    """Lowest and highest value of the second halves: the initial fall would flatten the rest.
 
-    Of a few evaluations all.
+    With few evaluations, of all of them.
     """
     ends = [
         (low, high)
@@ -139,7 +140,7 @@ def limits_of(curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def steps_of(curves: Sequence[Curve]) -> tuple[int, int]:
-    """Where the axis of steps begins and ends: at 0, or where no curve is in sight yet."""
+    """Limits of the axis of steps: from 0, or from just before the first curve comes into view."""
     highest = limits_of(curves)[1]
     in_sight = [
         one.steps[place - 1] if place else 0

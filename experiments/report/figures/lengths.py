@@ -21,17 +21,17 @@ TITLE = "BLEU by length of the source"
 
 # More lines than this cannot be told apart where they cross.
 _MOST_LINES = 8
-_EXTREMES = 3  # rows drawn on either side where there are more
-# BLEU of fewer sentences than this says more of these than of the model.
+_EXTREMES = 3  # rows drawn on either side if there are more
+# BLEU of fewer sentences than this says more about them than about the model.
 _FEWEST_SENTENCES = 20
-# Between the markers of neighbouring lines, in bins: else their bars would coincide.
+# Between the markers of neighbouring lines, in bins: otherwise their bars would coincide.
 _DODGE = 0.05
 
 Bin = tuple[int, int | None]  # lowest and highest number of words
 
 
 class Line(NamedTuple):
-    """BLEU in percent of one row's seeds, mean, lowest and highest, by bin."""
+    """A row's BLEU in percent by bin: mean, lowest and highest over seeds."""
 
     label: str
     values: dict[Bin, tuple[float, float, float]]
@@ -76,7 +76,7 @@ def _by_bin(record: dict[str, Any]) -> dict[tuple[Bin, str], tuple[int, float]]:
 
 
 def _sentences(rows: Sequence[RowSummary]) -> dict[Bin, tuple[int, str]]:
-    """Of each bin with enough sentences the split that has more, and how many; shortest first."""
+    """For each bin with enough sentences, how many, and the split with most; shortest first."""
     most: dict[Bin, tuple[int, str]] = {}
     for row in rows:
         for record in records_of(row.outcomes):
@@ -87,7 +87,7 @@ def _sentences(rows: Sequence[RowSummary]) -> dict[Bin, tuple[int, str]]:
 
 
 def _chosen(rows: Sequence[RowSummary]) -> list[RowSummary]:
-    """All rows if they are few, else base and the best and the worst, in the table's order."""
+    """All rows if they are few, else base, the best and the worst, in the table's order."""
     if len(rows) <= _MOST_LINES:
         return list(rows)
     scored = [row for row in rows if row.name != "base" and TEST_BLEU.name in row.means]
@@ -123,7 +123,7 @@ def _draw(panel: Panel, axis: Any) -> None:
     for index, line in enumerate(panel.lines):
         shift = _DODGE * (index - (len(panel.lines) - 1) / 2)
         look = style.line_style(line.label, index) | {"marker": style.marker(line.label, index)}
-        # A line for each split: scores of other sentences are not its continuation.
+        # A line per split: scores of other sentences do not continue it.
         for number, words in enumerate(_by_split(line, panel.sentences)):
             x = [place[one] + shift for one in words]
             mean, low, high = np.array([line.values[one] for one in words]).T
@@ -151,7 +151,7 @@ def _bin_text(words: Bin) -> str:
 
 
 def _mark_splits(splits: Sequence[str], axis: Any) -> None:
-    """Where the sentences of another split begin."""
+    """Marks where the sentences of another split begin."""
     for place, (before, after) in enumerate(zip(splits, splits[1:], strict=False)):
         if before == after:
             continue

@@ -1,4 +1,4 @@
-"""How figures look: told apart by colour-blind readers, and in black and white."""
+"""The style of figures: readable for the colour-blind, and in black and white."""
 
 import math
 import textwrap
@@ -18,7 +18,7 @@ from t2t_jax.explain.look import COLOURS
 from t2t_jax.explain.look import GREY as GREY
 from t2t_jax.explain.look import fonts as fonts
 
-# Inches, of every figure: on a phone, 400 pixels wide, its words are still nine pixels high.
+# Inches, for every figure: on a phone, 400 pixels wide, the text is still nine pixels high.
 _WIDTH = 6.2
 _LETTERS_PER_LINE = 62
 _GRID = "#dddddd"
@@ -29,7 +29,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def line_style(label: str, index: int) -> dict[str, Any]:
-    """Options of `plot` for the row `label`, the `index`th that is drawn; the base stands out."""
+    """Options of `plot` for the row `label`, the `index`th drawn; the base stands out."""
     if label == "base":
         return {"color": "black", "linestyle": "-", "linewidth": 2.2, "zorder": 3}
     return {
@@ -42,14 +42,14 @@ def line_style(label: str, index: int) -> dict[str, Any]:
 
 
 def marker(label: str, index: int) -> str:
-    """The marker of a row whose points all are marked; the base has a large dot."""
+    """The marker of a row with all points marked; the base has a large dot."""
     return "." if label == "base" else _MARKERS[index % len(_MARKERS)]
 
 
 def stacked(heights: Sequence[float], columns: int = 1) -> tuple[Figure, Any]:
-    """A figure of as many rows of panels as there are heights, in inches; the panels.
+    """A figure with a row of panels per height, in inches, and the panels.
 
-    Each row is a part of its own, with room for a legend.
+    Each row is a subfigure, with room for a legend.
     """
     figure = Figure(figsize=(_WIDTH, sum(heights)))
     figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.08)
@@ -58,23 +58,23 @@ def stacked(heights: Sequence[float], columns: int = 1) -> tuple[Figure, Any]:
 
 
 def title(axis: Any, what: str, table: str) -> None:
-    """What the figure shows, and below it of which table, over the whole row of panels."""
+    """A title over the whole row of panels: what the figure shows, and below it the table."""
     words = "\n".join([what, *wrapped(table)])
     axis.figure.suptitle(words, x=0.015, ha="left", fontsize=10.5, fontweight="bold")
 
 
 def wrapped(words: str) -> list[str]:
-    """The words in lines of a figure's width."""
+    """The words wrapped to a figure's width."""
     return textwrap.wrap(words, _LETTERS_PER_LINE, break_on_hyphens=False)
 
 
 def round_ticks(most: int, *, whole: bool = False) -> MaxNLocator:
-    """At most so many intervals between ticks at 1, 2 or 5 times a power of ten."""
+    """At most `most` intervals between ticks at 1, 2 or 5 times a power of ten."""
     return MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole)
 
 
 def log_scale(axis: Any, lowest: float, highest: float) -> None:
-    """A logarithmic y axis with a margin beyond these two, and plain numbers at its ticks."""
+    """A logarithmic y axis with a margin beyond these limits, and plain numbers at its ticks."""
     axis.set_yscale("log")
     margin = max(1.02, (highest / lowest) ** 0.04)
     axis.set_ylim(lowest / margin, highest * margin)
@@ -90,14 +90,14 @@ def log_scale(axis: Any, lowest: float, highest: float) -> None:
 
 
 def tidy(axis: Any, *, grid: str = "both") -> None:
-    """A quiet grid, of "both" axes or of one, and no frame at the top and the right."""
+    """A light grid, of "both" axes or one, and no frame at the top and the right."""
     axis.grid(which="both", axis=grid, color=_GRID, linewidth=0.6)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
 
 
 def legend_below(axis: Any, title: str | None) -> None:
-    """The legend below the panel, where it hides nothing and takes no width."""
+    """Puts the legend below the panel, where it hides nothing and takes no width."""
     handles, labels = axis.get_legend_handles_labels()
     axis.figure.legend(
         handles,
@@ -123,7 +123,7 @@ def _legend_columns(labels: Sequence[str]) -> int:
 
 
 def seeds_text(most: int, fewest: int, spread: str) -> str | None:
-    """What a line is, and what shows the `spread` of the seeds; nothing to say of one seed."""
+    """What a line is, and what shows the `spread` of the seeds; None for one seed."""
     if most == 1:
         return None
     up_to = "" if most == fewest else "up to "

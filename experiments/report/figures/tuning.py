@@ -1,4 +1,4 @@
-"""Dev perplexity of the trials of a tuned table against the value that each tried, a line per row.
+"""Dev perplexity of a tuned table's trials against the values tried, a line per row.
 
 In: summaries. Out: a figure.
 """
@@ -17,8 +17,8 @@ from experiments.tables.tuning import is_number
 
 TITLE = "Dev perplexity at the values tried"
 
-# What is this many times the lowest perplexity says no more than that it is far off, and would
-# press all others flat.
+# A perplexity this many times the lowest says only that it is far off, and would flatten all
+# others.
 _FAR = 4.0
 _MOST_TICKS = 8
 
@@ -27,7 +27,7 @@ class Line(NamedTuple):
     """A row's trials, by value."""
 
     label: str
-    trials: list[tuple[float, float]]  # value and perplexity, infinite where it diverged
+    trials: list[tuple[float, float]]  # value and perplexity, infinite if it diverged
     chosen: float | None
 
 
@@ -41,7 +41,7 @@ class Panel(NamedTuple):
 
 
 def panels(found: Sequence[TableSummary]) -> list[Panel]:
-    """A panel for each tuned key of each table whose values are numbers."""
+    """A panel for each tuned key of each table, if its values are numbers."""
     made = []
     for table in found:
         rows = {row.name: row.tuned for row in table.rows if row.tuned and row.tuned.trials}
@@ -68,7 +68,7 @@ def draw(drawn: Sequence[Panel]) -> Figure:
 
 
 def limits_of(lines: Sequence[Line]) -> tuple[float, float]:
-    """Lowest and highest perplexity that is shown: all but what is far off."""
+    """The lowest and highest perplexity shown: all but those far off."""
     seen = [ppl for line in lines for _, ppl in line.trials if math.isfinite(ppl)]
     return min(seen), max(ppl for ppl in seen if ppl <= _FAR * min(seen))
 
@@ -101,7 +101,7 @@ def _draw(panel: Panel, axis: Any) -> None:
 
 
 def _scale(axis: Any, values: Sequence[float]) -> None:
-    """Logarithmic where values spread widely; they themselves are the ticks if they are few."""
+    """Logarithmic if the values spread widely; few values are themselves the ticks."""
     if values[0] > 0 and values[-1] > 3 * values[0]:
         axis.set_xscale("log")
     if len(values) <= _MOST_TICKS:

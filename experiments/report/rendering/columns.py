@@ -10,7 +10,7 @@ from experiments.report.summary import RowSummary, TableSummary
 
 
 class Cell(NamedTuple):
-    """What stands in one place of a table."""
+    """One cell of a table."""
 
     text: str = ""
     mark: str = ""  # its difference to the base row is taken as real, see effects.Effect
@@ -20,17 +20,17 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column, and what it says of a row."""
+    """A column, and its cell for a row."""
 
     title: str
     cell: Callable[[RowSummary], Cell]
     is_text: bool = False  # words, not numbers
-    is_sentence: bool = False  # what the marks say already
-    is_score: bool = False  # what a narrow page shows first
+    is_sentence: bool = False  # repeats in words what the marks say
+    is_score: bool = False  # shown first on a narrow page
 
 
 def columns(table: TableSummary) -> list[Column]:
-    """Those in which some row of this table has something to say."""
+    """The columns that are not empty in this table."""
     return [
         column
         for column in _all_columns(table)
@@ -82,7 +82,7 @@ def _of_measure(measure: Measure) -> Iterator[Column]:
 
 
 def _of_tuned(measure: Measure) -> Iterator[Column]:
-    """The same of each row at the values that were chosen for it."""
+    """The same for each row at its chosen values."""
     for column in _of_measure(measure):
 
         def cell(row: RowSummary, column: Column = column) -> Cell:
@@ -94,7 +94,7 @@ def _of_tuned(measure: Measure) -> Iterator[Column]:
 
 
 def _of_tuning() -> Iterator[Column]:
-    """What was chosen, how much depends on it, and what that makes of the row's difference."""
+    """The chosen values, what missing them costs, and the verdict on the row's difference."""
 
     def loss(place: int, row: RowSummary) -> Cell:
         value = None if row.tuned is None else row.tuned.losses[place]
@@ -117,7 +117,7 @@ def _cost_cell(cost: Cost, row: RowSummary) -> Cell:
 
 
 def _of_the_paper(table: TableSummary, measure: Measure) -> Iterator[Column]:
-    """What the paper reports, and how far that is from what it reports of its base."""
+    """The paper's number, and its difference to the paper's base."""
     base = reported(table.paper_base, measure)
 
     def difference(row: RowSummary) -> Cell:
@@ -134,7 +134,7 @@ def _of_the_paper(table: TableSummary, measure: Measure) -> Iterator[Column]:
 
 
 def signed(value: float, digits: int) -> str:
-    """The number with its sign; what is rounded to zero has none."""
+    """The number with its sign; without one if it rounds to zero."""
     text = f"{value:+.{digits}f}"
     return text if float(text) != 0 else text[1:]
 
@@ -144,7 +144,7 @@ def _plain(value: float | None, digits: int) -> str:
 
 
 def _params_text(millions: float | None) -> str:
-    # Two rows of a small model may differ by ten thousand parameters, of a large one by a million.
+    # Rows of a small model may differ by ten thousand parameters, of a large one by a million.
     return "" if millions is None else f"{millions:.{3 if millions < 10 else 1}f}"
 
 

@@ -11,9 +11,9 @@ from experiments.report.tuned import TunedRow
 from experiments.tables.ablation import Score
 
 _FACTS = ("table", "base", "row", "changes", "num_seeds", "num_diverged", "params_millions")
-# Of each measure; low, high and p hold for all rows at once.
+# For each measure; low, high and p hold for all rows at once.
 _OF_MEASURE = ("mean", "half_width_95", "difference", "test", "low", "high", "p")
-# Of a tuned table, beside each measure at the values that were chosen for a row.
+# For a tuned table, besides each measure at a row's chosen values.
 _TUNING = ("chosen", "at_edge", "loss_at_half", "loss_at_twice", "fixed_and_tuned", "direction")
 _PAPER = ("paper_perplexity", "paper_bleu", "paper_test_bleu", "paper_params_millions")
 
@@ -21,7 +21,7 @@ _PAPER = ("paper_perplexity", "paper_bleu", "paper_test_bleu", "paper_params_mil
 def csv_text(found: Sequence[TableSummary]) -> str:
     """One line per row of every table; an empty cell was not measured.
 
-    Text that begins like a formula of a spreadsheet has a ' before it.
+    Text that a spreadsheet would take for a formula has a ' before it.
     """
     measures = list({each.name: each for table in found for each in table.measures}.values())
     stream = io.StringIO()

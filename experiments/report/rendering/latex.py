@@ -11,7 +11,7 @@ from experiments.report.summary import RowSummary, TableSummary
 from experiments.tables.ablation import changes_text
 from t2t_jax.json_files import flat_dict
 
-# The paper's columns, and the keys that all have the one value which stands there.
+# The paper's columns, and the keys whose common value each shows.
 _SETTINGS = (
     (r"$N$", ("model.num_encoder_layers", "model.num_decoder_layers")),
     (r"$N_{\mathrm{enc}}$", ("model.num_encoder_layers",)),
@@ -86,13 +86,13 @@ def _its_columns(table: TableSummary) -> Iterator[Column]:
     for column in columns(table):
         if column.title == "changes":
             yield from _changes(table)
-        # The page is narrow: a mark says what a sentence would, where there is a mean to be marked.
+        # The page is narrow: marks replace sentences, unless a diverged row has no mean to mark.
         elif not column.is_sentence or any(row.num_diverged for row in table.rows):
             yield column
 
 
 def _changes(table: TableSummary) -> Iterator[Column]:
-    """A column for each setting of the paper that some row changes, and one for all else."""
+    """A column for each of the paper's settings that some row changes, and one for the rest."""
     runs = [row.outcomes[0].run for row in table.rows]
     configs = [flat_dict(run.config) for run in runs]
     changed = {key for run in runs for key in run.changes}
@@ -106,7 +106,7 @@ def _changes(table: TableSummary) -> Iterator[Column]:
 
 
 def _setting(keys: Sequence[str], row: RowSummary) -> Cell:
-    """As in the paper: all of the base row, of the others what they change."""
+    """As in the paper: all settings for the base row, only the changed ones for others."""
     run = row.outcomes[0].run
     is_shown = row.name == "base" or any(key in run.changes for key in keys)
     return Cell(str(flat_dict(run.config).get(keys[0], "")) if is_shown else "")
@@ -135,5 +135,5 @@ def _cell(cell: Cell, is_text: bool) -> str:
     text = latex_escaped(cell.text)
     if not is_text and _NUMBER.fullmatch(cell.text):
         text = f"${cell.text}$"  # a minus, not a hyphen
-    # Of no width, so that digits align.
+    # Zero width, so that digits align.
     return text + (rf"\rlap{{$^{_MARKS[cell.mark]}$}}" if cell.mark else "")

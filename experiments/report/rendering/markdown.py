@@ -7,15 +7,15 @@ from experiments.report.rendering.columns import Cell, Column, columns
 from experiments.report.samples import SAMPLES
 from experiments.report.summary import TableSummary
 
-# What would not be read as itself. A mark after a space emphasises nothing, nor does an underline
-# inside a word, as nearly all are.
+# What would not be shown literally. A mark after a space is not emphasis, nor is an underscore
+# inside a word, where nearly all are.
 _SPECIAL = re.compile(r"[\\`<>&\[\]~$]|(?<=\S)\*|(?<!\w)_|_(?!\w)")
-# What begins a list or a heading where it begins a line.
+# What begins a list or a heading at the start of a line.
 _BEGINNING = re.compile(r"^([#+=*-]|\d+[.)])(?=\s|$)")
 
 
 def markdown(found: Sequence[TableSummary]) -> str:
-    """Every table with its notes, what is missing and the command that makes it anew."""
+    """Every table with its notes, what is missing and the command that reproduces it."""
     return "\n".join(_table(table) for table in found)
 
 
@@ -58,7 +58,7 @@ def _table(table: TableSummary) -> str:
 
 
 def links(words: Mapping[str, tuple[str, str]]) -> str:
-    """A section with the figures, of which title and caption stand by the names of their files."""
+    """A section with the figures; `words` has title and caption by file name."""
     figures = [
         f"### {title}\n\n![{title}]({file})\n\n{caption}\n"
         for file, (title, caption) in words.items()
@@ -67,7 +67,7 @@ def links(words: Mapping[str, tuple[str, str]]) -> str:
 
 
 def markdown_escaped(words: str) -> str:
-    """A line of words as Markdown shows them literally, outside of a table."""
+    """A line of words that Markdown shows literally, outside of a table."""
     return _BEGINNING.sub(_with_backslash, _SPECIAL.sub(_with_backslash, words))
 
 
@@ -76,7 +76,7 @@ def _with_backslash(found: re.Match[str]) -> str:
 
 
 def _texts(column: Column, table: TableSummary) -> list[str]:
-    """Title and cells; where some have a mark the others have its room, so that digits align."""
+    """Title and cells; if some have a mark, the others leave room for it, so that digits align."""
     cells = [column.cell(row) for row in table.rows]
     has_marks = any(cell.mark for cell in cells)
 

@@ -1,4 +1,4 @@
-"""Tables and figures as one HTML page that needs no other file, by light, by dark and on paper."""
+"""Tables and figures as one self-contained HTML page, for light, dark and print."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -10,15 +10,15 @@ from experiments.report.rendering.page_style import STYLE
 from experiments.report.samples import SAMPLES
 from experiments.report.summary import RowSummary, TableSummary
 
-# Pixels: of a page 1,400 wide between its margins, and a little less, since the others are
-# estimates; beside the text of a cell; of a letter.
+# Pixels: a page of 1,400 within its margins, rounded down since the others are estimates; the
+# padding of a cell; a letter.
 _PAGE = 1300
 _PADDING = 16
 _LETTER = 8
 
 
 def html(found: Sequence[TableSummary]) -> str:
-    """Every table with its notes, what is missing, its figures and the command that makes it."""
+    """Every table with its notes, what is missing, its figures and the command to reproduce it."""
     title = found[0].title if len(found) == 1 else "Ablation tables"
     parts = [
         "<!doctype html>",
@@ -67,7 +67,7 @@ def _section(table: TableSummary, number: int, *, has_title: bool) -> Iterator[s
 
 def _table(table: TableSummary) -> Iterator[str]:
     its_columns = list(_twice_what_precedes_scores(columns(table)))
-    # A wide table scrolls by itself, by keyboard too, and leaves the page in its place.
+    # A wide table scrolls by itself, by keyboard too, while the page stays in place.
     yield '<p class="narrow hint">The table scrolls sideways: there is more to the right.</p>'
     if _least_pixels(its_columns, table) > _PAGE:
         yield '<p class="wide hint">Where the table is wider than the page it scrolls sideways.</p>'
@@ -85,7 +85,7 @@ def _table(table: TableSummary) -> Iterator[str]:
 
 
 def _least_pixels(its_columns: Sequence[tuple[Column, str]], table: TableSummary) -> float:
-    """About how wide the table is at least on a wide page, by what `STYLE` says of its cells."""
+    """Approximate minimum width of the table on a wide page, from the cell widths in `STYLE`."""
     pixels = 0.0
     for place, (column, where) in enumerate(its_columns):
         if where == "narrow":
@@ -99,7 +99,7 @@ def _least_pixels(its_columns: Sequence[tuple[Column, str]], table: TableSummary
 
 
 def _twice_what_precedes_scores(its_columns: Sequence[Column]) -> Iterator[tuple[Column, str]]:
-    """Each column with the class of its cells: on a narrow page the scores come first."""
+    """Each column with the class of its cells; on a narrow page the scores come first."""
     first, *others = its_columns
     places = [place for place, column in enumerate(others) if column.is_score]
     before, after = (others[: places[0]], others[places[0] :]) if places else ([], others)
@@ -162,13 +162,13 @@ def _samples(table: TableSummary) -> Iterator[str]:
 
 
 def _figures(table: TableSummary) -> Iterator[str]:
-    # Here: matplotlib takes a second to load.
+    # Imported here: matplotlib takes a second to load.
     from experiments.report.figures import gallery
 
     for picture in gallery.pictures([table]):
         title, caption = escape(picture.title), escape(picture.caption)
         yield "<figure>"
-        yield f'<h3 class="narrow">{title}</h3>'  # there the one in the figure is too small
+        yield f'<h3 class="narrow">{title}</h3>'  # the one in the figure is too small there
         yield f'<img alt="{title}: {escape(table.title)}" src="{gallery.data_uri(picture)}">'
         yield f"<figcaption>{caption}</figcaption>"
         yield "</figure>"

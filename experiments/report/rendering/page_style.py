@@ -1,4 +1,4 @@
-"""How the HTML page looks. Colour says nothing that words and signs do not say too."""
+"""The style of the HTML page. Colour never carries information alone."""
 
 STYLE = """
 :root {

@@ -1,4 +1,4 @@
-"""What holds of both kinds of batches: corpora mixed by weight, and hosts that share the rows."""
+"""Properties of both kinds of batches: corpora mixed by weight, and rows shared by hosts."""
 
 import collections
 import itertools

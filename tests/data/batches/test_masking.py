@@ -1,4 +1,4 @@
-"""Masked tokens: how many, which, what becomes of them, and that they can be had again."""
+"""Masked tokens: how many, which, their replacements, and their reproducibility."""
 
 import numpy as np
 import pytest

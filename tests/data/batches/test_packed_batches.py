@@ -1,4 +1,4 @@
-"""Packed batches: several pairs in a row, none cut, none lost, and hardly any padding."""
+"""Packed batches: several pairs per row, none cut or lost, and hardly any padding."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""One door to three kinds of corpora: what each gives for every task."""
+"""One interface to three kinds of corpora, for every task."""
 
 import itertools
 import pickle

@@ -1,4 +1,4 @@
-"""What the embedded corpus gives for each task; pinned, as its fingerprint stands for it."""
+"""The embedded corpus for each task: pinned, since its fingerprint stands for it."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Train made of several corpora."""
+"""Training on a mix of corpora."""
 
 import itertools
 from pathlib import Path

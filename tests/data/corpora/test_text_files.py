@@ -1,4 +1,4 @@
-"""Parallel lines as they come out of text files, and what is said about bad ones."""
+"""Parallel lines read from text files, and the errors for bad ones."""
 
 import gzip
 import itertools

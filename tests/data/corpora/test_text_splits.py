@@ -1,4 +1,4 @@
-"""Splits are found by the names that they usually have, and never guessed."""
+"""Splits are found by their usual names, and never guessed."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""TFDS: the datasets are written under TFDS's names and read through its unmodified code."""
+"""TFDS: datasets written under its names, and read by its unmodified code."""
 
 import io
 import json

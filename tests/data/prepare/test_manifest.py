@@ -1,4 +1,4 @@
-"""When a corpus is prepared again, what is told of it, and which files are read to be checked."""
+"""When a corpus is prepared again, what is logged, and which files are read as a check."""
 
 import copy
 import dataclasses

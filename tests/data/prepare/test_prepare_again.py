@@ -1,4 +1,4 @@
-"""Preparing that is killed, runs out of space, or is done twice at once; mixtures; odd lines."""
+"""Preparing when killed, out of space or done twice at once; mixtures; odd lines."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""Preparing a dataset of TFDS."""
+"""Preparing a TFDS dataset."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Token ids on disk: what is kept, what is counted, and when they are made again."""
+"""Token ids on disk: what is kept, what is counted, and when they are remade."""
 
 import dataclasses
 import json

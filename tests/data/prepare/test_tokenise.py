@@ -1,4 +1,4 @@
-"""Sentences become ids: the same as the vocabulary's own, however they are found."""
+"""Sentences become ids: always the same as the vocabulary's own."""
 
 import io
 import pickle

@@ -1,4 +1,4 @@
-"""What is left of a run that was killed, and who may go on with it."""
+"""What a killed run leaves behind, and which run may continue it."""
 
 import errno
 import fcntl

@@ -1,4 +1,4 @@
-"""Protocol buffers, written out byte by byte."""
+"""Protocol buffers, spelled out byte by byte."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is told of two devices: nothing where they agree, and how much where they do not."""
+"""Differences between two devices: none if they agree, and the right size if not."""
 
 import jax
 import pytest

@@ -1,4 +1,4 @@
-"""What batches cost, measured on few pairs."""
+"""The cost of batches, measured on few pairs."""
 
 from experiments.benchmarks.batch_speed import planning, wmt_like_split
 from t2t_jax.data.batches.batches import BucketedBatches, PackedBatches

@@ -1,4 +1,4 @@
-"""What a checkpoint costs is measured against the steps between two."""
+"""The cost of a checkpoint, relative to the steps between two."""
 
 from configs import tiny
 from experiments.benchmarks.checkpoint_cost import measure

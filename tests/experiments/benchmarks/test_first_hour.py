@@ -1,4 +1,4 @@
-"""The first hour: the rehearsal of all its parts, and parts that go wrong."""
+"""The first hour: a rehearsal of all parts, and parts that fail."""
 
 import json
 import sys

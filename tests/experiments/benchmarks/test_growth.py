@@ -1,4 +1,4 @@
-"""How cost grows, measured at the smallest points there are."""
+"""How cost grows, measured at the smallest points."""
 
 import pytest
 

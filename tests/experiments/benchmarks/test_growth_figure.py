@@ -1,4 +1,4 @@
-"""Slopes of costs that are known, the figure and the table of them."""
+"""Slopes of known costs, their figure and table."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The table of docs/MEASURED.md is what the command makes of the records that are kept."""
+"""The table of docs/MEASURED.md is what the command makes from the kept records."""
 
 import pytest
 

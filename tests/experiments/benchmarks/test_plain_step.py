@@ -1,4 +1,4 @@
-"""The plain step is a fair opponent: the same function of the same weights."""
+"""The plain step is a fair comparison: the same function of the same weights."""
 
 import dataclasses
 

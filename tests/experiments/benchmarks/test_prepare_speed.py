@@ -1,4 +1,4 @@
-"""The measurement of preparing, on a corpus of a moment."""
+"""The measurement of preparing, on a tiny corpus."""
 
 import numpy as np
 

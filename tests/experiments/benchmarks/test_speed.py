@@ -1,4 +1,4 @@
-"""The measurement of speed, on a training of seconds."""
+"""The measurement of speed, on a short training."""
 
 import pytest
 

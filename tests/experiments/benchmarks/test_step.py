@@ -1,4 +1,4 @@
-"""The cost of a step, as a config is and with each switch."""
+"""The cost of a step, as is and with each switch."""
 
 import json
 import subprocess

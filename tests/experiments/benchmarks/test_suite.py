@@ -1,4 +1,4 @@
-"""The suite, with parts that are pretended."""
+"""The suite, with fake parts."""
 
 import pytest
 

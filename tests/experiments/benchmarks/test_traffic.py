@@ -1,4 +1,4 @@
-"""What crosses devices in a step is what theory asks for."""
+"""What crosses devices in a step is what theory predicts."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""What is measured of trained models: how far gradients reach, and how many heads are needed."""
+"""Measurements on trained models: how far gradients reach, and how many heads are needed."""
 
 import types
 from pathlib import Path

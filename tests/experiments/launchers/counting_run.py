@@ -1,11 +1,10 @@
-"""A run that counts its steps in the place of training; it saves, stops and goes on like one.
+"""A run that counts steps instead of training; it saves, stops and resumes like one.
 
     python -m tests.experiments.launchers.counting_run DIRECTORY
 
 Each step leaves a line in steps.txt; every fifth one is saved. The score is a function of the row
-and the steps that were counted: whoever counts one twice or leaves one out gets another score. A
-file DIRECTORY/pause holds the run up after the step that stands in it, until it is gone or the run
-is told to stop.
+and the counted steps: a step counted twice or left out changes it. DIRECTORY/pause pauses the run
+after the step that it names, until the file is gone or the run is told to stop.
 """
 
 import json

@@ -1,17 +1,17 @@
-"""A stand-in for gcloud: TPU slices that are directories of this machine, and a bucket that is one.
+"""A stand-in for gcloud: TPU slices and a bucket that are directories on this machine.
 
 A slice has a host, which is its home directory, for every eight of the number its type ends with.
-What they mount is the directory FAKE_GCLOUD/share. FAKE_GCLOUD/environments.json may have a list of
-what the environment of each host has besides.
+They mount the directory FAKE_GCLOUD/share. FAKE_GCLOUD/environments.json may list additions to the
+environment of each host.
 
-It notes every command in FAKE_GCLOUD/calls.jsonl. FAKE_GCLOUD/plan.json says what goes wrong:
+Every command is recorded in FAKE_GCLOUD/calls.jsonl. FAKE_GCLOUD/plan.json says what goes wrong:
 
     preempted      pairs of a signal and a step: when it is saved, the machine tells its run to stop
                    with SIGTERM, or is gone with SIGKILL
-    never_there    what becomes of a slice that is asked for: [state, message]
-    taken_away_at  what a command has in it that finds the slice taken away, once
-    breaks_after   what a command has in it whose connection breaks when it is done, once
-    refused        the name of a file that the bucket does not take
+    never_there    the fate of a requested slice: [state, message]
+    taken_away_at  text of a command that finds the slice taken away, once
+    breaks_after   text of a command whose connection breaks when it is done, once
+    refused        the name of a file that the bucket refuses
     create_error, describe_error, scp_error, delete_error    what the command says, and fails
 
 FAKE_GCLOUD/ssh_errors and FAKE_GCLOUD/describe_errors say how many such commands fail before one

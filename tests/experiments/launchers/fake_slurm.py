@@ -1,8 +1,8 @@
 """Stand-ins for sbatch, srun, sacct, scontrol and scancel: a cluster of this machine's processes.
 
-The name it is called by says which program it is. Its jobs are kept in the directory FAKE_SLURM.
-What SLURM does and matters here: an array is so many jobs of one script; a signal goes to every
-process of a job; a job that is queued again starts its script again under the same number.
+The name it is called by says which program it is. Its jobs are kept in the directory FAKE_SLURM. It
+does what matters here: an array is several jobs of one script; a signal goes to every process of a
+job; a requeued job starts its script again under the same number.
 """
 
 import json

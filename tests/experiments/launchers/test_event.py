@@ -1,4 +1,4 @@
-"""How a run has ended, from what it has left."""
+"""How a run ended, from the files it left."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever fails of gcloud, and however often, no slice is left behind: a cloud in this process."""
+"""Whatever gcloud fails at, however often, no slice is left behind: a cloud in this process."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster of two nodes on this machine, one of which is killed."""
+"""Runs on a Ray cluster of two nodes on this machine; one node is killed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Runs as SLURM jobs, with stand-ins for the programs of SLURM."""
+"""Runs as SLURM jobs, with stand-ins for SLURM's programs."""
 
 import json
 import subprocess

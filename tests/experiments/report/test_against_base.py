@@ -1,4 +1,4 @@
-"""Rows against one base: what it comes to with one row, with many seeds, and by hand."""
+"""Rows against one base: the limits of one row and of many seeds, and a case by hand."""
 
 import math
 

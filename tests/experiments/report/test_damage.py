@@ -1,4 +1,4 @@
-"""A file that is damaged, or of another run, spoils its own run only, and is named."""
+"""A file that is damaged, or another run's, affects only its own run, and is named."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Which test is made of what, and that all rows of a table are corrected together."""
+"""Which test is used when, and that all rows of a table are corrected together."""
 
 import math
 

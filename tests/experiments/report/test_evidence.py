@@ -1,4 +1,4 @@
-"""What is kept of a sweep, and what another one must come to."""
+"""What is kept of a sweep, and when another agrees with it."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Every finished run reaches what people watch, once, whatever else lies beside it."""
+"""Every finished run is exported once, whatever else lies next to it."""
 
 import csv
 import io

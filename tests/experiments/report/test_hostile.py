@@ -1,4 +1,4 @@
-"""Whatever a run that is somebody else's says, every format shows it and obeys none of it."""
+"""Whatever somebody else's run contains, every format shows it and none obeys it."""
 
 import csv
 import functools

@@ -1,4 +1,4 @@
-"""What the report says was done, in every format a person reads."""
+"""What the report says was done, in every human-readable format."""
 
 import json
 

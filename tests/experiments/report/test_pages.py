@@ -1,4 +1,4 @@
-"""A page for each row, to which the report leads, and to no page but ours."""
+"""A page per row, linked from the report, which links to no pages but ours."""
 
 import re
 from unittest import mock

@@ -1,4 +1,4 @@
-"""Test sentences with what each row made of them, of a corpus whose text may be shown."""
+"""Test sentences with each row's translations, from a corpus whose text may be shown."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The rule keeps its word on tables of pure chance, and rules that do not are found out."""
+"""The rule keeps its level on tables of pure chance, and rules that do not are detected."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Means, differences and what is said of them: numbers recomputed by hand."""
+"""Means, differences and verdicts: numbers recomputed by hand."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The command that makes a table anew makes the very runs it was read from."""
+"""The command that reproduces a table makes the very runs it came from."""
 
 import re
 import shlex

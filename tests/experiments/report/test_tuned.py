@@ -1,4 +1,4 @@
-"""What a report says of a tuned table: verdicts, losses, edges, cost; by a formula and by hand."""
+"""The report of a tuned table: verdicts, losses, edges, cost; by a formula and by hand."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""When a record counts, what a table says of it, and what is refused."""
+"""When a record counts, what a table says about it, and what is refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Seeds run one after another, and none twice. But for the last test what they find is made up."""
+"""Seeds run one after another, none twice. Except in the last test, their results are made up."""
 
 import os
 import runpy

@@ -1,4 +1,4 @@
-"""What a sweep would be, before anything is done."""
+"""What a sweep would do, before anything is done."""
 
 import pytest
 

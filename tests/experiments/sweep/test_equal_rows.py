@@ -1,4 +1,4 @@
-"""`--equal`: rows with as much of something as base has."""
+"""`--equal`: rows with the same total as base."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Another test set for a sweep that is over."""
+"""Scoring a finished sweep on another test set."""
 
 import json
 

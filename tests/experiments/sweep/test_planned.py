@@ -1,4 +1,4 @@
-"""The plan of a table: a line a row, programs of the same shape once, totals of what is rented."""
+"""The plan of a table: a line per row, each shape compiled once, totals of what is rented."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Preparing runs and doing them, with a stand-in for the training."""
+"""Preparing and executing runs, with a stand-in for the training."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""What difference so many seeds will see, told before anything is trained."""
+"""The smallest difference that so many seeds detect, before any training."""
 
 import math
 import re

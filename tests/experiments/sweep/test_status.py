@@ -1,4 +1,4 @@
-"""How runs stand, from their files."""
+"""The state of runs, from their files."""
 
 import io
 import json

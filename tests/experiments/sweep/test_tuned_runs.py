@@ -1,4 +1,4 @@
-"""Trials, and the runs at what they choose; a formula in the place of the training."""
+"""Trials, and the runs at the values they choose; a formula replaces the training."""
 
 import pytest
 

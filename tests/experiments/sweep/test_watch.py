@@ -1,4 +1,4 @@
-"""What a sweep prints while its runs go on: the bar, the time left, who waits."""
+"""What a sweep prints while it runs: the bar, the time left, which runs wait."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Rows, their configs, and what is said of a mistyped one."""
+"""Rows, their configs, and the error for a mistyped one."""
 
 import pytest
 

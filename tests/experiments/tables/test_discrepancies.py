@@ -1,4 +1,4 @@
-"""One answer a row, recipes made of answers and of nothing else, and the sources' own numbers."""
+"""One answer per row, recipes made only of answers, and the sources' own numbers."""
 
 import jax.numpy as jnp
 import pytest

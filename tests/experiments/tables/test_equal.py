@@ -1,4 +1,4 @@
-"""A row's training, stretched over as many updates as it is to have."""
+"""A row's training, stretched over its new number of updates."""
 
 import jax.numpy as jnp
 import pytest

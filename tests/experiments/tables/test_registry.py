@@ -1,4 +1,4 @@
-"""Every table there is: found, and its rows built at every size."""
+"""Every table is found, and its rows are built at every size."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""The points of a space, and what is none."""
+"""The points of a space, and invalid spaces."""
 
 import math
 
