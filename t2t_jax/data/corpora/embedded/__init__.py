@@ -1,1 +1,1 @@
-"""The parts of the embedded corpus; import them through `t2t_jax.data.corpora.grammar`."""
+"""The parts of the embedded corpus; its door is `t2t_jax.data.corpora.grammar`."""
