@@ -32,6 +32,7 @@ from experiments.run.plain_text import counted, plain_text
 from experiments.tables.paper_base import config_file
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.evaluation.significance import holm, welch_t_test
+from t2t_jax.json_files import read_json, write_json
 
 _KEPT = (record.RUN_FILE, record.RECORD_FILE, record.FAILURE_FILE, record.DIFF_FILE)
 _KEPT += ("metrics.jsonl",)
@@ -82,9 +83,22 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
                 copy = target / path.relative_to(directory)
                 copy.parent.mkdir(exist_ok=True)
                 shutil.copyfile(path, copy)
+        for name in (record.RUN_FILE, record.RECORD_FILE):
+            _forget_cache(target / name)
         written.append(target)
     report.write_report(destination)
     return written
+
+
+def _forget_cache(path: Path) -> None:
+    """Where prepared data lay is a path of one person's machine, and changes nothing."""
+    if not path.exists():
+        return
+    values = read_json(path)
+    for config in ("base", "config"):
+        if "cache" in values.get(config, {}).get("data", {}):
+            values[config]["data"]["cache"] = config_file("base")["data.cache"]
+    write_json(path, values)
 
 
 def compare(workdir: Path, kept: Path) -> list[Agreement]:

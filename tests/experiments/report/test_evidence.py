@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from configs import tiny
 from experiments.report import evidence
 from experiments.report.measures import TEST_BLEU, Mean
 from experiments.run import record
@@ -31,6 +32,17 @@ def test_records_and_curves_are_kept_and_reported(tmp_path, kept):
         evidence.keep(tmp_path / "sweep", kept)
     with pytest.raises(ValueError, match="no finished runs"):
         evidence.keep(tmp_path / "nothing", tmp_path / "other")
+
+
+def test_where_prepared_data_lay_is_not_kept(tmp_path):
+    config = tiny.get_config()
+    config.data.cache = "/home/ada/cache"
+    fakes.write_record(tmp_path / "w", sweeps.TABLE, config, "base", 0, perplexity=2.0, bleu=9.0)
+    evidence.keep(tmp_path / "w", tmp_path / "kept")
+    files = [path for path in (tmp_path / "kept").rglob("*.json*") if path.is_file()]
+    assert len(files) >= 2 and not any("/home/ada" in path.read_text() for path in files)
+    before, after = (next((tmp_path / name).rglob("record.json")) for name in ("w", "kept"))
+    assert read_json(before)["scores"] == read_json(after)["scores"]
 
 
 def test_the_same_sweep_agrees_with_what_was_kept_of_it(tmp_path, kept):
