@@ -47,7 +47,7 @@ def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     define_model_flags(arguments, __name__)
     flags.DEFINE_multi_string("source", None, "a sentence; may be given several times")
-    flags.DEFINE_multi_string("prompt", None, "the beginning of a text; as often")
+    flags.DEFINE_multi_string("prompt", None, "the beginning of a text; may be repeated")
     flags.DEFINE_string("output", None, "the file to write")
     flags.DEFINE_enum("format", None, _FORMATS, "default: the ending of --output")
     flags.DEFINE_enum("language", "en", ["en", "de"], "language of the page and of figures")
@@ -157,12 +157,12 @@ def _check_flags_of_figures(kind: str) -> None:
     given = [name for name in ("figure", *_FLAGS_OF_A_HEAD) if flags.FLAGS[name].present]
     if given and kind not in _FIGURE_FORMATS:
         raise ValueError(
-            f"--{given[0]} has no effect on {kind}: it is of a figure, {', '.join(_FIGURE_FORMATS)}"
+            f"--{given[0]} has no effect on {kind}, only on figures: {', '.join(_FIGURE_FORMATS)}"
         )
     given = [name for name in given if name in _FLAGS_OF_A_HEAD]
     if given and figure not in _OF_A_HEAD:
         raise ValueError(
-            f"--{given[0]} has no effect on --figure={figure}: it is of {', '.join(_OF_A_HEAD)}"
+            f"--{given[0]} has no effect on --figure={figure}, only on {', '.join(_OF_A_HEAD)}"
         )
 
 

@@ -22,10 +22,8 @@ from t2t_jax.model.fused_attention import (
     why_not_fused,
 )
 from t2t_jax.model.linear import Linear, into_heads, of_one_product, out_of_heads
+from t2t_jax.model.masks import MASKED_SCORE
 from t2t_jax.model.positions import rotate
-
-# Lowest finite score, not -inf: a fully masked row stays finite.
-_MASKED_SCORE = jnp.finfo(jnp.float32).min
 
 
 def scaled_dot_product_attention(
@@ -47,7 +45,7 @@ def scaled_dot_product_attention(
     scores = products(query, key) / divide_by
     if bias is not None:
         scores = scores + bias
-    weights = jax.nn.softmax(jnp.where(mask[:, None], scores, _MASKED_SCORE))
+    weights = jax.nn.softmax(jnp.where(mask[:, None], scores, MASKED_SCORE))
     dropped = dropout(weights.astype(value.dtype))
     return jnp.einsum("BHTS,BHSV->BHTV", dropped, value), weights
 

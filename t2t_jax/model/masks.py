@@ -11,6 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+# Lowest finite score, not -inf: a fully masked row stays finite.
+MASKED_SCORE = jnp.finfo(jnp.float32).min
+
 PAD_ID = 0  # that of the data package, which is not imported here; a test keeps them equal
 
 

@@ -17,9 +17,10 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int8
 
+from t2t_jax.model.masks import MASKED_SCORE
+
 _LANES = 128
 _MEMORY = 14 * 2**20  # on-chip bytes that a row may take; the compiler allows 16 MiB on a v4
-_MASKED_SCORE = jnp.finfo(jnp.float32).min
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
@@ -182,7 +183,7 @@ def _backward_kernel(
 
 
 def _weights(q: Array, k: Array, seen: Array, divisor: float) -> Array:
-    return jax.nn.softmax(jnp.where(seen, _dot(q, k, 1, 1) / divisor, _MASKED_SCORE))
+    return jax.nn.softmax(jnp.where(seen, _dot(q, k, 1, 1) / divisor, MASKED_SCORE))
 
 
 def _dot(x: Array, y: Array, axis_of_x: int, axis_of_y: int) -> Array:
