@@ -12,6 +12,8 @@ pytest.importorskip("ctranslate2")
 
 from configs import classifier, language_model, tiny  # noqa: E402
 from t2t_jax.decoding.sampling import Sampling  # noqa: E402
+from t2t_jax.explain.explained import explain  # noqa: E402
+from t2t_jax.explain.page import page  # noqa: E402
 from t2t_jax.interop.huggingface import load_pretrained  # noqa: E402
 from t2t_jax.runs import pretrained, workdir  # noqa: E402
 from t2t_jax.runs.classify import classify  # noqa: E402
@@ -106,6 +108,41 @@ def test_generate_says_what_their_model_says(tmp_path):
     np.testing.assert_allclose([token.logit for token in found], best.values, atol=1e-5)
     expected = logits.softmax(-1)[best.indices]
     np.testing.assert_allclose([token.probability for token in found], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "save, kind",
+    [
+        (peers.save_marian, "encoder_decoder"),
+        (peers.save_gpt2, "decoder_only"),
+        (peers.save_bert, "encoder_only"),
+        (peers.save_distilbert, "encoder_only"),
+    ],
+)
+def test_their_models_are_explained_on_a_page(save, kind, tmp_path):
+    save(tmp_path)
+    document = explain(loaded(tmp_path), "The dog sleeps.", max_new_tokens=2)
+    assert document.facts["family"] == kind
+    for stack in document.stacks:
+        for attention in stack.attentions:
+            np.testing.assert_allclose(attention.weights.sum(-1), 1, atol=1e-5)
+    assert page([[document]]).startswith("<!doctype html>")
+
+
+def test_explain_says_what_their_model_says(tmp_path):
+    import torch
+    import transformers
+
+    theirs = peers.save_gpt2(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    with torch.no_grad():
+        logits = theirs(torch.tensor([tokenizer("The dog").input_ids])).logits[0, -1]
+    document = explain(loaded(tmp_path), "The dog", top_n=3, max_new_tokens=1)
+    found = document.steps[-1].best
+    best = logits.topk(3)
+    expected = tokenizer.convert_ids_to_tokens(best.indices)
+    assert [each.token.piece for each in found] == expected
+    np.testing.assert_allclose([each.logit for each in found], best.values, atol=1e-4)
 
 
 def test_a_prompt_may_hold_the_token_that_ends_texts(tmp_path):
