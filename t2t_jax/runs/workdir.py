@@ -1,7 +1,7 @@
 """What a run leaves in its directory, and how a verb uses it later.
 
 config.json  vocabulary.model  classes.txt  checkpoints/  metrics.jsonl  tensorboard/  training.json
-checkpoints_damaged/  nonfinite/STEP/
+checkpoints_damaged/  nonfinite/STEP/  profile/
 translations/NAME.txt  scores/NAME.json  scores/NAME.{sentences,statistics}.json
 scores/NAME.checkpoints.jsonl
 

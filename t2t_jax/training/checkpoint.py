@@ -39,7 +39,7 @@ _TENSORSTORE = "[tensorstore_spec="  # its own words come before this
 class Checkpoints:
     """The checkpoints of one run, one directory per step, written whole or not at all.
 
-    Parameters are stored apart from the rest, so that decoding reads no optimiser state.
+    Parameters are stored apart from the rest, so that decoding reads no optimizer state.
 
     Args:
       directory: created if missing.

@@ -20,7 +20,7 @@ SCHEDULES_WITH_AN_END: tuple[Schedule, ...] = ("linear",)  # their rates depend 
 
 @config_section
 class TrainingConfig:
-    """Optimiser, schedule, and how often to log, evaluate and save; checked on creation.
+    """Optimizer, schedule, and how often to log, evaluate and save; checked on creation.
 
     Raises:
       ValueError: a value is not allowed.

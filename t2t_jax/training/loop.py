@@ -117,10 +117,7 @@ def train(
             evaluates = step % config.evaluate_every_steps == 0 or is_last
             if step % config.log_every_steps == 0 or evaluates or saves:
                 if int(state.bad_steps) > config.max_bad_steps:
-                    bad = BadStep.of(state)
-                    if config.nonfinite != "rewind" or bad.rewinds >= config.max_nonfinite:
-                        [batch] = feed(bad.batch, bad.batch + 1)
-                        raise Diverged(_diverged_text(bad, config) + dump(state, batch))
+                    bad = _bad_step_to_leave_out(state, config, feed, dump)
                     state = past(bad, _restored(state, checkpoints, begin))
                     step = int(state.step)
                     file.forget_after(step)
@@ -161,6 +158,17 @@ def _batches(state: TrainState, feed: Feed, config: TrainingConfig) -> Iterator[
     """The batches left for a run in this state."""
     left_out = int(state.left_out)
     return feed(int(state.step) + left_out, config.steps + left_out)
+
+
+def _bad_step_to_leave_out(
+    state: TrainState, config: TrainingConfig, feed: Feed, dump: Dump
+) -> BadStep:
+    """The bad step of `state`; raises Diverged if the run may not go back once more."""
+    bad = BadStep.of(state)
+    if config.nonfinite != "rewind" or bad.rewinds >= config.max_nonfinite:
+        [batch] = feed(bad.batch, bad.batch + 1)
+        raise Diverged(_diverged_text(bad, config) + dump(state, batch))
+    return bad
 
 
 def _restored(
