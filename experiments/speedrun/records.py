@@ -2,10 +2,12 @@
 
     python -m experiments.speedrun.records
 
-One table per target and hardware; each row is a record that beat the one above it.
+One table per target and hardware; each row is a record that beat the one above it. The command of
+the last is below.
 """
 
 import functools
+import shlex
 import statistics
 import sys
 from collections.abc import Sequence
@@ -20,6 +22,7 @@ _REPOSITORY = Path(__file__).parents[2]
 RECORDS = _REPOSITORY / "experiments" / "results" / "speedrun"
 DOCUMENT = _REPOSITORY / "docs" / "SPEEDRUN.md"
 _BEGIN = "<!-- made by `python -m experiments.speedrun.records` -->\n"
+_WIDTH = 100  # of the lines of a command
 _HEAD = (
     "| seconds | of them training | BLEU | what it changed | date, commit |\n|--:|--:|--|--|--|\n"
 )
@@ -35,16 +38,30 @@ def document(text: str, records: Sequence[Record]) -> str:
     if not begin:
         raise ValueError(f"{DOCUMENT} has no line {_BEGIN.strip()}")
     lines = sorted({(record.target, record.hardware) for record in records})
-    tables = [
-        f"\n## {target} BLEU: {hardware}\n\n{_HEAD}"
-        + "".join(
-            _row(record, standing(records[:place], record))
-            for place, record in enumerate(records)
-            if (record.target, record.hardware) == (target, hardware)
-        )
-        for target, hardware in lines
-    ]
+    tables = [_table(*line, records) for line in lines]
     return before + begin + ("".join(tables) or "\nNo record yet.\n")
+
+
+def _table(target: float, hardware: str, records: Sequence[Record]) -> str:
+    rows = [
+        (record, standing(records[:place], record))
+        for place, record in enumerate(records)
+        if (record.target, record.hardware) == (target, hardware)
+    ]
+    head = f"\n## {target} BLEU: {hardware}\n\n{_HEAD}"
+    newest, _ = rows[-1]
+    command = f"\nThe last of them:\n\n{_command_lines(newest.command)}"
+    return head + "".join(_row(*row) for row in rows) + command
+
+
+def _command_lines(command: str) -> str:
+    """The command as an indented block, broken between its words."""
+    lines = [""]
+    for word in map(shlex.quote, shlex.split(command)):
+        if len(lines[-1]) + len(word) > _WIDTH:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return " \\\n      ".join([f"    {lines[0]}", *lines[1:]]) + "\n"
 
 
 def _row(record: Record, before: Record | None) -> str:
@@ -53,7 +70,7 @@ def _row(record: Record, before: Record | None) -> str:
     changed = [f"`{key}={new}` ({old})" for key, (old, new) in changes(record, before).items()]
     what = ", ".join(changed) or "the code alone"
     if before is None:
-        what = f"the first: `{record.command}`"
+        what = "the first"
     of = f"{record.when[:10]}, {record.commit[:7]}"
     cells = f"{record.seconds:,.1f}", f"{training:,.1f}", bleu, what, of
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"

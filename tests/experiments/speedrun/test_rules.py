@@ -1,6 +1,7 @@
 """When a record counts, what a table says about it, and what is refused."""
 
 import json
+import shlex
 
 import pytest
 
@@ -149,13 +150,25 @@ def test_each_target_and_hardware_has_a_table_of_what_beat_what():
         "",
         "| seconds | of them training | BLEU | what it changed | date, commit |",
         "|--:|--:|--|--|--|",
-        "| 32.0 | 10.0 | 35.20, 5 seeds, p = 0.008 | "
-        "the first: `python -m experiments.speedrun --config=C` | 2026-01-03, 0000000 |",
+        "| 32.0 | 10.0 | 35.20, 5 seeds, p = 0.008 | the first | 2026-01-03, 0000000 |",
+        "",
+        "The last of them:",
+        "",
+        "    python -m experiments.speedrun --config=C",
     ]
-    assert second.splitlines()[4:] == [
-        "| 102.0 | 80.0 | 35.20, 5 seeds, p = 0.008 | "
-        "the first: `python -m experiments.speedrun --config=C` | 2026-01-03, 0000000 |",
+    assert second.splitlines()[4:-4] == [
+        "| 102.0 | 80.0 | 35.20, 5 seeds, p = 0.008 | the first | 2026-01-03, 0000000 |",
         "| 52.0 | 30.0 | 35.20, 5 seeds, p = 0.008 | "
         "`training.steps=4000` (8000) | 2026-02-03, 1111111 |",
         "| 42.0 | 20.0 | 35.20, 5 seeds, p = 0.008 | the code alone | 2026-02-03, 2222222 |",
     ]
+
+
+def test_a_long_command_is_broken_between_its_words_and_stays_the_same():
+    flags = [f"--config.training.peak_learning_rate={rate}" for rate in range(9)]
+    command = shlex.join(["python", "-m", "experiments.speedrun", *flags, "--workdir=a b"])
+    text = document(_EMPTY, [FIRST._replace(command=command)])
+    block = [line for line in text.splitlines() if line.startswith("    ")]
+    assert len(block) > 2 and max(map(len, block)) <= 110
+    typed = "\n".join(block).replace("\\\n", "")  # as a shell reads it
+    assert shlex.split(typed) == shlex.split(command)
