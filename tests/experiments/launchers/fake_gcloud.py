@@ -189,15 +189,16 @@ def _storage(
         sys.exit(f"ERROR: {source} matches nothing")
 
     def files(directory: Path) -> set[str]:
-        names = {
+        all_names = {
             str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()
         }
         without = options.get("exclude")
-        return {name for name in names if not (without and re.match(without, name))}
+        return {name for name in all_names if not (without and re.match(without, name))}
 
-    if refused in files(source) and destination.is_relative_to(HOME / "bucket"):
+    names = files(source)  # once: a run goes on writing
+    if refused in names and destination.is_relative_to(HOME / "bucket"):
         sys.exit("ERROR: HTTPError 503: try again")
-    for name in sorted(files(source)):
+    for name in sorted(names):
         (destination / name).parent.mkdir(parents=True, exist_ok=True)
         partial = destination / f"{name}.{os.getpid()}"
         try:
@@ -206,7 +207,7 @@ def _storage(
             sys.exit(f"ERROR: {name} has gone")
         partial.replace(destination / name)
     if "delete-unmatched-destination-objects" in options:
-        for name in files(destination) - files(source):
+        for name in files(destination) - names:
             (destination / name).unlink()
 
 
