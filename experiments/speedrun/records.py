@@ -50,8 +50,9 @@ def _table(target: float, hardware: str, records: Sequence[Record]) -> str:
     ]
     head = f"\n## {target} BLEU: {hardware}\n\n{_HEAD}"
     newest, _ = rows[-1]
-    command = f"\nThe last of them:\n\n{_command_lines(newest.command)}"
-    return head + "".join(_row(*row) for row in rows) + command
+    command = _command_lines(newest.command)
+    last = f"\nThe last of them, with the config file of {newest.commit[:7]}:\n\n{command}"
+    return head + "".join(_row(*row) for row in rows) + last
 
 
 def _command_lines(command: str) -> str:

@@ -17,6 +17,7 @@ from tests.cli.command import in_this_process
 from tests.experiments.speedrun.test_rules import FIRST, PAIRS, TEXT
 from tests.runs.configs import smallest_config
 
+STEPS = multi30k.get_config().training.steps
 WORDS = ("experiments.speedrun", "--config=configs/multi30k.py", "--target=35.0")
 
 
@@ -110,7 +111,7 @@ def test_fewer_than_five_seeds_are_told_and_do_not_count(found, tmp_path):
     [
         ({"commit": "1" * 40}, [], f"of another commit: '{'0' * 40}' there, '1111"),
         ({"machine": {"cpu": "Other"}}, [], "another machine cpu: 'Some CPU' there, 'Other' now"),
-        ({}, ["--config.training.steps=9"], "another config training.steps: 8000 there, 9 now"),
+        ({}, ["--config.training.steps=9"], f"another config training.steps: {STEPS} there, 9 now"),
         ({3: {"hardware": "1 x GPU"}}, [], "another hardware: '1 x GPU' there, 'Some CPU, 2 co"),
         ({3: {"text": {"train.en": "9"}}}, [], "of another text train.en: '9' there, '1a' now"),
     ],
@@ -140,7 +141,7 @@ def test_what_changed_is_against_the_record_that_is_kept(found, tmp_path):
         record.write(tmp_path / "kept" / f"{name}.json", None)
     speedrun(tmp_path / "w", "--config.training.steps=9000", "--config.seed=1")
     derived = read_json(tmp_path / "w" / "record.json")["derived"]
-    assert derived["changes"] == {"training.steps": [8000, 9000]}
+    assert derived["changes"] == {"training.steps": [STEPS, 9000]}
     assert derived["why_not"] == (
         "it took 103.0 s, and the record of 2026-01-03T00:00:00Z stands at 102.0 s"
     )
