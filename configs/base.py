@@ -41,11 +41,11 @@ def get_config() -> ConfigDict:
     data.vocabulary_sentences = 10_000_000  # at most, both languages, to learn the pieces from
     data.max_length = 256  # tokens, end included; longer training pairs are dropped
     data.cache = "~/.cache/t2t_jax"  # of prepared data; T2T_JAX_CACHE overrides this value
-    data.batching = "bucketed"  # by length | "packed": several pairs in a row
+    data.batching = "bucketed"  # by length | "packed": several pairs share a row
     data.packed_length = 512  # packed: tokens per target row; source rows follow from the corpus
     data.source_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
     data.target_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
-    data.num_buckets = 36  # bucketed: batch shapes, so compilations; 8 leave 23 % padding
+    data.num_buckets = 36  # batch shapes, so compilations; 8 leave 23 % padding; packed: of dev and test
     data.length_multiple = 1  # tokens; lengths are multiples of it; 8 fills tiles, packed 128
     data.mask_rate = 0.15  # masked_language_modelling: share of tokens to guess
 

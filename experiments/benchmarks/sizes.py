@@ -43,6 +43,10 @@ SIZES = {
         "configs/multi30k.py",
         {
             "data.vocabulary_size": 8_000,
+            "data.max_length": 256,
+            "data.batching": "bucketed",
+            "data.source_tokens_per_batch": 4_096,
+            "data.target_tokens_per_batch": 4_096,
             "model.vocabulary_rows": 8_000,
             "model.num_encoder_layers": 3,
             "model.num_decoder_layers": 3,

@@ -51,7 +51,8 @@ def _table(target: float, hardware: str, records: Sequence[Record]) -> str:
     head = f"\n## {target} BLEU: {hardware}\n\n{_HEAD}"
     newest, _ = rows[-1]
     command = _command_lines(newest.command)
-    last = f"\nThe last of them, with the config file of {newest.commit[:7]}:\n\n{command}"
+    at = f"at {newest.commit[:7]} (later config files may differ)"
+    last = f"\nThe last of them, {at}:\n\n{command}"
     return head + "".join(_row(*row) for row in rows) + last
 
 

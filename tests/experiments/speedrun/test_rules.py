@@ -152,7 +152,7 @@ def test_each_target_and_hardware_has_a_table_of_what_beat_what():
         "|--:|--:|--|--|--|",
         "| 32.0 | 10.0 | 35.20, 5 seeds, p = 0.008 | the first | 2026-01-03, 0000000 |",
         "",
-        "The last of them, with the config file of 0000000:",
+        "The last of them, at 0000000 (later config files may differ):",
         "",
         "    python -m experiments.speedrun --config=C",
     ]
