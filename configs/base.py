@@ -45,9 +45,7 @@ def get_config() -> ConfigDict:
     data.packed_length = 512  # packed: tokens per target row; source rows follow from the corpus
     data.source_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
     data.target_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
-    data.num_buckets = (
-        36  # batch shapes, so compilations; 8 leave 23 % padding; packed: of dev and test
-    )
+    data.num_buckets = 36  # batch shapes; 8 leave 23 % padding; packed: of dev and test alone
     data.length_multiple = 1  # tokens; lengths are multiples of it; 8 fills tiles, packed 128
     data.mask_rate = 0.15  # masked_language_modelling: share of tokens to guess
 
