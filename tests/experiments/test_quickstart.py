@@ -11,7 +11,7 @@ from absl import flags
 from experiments import quickstart
 
 ROOT = Path(__file__).parents[2]
-# Rows of the quickstart, as tables of three seeds call them.
+# Rows of the quickstart, as tables of five seeds call them.
 KEPT = {
     "base": ("table3_tiny_fused", "base"),
     "one_head": ("table3_tiny_fused", "A.h=1"),
@@ -21,29 +21,44 @@ KEPT = {
 }
 
 
-def _kept(table, row):
+def _kept(table):
+    """Row -> its cells in a document, of a kept table of five seeds."""
     with open(ROOT / "experiments" / "results" / table / "report.csv", encoding="utf-8") as file:
-        [found] = [each for each in csv.DictReader(file) if each["row"] == row]
-    return found
+        rows = {row["row"]: row for row in csv.DictReader(file)}
+    assert {row["num_seeds"] for row in rows.values()} == {"5"}
+    return {name: _cells(row) for name, row in rows.items()}
+
+
+def _cells(row):
+    cells = []
+    for measure, digits in (("dev_perplexity", 2), ("test_bleu", 1)):
+        mean, width = (float(row[f"{measure}_{x}"]) for x in ("mean", "half_width_95"))
+        cells.append(f"{mean:.{digits}f} ± {width:.{digits}f}")
+        if row["row"] != "base":
+            mark = " *" if float(row[f"{measure}_p"]) < 0.05 else ""
+            difference = f"{float(row[f'{measure}_difference']):+.{digits}f}"
+            cells.append((difference if float(difference) else difference[1:]) + mark)
+    return cells
+
+
+def _lines(document):
+    lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
+    return [re.split(r" *\| *", line.strip("| ")) for line in lines if line.startswith("| ")]
 
 
 def test_readmes_table_is_of_the_records_that_are_kept():
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    rows = [re.split(r" *\| *", line.strip("| ")) for line in lines if line.startswith("| ")]
-    table = {cells[0]: cells for cells in rows if cells[0] in KEPT}
+    table = {cells[0]: cells for cells in _lines("README.md") if cells[0] in KEPT}
     assert table.keys() == KEPT.keys()
     for name, (where, row) in KEPT.items():
-        kept = _kept(where, row)
-        expected = []
-        for measure, digits in (("dev_perplexity", 2), ("test_bleu", 1)):
-            mean, width = (float(kept[f"{measure}_{x}"]) for x in ("mean", "half_width_95"))
-            expected.append(f"{mean:.{digits}f} ± {width:.{digits}f}")
-            if name != "base":
-                mark = " *" if float(kept[f"{measure}_p"]) < 0.05 else ""
-                difference = f"{float(kept[f'{measure}_difference']):+.{digits}f}"
-                expected.append((difference if float(difference) else difference[1:]) + mark)
-        assert kept["num_seeds"] == "3"
-        assert [cell for cell in table[name][3:] if cell] == expected
+        assert [cell for cell in table[name][3:] if cell] == _kept(where)[row]
+
+
+def test_results_table_3_is_of_the_records_that_are_kept():
+    kept = _kept("table3_tiny_fused")
+    told = {}
+    for cells in _lines("docs/RESULTS.md"):
+        told.setdefault(re.match(r"[^ ,;]*", cells[0])[0], [cell for cell in cells[1:5] if cell])
+    assert {name: told.get(name) for name in kept} == kept
 
 
 @pytest.mark.parametrize(
