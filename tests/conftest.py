@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,10 @@ import hypothesis
 import jax
 
 NUM_DEVICES = 8
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background job ignores it, and so would the commands that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # "" for all that are here, as `make gpu-check` has it.
 jax.config.update("jax_platforms", os.environ.get("TEST_PLATFORMS", "cpu"))
