@@ -58,10 +58,10 @@ def test_a_preempted_job_saves_is_queued_again_and_goes_on(tmp_path, state):
         while seen[-1].kind != "failed":
             seen.append(next(events))
         _wait_for_step(preempted, 7)
-        (preempted / "pause").write_text("20")  # when it goes on
         # As SLURM does: everybody is told, then who is to queue the job again.
-        for name in ("SIGTERM", "SIGUSR2"):
-            subprocess.run(["scancel", "70_0", "--signal", name], check=True)
+        subprocess.run(["scancel", "70_0", "--signal", "SIGTERM"], check=True)
+        (preempted / "pause").write_text("20")  # when it goes on
+        subprocess.run(["scancel", "70_0", "--signal", "SIGUSR2"], check=True)
         seen.append(next(events))
         (preempted / "pause").unlink()
         seen += events
