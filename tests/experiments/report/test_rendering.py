@@ -64,15 +64,27 @@ def test_markdown_rounds_and_one_seed_has_no_interval(workdir):
     text = report.text(workdir, "markdown")
     rows = _markdown_rows(text)
     assert rows["one_head"]["n"] == "2"
-    assert rows["one_head"]["PPL (dev)"] == "1.60 ± 1.27"
+    assert rows["one_head"]["PPL (dev)"] == "1.600 ± 1.271"
     # Over the two seeds that base has too.
-    assert rows["one_head"]["ΔPPL"] == "+0.35"
+    assert rows["one_head"]["ΔPPL"] == "+0.350"
     assert rows["one_head"]["BLEU (test)"] == "89.0 ± 12.7"
     assert rows["one_head"]["ΔBLEU"] == "-2.5"
     assert rows["one_head"]["against base"] == "no difference seen at 2 seeds against 3 of base"
-    assert rows["no_positions"]["PPL (dev)"] == "4.00"
+    assert rows["no_positions"]["PPL (dev)"] == "4.000"
     assert rows["base"]["ΔBLEU"] == ""
     assert "Direction: en-de." in text
+
+
+@pytest.mark.parametrize(("lowest", "digits"), [(1.2, 3), (1.6, 2)])
+def test_perplexities_near_1_have_a_digit_more(tmp_path, lowest, digits):
+    for row, perplexity in (("base", lowest), ("one_head", 9.0)):
+        for seed in range(3):
+            value = perplexity + seed / 1000
+            fakes.write_record(tmp_path, TABLE, CONFIG, row, seed, perplexity=value, bleu=90.0)
+    text = report.text(tmp_path, "markdown")
+    found = _markdown_rows(text)["one_head"]
+    assert found["PPL (dev)"] == f"{9.001:.{digits}f} ± {0.002484:.{digits}f}"
+    assert found["ΔPPL"] == f"{9.0 - lowest:+.{digits}f} *"
     assert f"BLEU signature: {fakes.SIGNATURE}." in text
     assert "not the standard deviation" in text
     assert "    python -m experiments.sweep quickstart --base=configs/tiny.py --rows=" in text
@@ -268,7 +280,7 @@ def test_the_page_needs_no_other_file_and_says_what_markdown_says(workdir):
     assert page.tags.count("figure") == page.tags.count("img") == 2
     cells = {row[0]: row for row in page.cells if row}
     assert len({len(row) for row in cells.values()}) == 1
-    assert "\N{MINUS SIGN}2.5" in cells["one_head"] and "1.60 ± 1.27" in cells["one_head"]
+    assert "\N{MINUS SIGN}2.5" in cells["one_head"] and "1.600 ± 1.271" in cells["one_head"]
     for sentence in ("not the standard deviation", "Direction: en-de.", "Missing", "not asked for"):
         assert sentence in text
     assert "python -m experiments.report W" in re.sub("</?span>", "", text)
