@@ -122,7 +122,8 @@ def _dropout(base: AnyConfig, factor: int, paper: Score) -> Row | LeftOut:
     name = f"D.dropout={rate:g}"
     if rate > _HIGHEST_DROPOUT:
         return LeftOut(name, _too_much_dropout(factor, base.model.dropout_rate))
-    return Row(name, {"model.dropout_rate": rate}, paper)
+    # The paper has no row for dropout against none; it has none against dropout.
+    return Row(name, {"model.dropout_rate": rate}, paper if base.model.dropout_rate else None)
 
 
 def _smoothing(base: AnyConfig, factor: int, paper: Score) -> Row | LeftOut:

@@ -31,7 +31,7 @@ def _kept(table):
 
 def _cells(row):
     cells = []
-    for measure, digits in (("dev_perplexity", 2), ("test_bleu", 1)):
+    for measure, digits in (("dev_perplexity", 3), ("test_bleu", 1)):
         mean, width = (float(row[f"{measure}_{x}"]) for x in ("mean", "half_width_95"))
         cells.append(f"{mean:.{digits}f} ± {width:.{digits}f}")
         if row["row"] != "base":

@@ -125,6 +125,13 @@ def test_only_the_papers_base_has_the_papers_scores():
     assert all(row.paper is None for row in table3.TABLE.rows(reversed_direction).rows)
 
 
+def test_dropout_where_the_base_has_none_is_not_held_against_the_papers_twice_as_much():
+    papers = {row.name: row.paper for row in table3.TABLE.make_rows(tiny.get_config())}
+    assert papers["D.dropout=0.1"] is None and papers["C.N=1"] is not None
+    papers = {row.name: row.paper for row in table3.TABLE.make_rows(multi30k.get_config())}
+    assert papers["D.dropout=0.4"] == PAPER_ROWS.named("D.dropout=0.2").paper
+
+
 def test_every_key_of_a_model_sets_it_apart_from_the_papers_unless_it_is_named():
     alike = set()
     for key in [key for key in flat(base.get_config()) if key.startswith("model.")]:
