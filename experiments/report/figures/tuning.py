@@ -84,8 +84,7 @@ def _draw(panel: Panel, axis: Any) -> None:
         if gone := [value for value, ppl in line.trials if ppl > highest]:
             # One above the other, so that none hides another.
             heights = [1.02 + 0.03 * (index % 3)] * len(gone)
-            [mark] = axis.plot(gone, heights, "^", color=look["color"], markersize=5, **above)
-            mark.set_in_layout(False)
+            axis.plot(gone, heights, "^", color=look["color"], markersize=5, **above)
         chosen = [(value, ppl) for value, ppl in finite if value == line.chosen]
         if chosen:
             best = min(chosen, key=lambda trial: trial[1])
