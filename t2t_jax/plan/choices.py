@@ -33,9 +33,12 @@ def layouts(topology: Topology) -> list[dict[str, int]]:
 
 def best_layout(sections: Sections, topology: Topology, settings: Settings) -> list[Plan]:
     """The plans of all layouts, the fastest first; those that do not fit come last."""
-    plans = [
-        plan(with_layout(sections, **layout), topology, settings) for layout in layouts(topology)
-    ]
+    ways, note = layouts(topology), []
+    if sections.model.attention_kernel == "fused" and len(ways) > 1:
+        ways = [layout for layout in ways if layout["tensor"] == 1]
+        note = ["devices.tensor=2 was not tried: model.attention_kernel='fused' refuses it"]
+    plans = [plan(with_layout(sections, **layout), topology, settings) for layout in ways]
+    plans = [each._replace(notes=(*each.notes, *note)) for each in plans]
     return sorted(plans, key=lambda each: each.step_seconds.middle if each.fits else float("inf"))
 
 
