@@ -14,7 +14,7 @@ from t2t_jax.model.tpu_attention import attend_by_row
 
 Implementation = Literal["cudnn", "pallas", "xla"]
 
-_WIDEST_FUSED = 256  # widest heads in cuDNN; before Hopper 128
+_WIDEST_FUSED, _WIDEST_BEFORE_HOPPER = 256, 128  # heads in cuDNN
 
 
 def fused_attention(
@@ -81,10 +81,18 @@ def why_not_fused(config: TransformerConfig) -> str:
         return f"model.dtype={config.dtype!r} is not 'bfloat16'"
     if config.d_k != config.d_v:
         return f"model.d_k={config.d_k} is not model.d_v={config.d_v}"
-    if config.d_k > _WIDEST_FUSED or config.d_k % 8:
-        return f"model.d_k={config.d_k} is above {_WIDEST_FUSED} or no multiple of 8"
+    if config.d_k > (widest := _widest_fused()) or config.d_k % 8:
+        return f"model.d_k={config.d_k} is above {widest} or no multiple of 8"
     if config.positions in ("relative", "alibi"):
         return f"model.positions={config.positions!r} adds to the scores"
     if config.attention_dropout_rate > 0:
         return f"model.attention_dropout_rate={config.attention_dropout_rate} is above 0"
     return ""
+
+
+def _widest_fused() -> int:
+    """The widest heads that this process can fuse; JAX raises for wider ones."""
+    if fused_implementation() != "cudnn":
+        return _WIDEST_FUSED
+    major, *_ = jax.local_devices()[0].compute_capability.split(".")
+    return _WIDEST_FUSED if int(major) >= 9 else _WIDEST_BEFORE_HOPPER

@@ -2,6 +2,7 @@
 
 import dataclasses
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -146,6 +147,25 @@ def test_what_cannot_be_fused_is_done_by_einsum(changes, why):
     reason = why_not_fused(config)
     assert why in reason and bool(reason) == bool(why)
     assert make_attention(config).is_fused == (not why)
+
+
+@pytest.mark.parametrize(
+    "capability, d_k, why",
+    [
+        ("8.0", 128, ""),
+        ("8.0", 136, "128"),
+        ("9.0", 256, ""),
+        ("10.3", 256, ""),
+        ("9.0", 264, "256"),
+    ],
+)
+def test_before_hopper_heads_wider_than_128_are_not_fused(capability, d_k, why, monkeypatch):
+    """JAX raises for them, see `check_is_flash_attention` in its `cudnn`."""
+    gpu = SimpleNamespace(compute_capability=capability)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "local_devices", lambda: [gpu])
+    reason = why_not_fused(small(**FUSED | {"d_k": d_k, "d_v": d_k}))
+    assert why in reason and bool(reason) == bool(why)
 
 
 @pytest.mark.parametrize("changes", POSITION_CHANGES, ids=lambda changes: changes["positions"])

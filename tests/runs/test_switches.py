@@ -1,5 +1,7 @@
 """What is reported about a run's switches, and what its record keeps."""
 
+from types import SimpleNamespace
+
 import jax
 import pytest
 
@@ -34,6 +36,7 @@ def test_without_a_switch_nothing_is_said():
 )
 def test_which_attention_computes_is_said_and_kept(backend, kernel, told, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(jax, "local_devices", lambda: [SimpleNamespace(compute_capability="9.0")])
     [line], facts = switches(small(**FUSED))
     assert f"in training it is {told}" in line and facts == {"attention_kernel": kernel}
 
