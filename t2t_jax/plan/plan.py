@@ -145,6 +145,12 @@ def _of_facts(
         notes.append("the search was not compiled")
     elif search is not None and not search.fits:
         notes.append("the widest search does not fit: lower decoding.tokens_per_batch")
+    loops = {
+        "model.scan_layers": sections.model.scan_layers,
+        "training.loss_chunk_tokens": sections.training.loss_chunk_tokens,
+    }
+    if used := " and ".join(key for key, is_used in loops.items() if is_used):
+        notes.append(f"too little time: the compiler counts the bytes of a loop once, see {used}")
     return _timed(
         sections,
         topology,

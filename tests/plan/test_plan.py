@@ -105,6 +105,18 @@ def test_the_loop_over_microbatches_counts_as_often_as_it_runs(tmp_path):
     assert bytes_of(2) == pytest.approx(2 * (8e9 - beside) + beside, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    "key, value", [("model.scan_layers", True), ("training.loss_chunk_tokens", 512)]
+)
+def test_of_a_loop_that_counts_once_the_plan_says_that_its_time_is_too_low(tmp_path, key, value):
+    without = {"model.scan_layers": False, "training.loss_chunk_tokens": 0}
+    plain, looped = (
+        make(tmp_path, run=sections(**changes)) for changes in (without, without | {key: value})
+    )
+    assert not any("too little time" in note for note in plain.notes)
+    assert any("too little time" in note and key in note for note in looped.notes)
+
+
 def test_what_does_not_fit_has_advice_and_no_hours(tmp_path):
     made = make(tmp_path, compiler=StandIn(state=20 * GIB))
     assert not made.fits and "devices.fsdp" in made.advice
