@@ -5,8 +5,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
+
 from t2t_jax.data.batches.assembling import BatchShape
-from t2t_jax.model.families import num_parameters
+from t2t_jax.model.families import make_model, num_parameters
 from t2t_jax.plan import workload as workloads
 from t2t_jax.plan.facts import Facts, Keeper, Program, num_parts, shared
 from t2t_jax.plan.fitting import Fitted, fitted
@@ -16,12 +18,13 @@ from t2t_jax.plan.roofline import Range, Work, estimated_bytes, peak, seconds, s
 from t2t_jax.plan.workload import Workload
 from t2t_jax.runs.sections import Sections
 from t2t_jax.training.operations import Operations, step_operations
+from t2t_jax.training.optimizer import make_optimizer
+from t2t_jax.training.step import make_train_state
 
 # Seconds to compile a program on an accelerator's host; here it takes minutes.
 _COMPILING = Range(20.0, 60.0)
 # Programs besides those of the batch shapes: the first state, and searches of a few lengths.
 _OTHER_PROGRAMS = 6
-_BYTES_A_PARAMETER = {"adam": 12, "adamw": 12, "muon": 12, "lion": 8, "adafactor": 4}
 
 
 class Plan(NamedTuple):
@@ -185,7 +188,11 @@ def _of_roofline_alone(sections: Sections, topology: Topology, settings: Setting
         )
         for shape in shapes
     ]
-    state = _BYTES_A_PARAMETER[sections.training.optimizer] * num_params
+    parts = sections.devices.fsdp * sections.devices.tensor
+    param_bytes, state_bytes = 4 * num_params // parts, _state_bytes(sections) // parts
+    if state_bytes >= topology.chip.memory:
+        facts = Facts(param_bytes, state_bytes, state_bytes, False, topology.chip.memory)
+        return _misfit(sections, topology, Fitted(Program(sections, topology, shapes[0]), facts))
     return _timed(
         sections,
         topology,
@@ -194,7 +201,7 @@ def _of_roofline_alone(sections: Sections, topology: Topology, settings: Setting
         layout=_layout(sections),
         microbatches=max(sections.training.microbatches, 1),
         rematerialise=sections.model.rematerialise,
-        memory={"parameters": 4 * num_params, "optimizer": state - 4 * num_params},
+        memory={"parameters": param_bytes, "optimizer": state_bytes - param_bytes},
         limit_bytes=topology.chip.memory,
         operations=_mean_operations(operations, work, chips),
         step=_mean_range([seconds(each, topology, rate) for each in works], work.shares),
@@ -288,9 +295,17 @@ def _scoring(sections: Sections, topology: Topology, work: Workload, search: Fac
     rows, length = sources
     batches = -(-work.num_scored // rows)
     most = sections.decoding.max_tokens or length + sections.decoding.max_extra_tokens
-    step = Work(search.operations, search.accessed_bytes, sent_bytes(search.moved, 1))
+    step = Work(search.operations, search.accessed_bytes, 0.0)
     rate = topology.chip.operations
     return seconds(step, topology, rate).times(batches * most)
+
+
+def _state_bytes(sections: Sections) -> int:
+    """Bytes of the parameters and the optimizer's state, all together."""
+    model = make_model(sections.model)
+    optimizer = make_optimizer(sections.training, sections.model.d_model)
+    state = jax.eval_shape(lambda: make_train_state(model, optimizer, 0))
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
 
 
 def _mean_operations(operations: Operations, work: Workload, multiple: int) -> float:

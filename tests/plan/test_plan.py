@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import typing
 
 import pytest
 
@@ -11,6 +12,7 @@ from t2t_jax.plan.hardware import topology
 from t2t_jax.plan.plan import plan
 from t2t_jax.plan.prices import Price, Prices
 from t2t_jax.plan.workload import Workload
+from t2t_jax.training.config import Optimizer
 from t2t_jax.training.operations import step_operations
 from tests.plan.stand_in import GIB, StandIn, sections, settings
 
@@ -135,6 +137,28 @@ def test_gpus_need_no_compiler_and_are_marked(tmp_path):
     assert compiler.asked == []
     assert any("roofline alone" in note for note in made.notes)
     assert 0 < made.step_seconds.low < made.step_seconds.high
+
+
+def test_a_gpu_holds_its_part_of_the_state_or_the_plan_says_that_it_does_not_fit(tmp_path):
+    def on_eight(**devices):
+        changes = {"model.d_ff": 4_000_000, "model.d_model": 512} | devices
+        return make(tmp_path, name="h100-8", run=sections(**changes))
+
+    whole, halves, eighths = on_eight(), *(on_eight(**{"devices.fsdp": n}) for n in (2, 8))
+    assert not whole.fits and "devices.fsdp" in whole.advice and math.isnan(whole.hours.low)
+    assert whole.peak_bytes == pytest.approx(12 * whole.num_params) and whole.peak_bytes > 160 * GIB
+    assert not halves.fits and halves.peak_bytes == pytest.approx(whole.peak_bytes / 2)
+    assert eighths.fits and eighths.peak_bytes == pytest.approx(whole.peak_bytes / 8)
+
+
+@pytest.mark.parametrize("name", typing.get_args(Optimizer))
+def test_the_memory_of_a_gpu_holds_the_state_of_its_optimizer(tmp_path, name):
+    run = sections(**{"training.optimizer": name, "training.weight_decay": 0.0})
+    made = make(tmp_path, name="h100-1", run=run)
+    # Muon has one moment of matrices and two of the rest, Adafactor sums of large matrices.
+    bytes_of = {"adam": (12, 12), "adamw": (12, 12), "lion": (8, 8), "muon": (8, 12)}
+    least, most = (bytes_of | {"adafactor": (4, 8)})[name]
+    assert least <= round(made.peak_bytes / made.num_params, 3) <= most
 
 
 def test_float32_is_told_to_be_slow(tmp_path):
