@@ -22,7 +22,7 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -56,7 +56,7 @@ class Options(NamedTuple):
 class Part(NamedTuple):
     """Something measured on its own."""
 
-    measure: Callable[[Options], Sequence[Measured]]
+    measure: Callable[[Options], Iterable[Measured]]
     reads: tuple[str, ...] = ()  # its options, besides rounds
     against: Sequence[str] = ()  # libraries it can take turns with
     of: str = "tiny"  # what it measures, if it has no size
@@ -75,7 +75,7 @@ def _train(options: Options) -> Sequence[Measured]:
     return training.measure(SIZES[options.size], options.directory)
 
 
-def _decode(options: Options) -> Sequence[Measured]:
+def _decode(options: Options) -> Iterator[Measured]:
     from experiments.benchmarks import decoding
 
     workdir = decoding.trained_or_kept(options.workdir)
@@ -125,8 +125,8 @@ def results(
     each_of: Mapping[str, Sequence[str]],
     peers: Sequence[str],
     options: Options,
-) -> Iterator[list[Result]]:
-    """The results of each part, and of each of its sizes or points if it has any."""
+) -> Iterator[Result]:
+    """The results of each part, and of each of its sizes or points if it has any, as they come."""
     for name, part in parts.items():
         several = next((option for option in each_of if option in part.reads), "")
         for one in each_of.get(several, [""]):
@@ -139,7 +139,8 @@ def results(
                 words += [f"--{flag}={_PLACES.get(option, _text(value))}"] if value else []
             print(f"benchmarks: {' '.join(words)}", file=sys.stderr, flush=True)
             of = one or Path(given.get("workdir") or part.of).name
-            yield [each.result(name, of, " ".join(words)) for each in part.measure(own)]
+            for each in part.measure(own):
+                yield each.result(name, of, " ".join(words))
 
 
 def _text(value: str | int | Sequence[str]) -> str:
@@ -147,7 +148,7 @@ def _text(value: str | int | Sequence[str]) -> str:
 
 
 def main(_: list[str]) -> None:
-    """Measures, prints a table and writes the record, part by part."""
+    """Measures, writes the record as it grows, and prints a table."""
     given = flags.FLAGS
     for peer in given.against:
         if importlib.util.find_spec(peer) is None:
@@ -169,7 +170,7 @@ def main(_: list[str]) -> None:
     record, path = make_record(), None
     try:
         for found in results(parts, each_of, given.against, options):
-            record.results.extend(found)
+            record.results.append(found)
             path = record.write(Path(given.records))
     except (OSError, ValueError) as error:
         sys.exit(f"benchmarks: {error}")

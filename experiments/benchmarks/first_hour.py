@@ -10,16 +10,17 @@ r"""The first hour on a machine with an accelerator: everything worth knowing, i
     decode         that model's translations, against transformers with the same weights
     plan           the prediction of `t2t-jax plan` for that training, against what it took
 
-Each part is a command of at most --minutes. Its results go to W/PART.json, its output to
-W/PART.log, and after every part the summary to W/first_hour.md. Run the same command again for the
-parts without a record; a training that ran out of time resumes. A failed part does not stop the
-others.
+Each part is a command of at most --minutes, all together of at most --total_minutes. Its results go
+to W/PART.json, its output to W/PART.log, and after every part the summary to W/first_hour.md. Run
+the same command again for the parts without a record; a training that ran out of time resumes. A
+failed part does not stop the others. Without --directory, multi30k and decode are left out.
 """
 
 import contextlib
 import functools
 import importlib.util
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -102,33 +103,37 @@ def parts(workdir: Path, directory: str, topology: str, toy: bool) -> Iterator[P
     sweep = ["experiments.sweep", "table3", "--rows=base", f"--base={config}"]
     sweep += [f"--seeds={1 if toy else 3}", f"--workdir={trained}"]
     sweep += changed("base", **corpus | (_TOY_TRAINING if toy else {}))
+    run = str(trained / "table3" / "base" / "seed-0")
     if directory or toy:
         yield Part("multi30k", [*_PYTHON, *sweep], times=3)
 
-    run = str(trained / "table3" / "base" / "seed-0")
-    peers = ["--against=transformers"] if importlib.util.find_spec("transformers") else []
-    lines = ["--lines=4", "--rounds=1"] if toy else []
-    records = f"--records={workdir / 'decode'}"
-    decode = ["experiments.benchmarks", "--parts=decode", f"--workdir={run}", records]
-    yield Part("decode", [*_PYTHON, *decode, *peers, *lines])
+        has_peer = all(map(importlib.util.find_spec, ("transformers", "torch")))
+        peers = ["--against=transformers"] if has_peer else []
+        lines = ["--lines=4", "--rounds=1"] if toy else []
+        records = f"--records={workdir / 'decode'}"
+        decode = ["experiments.benchmarks", "--parts=decode", f"--workdir={run}", records]
+        yield Part("decode", [*_PYTHON, *decode, *peers, *lines])
     if topology:
         plan = ["t2t_jax.cli.main", "plan", f"--config={config}", f"--topology={topology}"]
-        plan += changed("config", **corpus)
+        plan += ["--old_prices", *changed("config", **corpus)]
         # The time it took, which on a CPU says nothing.
-        plan += [] if toy else [f"--calibrate={run}"]
+        plan += [f"--calibrate={run}"] if directory and not toy else []
         yield Part("plan", [*_PYTHON, *plan])
 
 
-def measure(part: Part, workdir: Path, seconds: float) -> dict[str, Any]:
-    """Runs the command for at most `seconds`, as often as it may; returns its record."""
+def measure(part: Part, workdir: Path, seconds: float, until: float = math.inf) -> dict[str, Any]:
+    """Runs the command for at most `seconds`, as often as it may; returns its record.
+
+    By the monotonic clock, nothing runs after `until`.
+    """
     made = make_record()
     started, num_tries = time.monotonic(), 0
     while True:
         num_tries += 1
         with open(workdir / f"{part.name}.log", "a") as log:
             process = subprocess.Popen(part.command, stdout=subprocess.PIPE, stderr=log, text=True)
-            output = _output_within(process, seconds)
-        if output is not None or num_tries == part.times:
+            output = _output_within(process, min(seconds, until - time.monotonic()))
+        if output is not None or num_tries == part.times or time.monotonic() >= until:
             break
     return {
         "when": made.when,
@@ -209,12 +214,17 @@ def main(_: list[str]) -> None:
     if unknown := sorted(set(given.only) - set(names)):
         sys.exit(f"first_hour: --only={unknown[0]} is none of {', '.join(names)}")
     has_failed = False
+    until = time.monotonic() + 60 * given.total_minutes
     for part in every:
         path = workdir / f"{part.name}.json"
         if (given.only and part.name not in given.only) or path.exists():
             continue
+        if time.monotonic() >= until:
+            has_failed = True
+            print("first_hour: the time is over, the same command goes on", file=sys.stderr)
+            break
         print(f"first_hour: {part.name}", file=sys.stderr, flush=True)
-        record = measure(part, workdir, 60 * given.minutes)
+        record = measure(part, workdir, 60 * given.minutes, until)
         is_done = record["exit_code"] == 0 and record["in_time"]
         has_failed |= not is_done
         write_json(path if is_done else path.with_suffix(".failed.json"), record)
@@ -227,10 +237,13 @@ def main(_: list[str]) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string("workdir", None, "directory of the records")
-    flags.DEFINE_string("directory", "", "Multi30k's files, as for t2t-jax train; '': no training")
+    flags.DEFINE_string(
+        "directory", "", "Multi30k's files, as for t2t-jax train; '': no training, no decode"
+    )
     flags.DEFINE_string("topology", "", "the machine's name for t2t-jax plan, such as h100-1")
     flags.DEFINE_list("only", [], "parts; default: all without a record")
     flags.DEFINE_float("minutes", 9.0, "limit for each part", lower_bound=0.1)
+    flags.DEFINE_float("total_minutes", 50.0, "limit for all parts together", lower_bound=0.1)
     flags.DEFINE_bool("toy", False, "tiny sizes: everything takes minutes on a CPU")
     flags.mark_flag_as_required("workdir")
     app.run(main, flags_parser=functools.partial(parse_flags, "first_hour"))

@@ -13,7 +13,7 @@ def trained(tmp_path):
 
 
 def test_a_trained_model_is_rated_greedy_and_with_beams(tmp_path, trained):
-    measured = decoding.measure_run(tmp_path / "w", 20, rounds=2, peers=())
+    measured = list(decoding.measure_run(tmp_path / "w", 20, rounds=2, peers=()))
     found = {each.what: each.values for each in measured}
     assert len(found) == len(measured) == 2 * 7
     for search in ("greedy", "beam of 4"):

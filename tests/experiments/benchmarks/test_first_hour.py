@@ -13,7 +13,8 @@ from t2t_jax.json_files import read_json
 
 def run(monkeypatch, workdir, parts=None, **given):
     """The exit code of the command, in this process."""
-    flags = dict(workdir=str(workdir), directory="", topology="", only=[], minutes=9.0, toy=False)
+    flags = dict(workdir=str(workdir), directory="", topology="", only=[], toy=False)
+    flags |= dict(minutes=9.0, total_minutes=50.0)
     monkeypatch.setattr(first_hour.flags, "FLAGS", SimpleNamespace(**flags | given))
     if parts is not None:
         monkeypatch.setattr(first_hour, "parts", lambda *_: iter(parts))
@@ -62,6 +63,40 @@ def test_what_was_stopped_goes_on(monkeypatch, tmp_path):
     record = first_hour.measure(part, tmp_path, seconds=1.5)
     assert record["in_time"] and record["exit_code"] == 0
     assert path.read_text() == "xx"
+
+
+def test_when_the_time_of_all_is_over_the_rest_is_for_the_next_time(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(first_hour, "_SECONDS_TO_SAVE", 0.2)
+    parts = [
+        python("quick", "print('[]')"),
+        python("endless", "import time; time.sleep(60)", times=3),
+        python("last", "print('[]')"),
+    ]
+    assert run(monkeypatch, tmp_path, parts, total_minutes=0.05) == 1
+    assert {path.name for path in tmp_path.glob("*.json")} == {"quick.json", "endless.failed.json"}
+    assert "the same command goes on" in capsys.readouterr().err
+    assert run(monkeypatch, tmp_path, parts[::2]) == 0
+    assert (tmp_path / "last.json").exists()
+
+
+def test_without_a_corpus_nothing_reads_a_run_that_is_not_there(tmp_path):
+    def commands(directory):
+        return {
+            part.name: part.command
+            for part in first_hour.parts(tmp_path, directory, "h100-1", False)
+        }
+
+    trained = str(tmp_path / "multi30k")
+    assert all(
+        any(trained in word for word in commands("DIR")[name]) for name in ("decode", "plan")
+    )
+    assert "plan" in commands("")
+    assert not any(trained in word for command in commands("").values() for word in command)
+
+
+def test_old_prices_do_not_spoil_it(tmp_path):
+    *_, plan = first_hour.parts(tmp_path, "", "h100-1", True)
+    assert "--old_prices" in plan.command
 
 
 def test_a_part_that_is_not_there_is_told(monkeypatch, tmp_path):

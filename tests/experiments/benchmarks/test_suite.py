@@ -23,9 +23,7 @@ def test_each_part_is_asked_for_each_size_with_what_it_reads(capsys):
     }
     each_of = {"size": ["tiny", "base"], "point": ["depth=6", "depth=12"]}
     given = Options(workdir="/some/where/run", lines=7, rounds=3)
-    found = [
-        one for each in results(parts, each_of, ["torch", "third", "one"], given) for one in each
-    ]
+    found = list(results(parts, each_of, ["torch", "third", "one"], given))
     ours = "python -m experiments.benchmarks --parts="
     assert [(one.part, one.size, one.command) for one in found] == [
         ("step", "tiny", f"{ours}step --sizes=tiny --against=torch"),
@@ -43,6 +41,17 @@ def test_each_part_is_asked_for_each_size_with_what_it_reads(capsys):
     assert {each.rounds for each in asked} == {3}
     told = capsys.readouterr().err
     assert all(one.command in told for one in found)
+
+
+def test_what_was_measured_is_there_before_the_part_has_ended():
+    def measure(_):
+        yield Measured("greedy", "s", [1.0])
+        raise TimeoutError
+
+    found = results({"decode": Part(measure)}, {}, [], Options())
+    assert next(found).what == "greedy"
+    with pytest.raises(TimeoutError):
+        next(found)
 
 
 def test_options_that_parts_read_are_there():
