@@ -70,6 +70,8 @@ class Cost(NamedTuple):
     mfu: float | None  # relative to the devices' peak in bfloat16
     program_memory_mib: float  # per device, while the step runs; according to the compiler
     peak_memory_mib: float  # of the whole process on the host, so far
+    device_peak_mib: float | None  # of a device, so far, all variants together; if it says so
+    switches: dict[str, Any]  # what they came to, see `runs.switches`
 
     @property
     def milliseconds(self) -> float:
@@ -99,6 +101,7 @@ def variants(config: ConfigDict, which: Which) -> dict[str, "Sections"]:
     from t2t_jax.json_files import flat_dict
     from t2t_jax.runs.effect import unmet
     from t2t_jax.runs.sections import read_sections
+    from t2t_jax.runs.switches import switches as effect_of
 
     def changed(changes: Mapping[str, Any]) -> "Sections":
         new = config.copy_and_resolve_references()
@@ -114,6 +117,10 @@ def variants(config: ConfigDict, which: Which) -> dict[str, "Sections"]:
         for name, changes in SWITCHES.items()
         if not any(unmet(key, flat) or flat[key] == value for key, value in changes.items())
     }
+    if "fused attention" in switches:
+        fused = changed(switches["fused attention"]).model
+        if effect_of(fused).facts["attention_kernel"] == "einsum":
+            del switches["fused attention"]
     found |= {name: changed(changes) for name, changes in switches.items()}
     together = {key: value for changes in switches.values() for key, value in changes.items()}
     return found | {ALL: changed(together)}
@@ -157,6 +164,7 @@ def _made(
     from t2t_jax.devices import make_devices
     from t2t_jax.model.families import make_model
     from t2t_jax.runs.steps import train_step_of
+    from t2t_jax.runs.switches import switches
     from t2t_jax.training.optimizer import make_optimizer
     from t2t_jax.training.step import make_train_state
 
@@ -189,7 +197,8 @@ def _made(
     seconds_of(run, 1)
     times = max(1, round(_SECONDS_A_ROUND / seconds_of(run, 1)))
     memory = bytes_of(compiled) / 2**20
-    cost = Cost(state_seconds, compile_seconds, [], [], 0.0, 0.0, None, memory, 0.0)
+    effect = switches(sections.model).facts
+    cost = Cost(state_seconds, compile_seconds, [], [], 0.0, 0.0, None, memory, 0.0, None, effect)
     return cost, lambda: seconds_of(run, times)
 
 
@@ -228,6 +237,7 @@ def _with_seconds(cost: Cost, sections: "Sections", shape: Shape, seconds: list[
         operations = 0.0
     devices = make_devices(**dataclasses.asdict(sections.devices))
     rate, peak = operations / statistics.median(seconds), peak_operations(devices.kind)
+    held = devices.peak_memory()
     return cost._replace(
         step_seconds=seconds,
         tokens_per_second=[shape.rows * shape.target_length / each for each in seconds],
@@ -235,6 +245,7 @@ def _with_seconds(cost: Cost, sections: "Sections", shape: Shape, seconds: list[
         teraflops=rate / 1e12,
         mfu=None if peak is None or not operations else rate / (peak * devices.mesh.size),
         peak_memory_mib=peak_memory_mib("self"),
+        device_peak_mib=None if held is None else held / 2**20,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from configs import base
 from experiments.benchmarks import step
 from experiments.benchmarks.step import ALL, AS_IS, SWITCHES, Shape, shape_of, variants
+from t2t_jax.devices import Devices
 from t2t_jax.json_files import flat_dict
 from t2t_jax.training.operations import step_operations
 
@@ -45,6 +46,22 @@ def test_each_variant_is_the_config_with_one_switch_and_the_last_with_all():
 def test_a_switch_that_changes_nothing_is_left_out():
     names = [*variants(config(**{"model.scan_layers": True}), "each")]
     assert names == [AS_IS, "one product", "8-bit dropout", ALL]  # of float32
+
+
+def test_attention_that_cannot_be_fused_has_no_line_of_its_own():
+    bfloat16 = {"model.dtype": "bfloat16"}
+    found = variants(config(**bfloat16 | {"model.d_v": 16}), "each")
+    assert "fused attention" not in found and "bfloat16 logits" in found
+    assert found[ALL].model.attention_kernel == "einsum"
+
+
+def test_a_record_says_which_kernel_it_was_and_what_the_device_held(monkeypatch):
+    monkeypatch.setattr(step, "_SECONDS_A_ROUND", 0.0)
+    monkeypatch.setattr(Devices, "peak_memory", lambda _: 3 * 2**20)
+    changes = {"model.dtype": "bfloat16", "model.attention_kernel": "fused"}
+    [sections] = variants(config(**changes), "none").values()
+    cost = step.measure(sections, Shape(4, 3, 5), 1)
+    assert cost.switches == {"attention_kernel": "xla"} and cost.device_peak_mib == 3
 
 
 def test_a_step_costs_time_and_memory_and_its_operations_are_those_of_the_formulas(monkeypatch):
