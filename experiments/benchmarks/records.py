@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.benchmarks.results import Result
+from experiments.run import accelerators
 from experiments.run.run import commit
 from t2t_jax.cores import own_cores
 from t2t_jax.json_files import read_json, write_json
 
 _FORMAT = 1
 _VARIABLES = ("XLA_FLAGS", "GLIBC_TUNABLES")
-_PACKAGES = ("jax", "jaxlib", "torch", "ctranslate2")
+_PACKAGES = ("jax", "jaxlib", "torch", "ctranslate2", *accelerators.PACKAGES)
 
 
 class Record(NamedTuple):
@@ -65,7 +66,7 @@ def _read(path: Path) -> Record:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on besides the code."""
+    """What the figures depend on besides the code; JAX, which would take the GPU, is not asked."""
     found: dict[str, Any] = {
         "cpu": _cpu(),
         "cores": len(own_cores()),
@@ -77,6 +78,7 @@ def machine() -> dict[str, Any]:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
+    found |= accelerators.nvidia()
     return found | {name: os.environ[name] for name in _VARIABLES if name in os.environ}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from experiments.run import presence, record
+from experiments.run import accelerators, presence, record
 from experiments.run.record import Run
 from t2t_jax.json_files import write_bytes
 from t2t_jax.locks import IsTakenError
@@ -19,6 +19,7 @@ from t2t_jax.locks import IsTakenError
 _PACKAGES = (
     *("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "numpy"),
     *("sentencepiece", "sacrebleu"),
+    *accelerators.PACKAGES,
 )
 _TOLD = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "JAX_PLATFORMS")
 _OF_TRAINING = (
@@ -190,7 +191,7 @@ def versions() -> dict[str, str]:
     import jax.extend
 
     found = {"python": platform.python_version()}
-    # For an accelerator: its plugin, with the driver or compiler.
+    # Of a GPU the version of CUDA, of a TPU its kind and compiler.
     found["backend"] = " ".join(jax.extend.backend.get_backend().platform_version.split())
     found["generator"] = str(jax.random.key_impl(jax.random.key(0)))
     found |= {name: os.environ[name] for name in _TOLD if name in os.environ}
@@ -199,4 +200,4 @@ def versions() -> dict[str, str]:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return found | accelerators.nvidia()
