@@ -1,6 +1,8 @@
 """The driver and the GPUs of a machine, from files such as Linux has."""
 
+from experiments.run import accelerators
 from experiments.run.accelerators import nvidia
+from experiments.run.run import versions
 
 VERSION = """\
 NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs-builder)
@@ -26,3 +28,8 @@ def test_without_a_driver_nothing_is_told(tmp_path):
     assert nvidia(tmp_path / "none") == {}
     (tmp_path / "version").write_text(VERSION)
     assert set(nvidia(tmp_path)) == {"nvidia_driver"}
+
+
+def test_a_record_has_them_among_its_versions(monkeypatch):
+    monkeypatch.setattr(accelerators, "nvidia", lambda: {"nvidia_driver": "580.65.06"})
+    assert versions()["nvidia_driver"] == "580.65.06"
