@@ -5,7 +5,7 @@
 #     docker run --volume="$PWD/runs:/runs" t2t_jax train --config=configs/tiny.py --workdir=/runs/w
 #
 # docs/CLUSTERS.md says how hosts of a TPU slice run it together under GKE.
-FROM python:3.12-slim
+FROM python:3.11-slim
 
 ARG EXTRA=gcs
 # Of the code that it is built from: git rev-parse HEAD. A record names it.

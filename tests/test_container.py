@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from experiments.launchers import tpu_vm
 from t2t_jax import clusters
 from tests.cli.command import command
 
@@ -32,6 +33,10 @@ def job_set():
     return yaml.safe_load((REPOSITORY / "docs/jobset.yaml").read_text())
 
 
+def project():
+    return tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+
+
 def test_the_image_is_made_of_files_that_exist_with_the_tested_releases(instructions):
     assert {name for name, _ in instructions} <= _INSTRUCTIONS and instructions[0][0] == "FROM"
     ignored = (REPOSITORY / ".dockerignore").read_text().splitlines()
@@ -51,17 +56,24 @@ def test_the_image_is_made_of_files_that_exist_with_the_tested_releases(instruct
     ), "a release that was not tested could be installed"
 
 
-def test_the_image_has_a_python_and_an_extra_that_there_are(instructions):
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+def test_images_and_slices_have_the_python_that_everything_is_tested_with(instructions):
+    """The oldest: constraints.txt has other releases for later ones."""
     [base] = [words for name, words in instructions if name == "FROM"]
-    version = re.search(r"python:(\d+\.\d+)-", base)
-    assert version
-    assert f"Programming Language :: Python :: {version[1]}" in project["classifiers"]
+    in_image = re.findall(r"python:(\d+\.\d+)-", base)
+    by_hand = (REPOSITORY / "docs/CLUSTERS.md").read_text()
+    on_slices = [re.findall(r"--python (\d\S*)", text) for text in (by_hand, tpu_vm._INSTALL)]
+    assert project()["requires-python"] == f">={in_image[0]}"
+    assert [in_image, *on_slices] == [in_image] * 3
+
+
+def test_the_image_has_an_extra_that_there_is(instructions):
     arguments = dict(words.partition("=")[::2] for name, words in instructions if name == "ARG")
-    extras = project["optional-dependencies"]
-    assert arguments["EXTRA"] in extras and {"tpu", "cuda", "cuda12"} <= extras.keys()
+    extras = project()["optional-dependencies"]
+    assert arguments["EXTRA"] in extras
+    for name in ("tpu", "cuda", "cuda12"):
+        assert "t2t-jax[gcs]" in extras[name]  # for the bucket of the JobSet
     [entry] = [words for name, words in instructions if name == "ENTRYPOINT"]
-    assert yaml.safe_load(entry)[0] in project["scripts"]
+    assert yaml.safe_load(entry)[0] in project()["scripts"]
 
 
 def test_the_pods_of_the_job_set_do_a_run_that_can_be_and_find_each_other(job_set, monkeypatch):

@@ -51,7 +51,7 @@ _PYTHON = "~/venv/bin/python"
 # The machines have an older Python than this code needs; uv installs one.
 _INSTALL = (
     f"rm -rf t2t_jax venv && tar -xzf {_ARCHIVE} && python3 -m pip install --quiet --user uv && "
-    "python3 -m uv venv --quiet --python 3.12 venv && "
+    "python3 -m uv venv --quiet --python 3.11 venv && "
     f"python3 -m uv pip install --quiet --python {_PYTHON} "
     "--constraint t2t_jax/constraints.txt './t2t_jax[tpu]'"
 )
