@@ -18,7 +18,7 @@ class Contrasts(NamedTuple):
     """How far rows are from base, and what is known about the noise; variances are per seed.
 
     A difference is a row's distance from the mean of the rows minus that of base. Neither contains
-    the variation of the seed that all rows share.
+    the variation of the seed that all rows share. With one row or two, base's part is in the rows'.
     """
 
     differences: np.ndarray  # tables, rows
@@ -53,22 +53,39 @@ def contrasts(values: np.ndarray) -> Contrasts:
 
     Base is in all differences: its variance is its own. That of a row is moderated (Smyth 2004):
     shrunk towards the rows' common one as far as they are alike, and never less than its own.
+    Of two rows, neither noise can be told from the other's: each has that of its differences.
     """
     num_rows, num_seeds = values.shape[1] - 1, values.shape[2]
     degrees = num_seeds - 1
+    if num_rows < 3:
+        paired = values[:, 1:] - values[:, :1]
+        return Contrasts(
+            differences=paired.mean(2),
+            of_base=np.zeros((len(values), 1)),
+            of_rows=paired.var(2, ddof=1),
+            degrees_of_base=degrees,
+            degrees_of_rows=np.full((len(values), 1), float(degrees)),
+            num_seeds=num_seeds,
+        )
     centred = values - values[:, 1:].mean(1, keepdims=True)
     means = centred.mean(2)
     variances = centred.var(2, ddof=1)
+    own = variances[:, 1:]
     # A row that never varies, as at 100 % of probes, has no noise, whatever the others share.
-    variances[:, 1:][np.ptp(values[:, 1:], axis=2) == 0] = 0
-    of_rows, prior_degrees = moderated(variances[:, 1:], degrees)
+    own[np.ptp(values[:, 1:], axis=2) == 0] = 0
+    # The mean of the rows contains a part of each; without it (Grubbs 1948), for one unlike them.
+    alone = (own - own.mean(1, keepdims=True) / (num_rows - 1)) * num_rows / (num_rows - 2)
+    of_rows, prior_degrees = moderated(own, degrees)
+    num_varying = (own > 0).sum(1, keepdims=True)
     return Contrasts(
         differences=means[:, 1:] - means[:, :1],
         of_base=variances[:, :1],
-        of_rows=np.maximum(of_rows, variances[:, 1:]),
+        of_rows=np.maximum(of_rows, alone),
         degrees_of_base=degrees,
         # No more than all the rows have together.
-        degrees_of_rows=np.minimum(prior_degrees + degrees, max(1, num_rows - 1) * degrees),
+        degrees_of_rows=np.minimum(
+            prior_degrees + degrees, np.maximum(1, num_varying - 1) * degrees
+        ),
         num_seeds=num_seeds,
     )
 
@@ -111,11 +128,16 @@ def _coverage(found: Contrasts, ratio: np.ndarray) -> np.ndarray:
     from scipy import special  # takes a second to load
 
     total = found.of_base + found.of_rows
-    spread_of_rows = np.sqrt(np.maximum(found.of_rows, 1e-12 * total))
-    spread_of_base = np.sqrt(np.maximum(found.of_base, 1e-12 * total.max(1, keepdims=True)))
-    reach = ratio[:, None] * np.sqrt(total)
+    least = np.maximum(1e-12 * total, np.finfo(float).tiny)
+    spread_of_rows = np.sqrt(np.maximum(found.of_rows, least))
+    spread_of_base = np.sqrt(np.maximum(found.of_base, least.min(1, keepdims=True)))
+    # A row without noise never errs.
+    reach = np.where(total > 0, ratio[:, None] * np.sqrt(total), np.inf)
+    shortest = reach.min(1, keepdims=True)
+    shortest = np.where(np.isfinite(shortest), shortest, 0.0)
     # From here on, the error of base alone exceeds what some row allows.
-    edge = special.stdtr(found.degrees_of_base, reach.min(1, keepdims=True) / spread_of_base)
+    edge = special.stdtr(found.degrees_of_base, shortest / spread_of_base)
+    edge = np.minimum(edge, 1 - 1e-12)  # where base's error is finite
     shares = np.zeros(len(ratio))
     for low, high in ((0.5, edge), (edge, 1.0)):
         quantiles = low + (high - low) * (1 + _NODES) / 2

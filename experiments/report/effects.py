@@ -142,23 +142,21 @@ def _test(measure: Measure, side: _Side) -> tuple | None:
 
 
 def _by_seeds(measure: Measure, sides: Mapping[str, _Side], level: float) -> dict[str, Comparison]:
-    """All rows together; none for a row without noise, unless all rows are identical."""
+    """All rows together; none for a row without noise, unless it is base to the last digit."""
     base = next(iter(sides.values()))
     rows = [base.there, *(side.here for side in sides.values())]
     values = [[measure.compared(row[seed]) for seed in base.shared] for row in rows]
-    if all(row == values[0] for row in values):
-        return dict.fromkeys(sides, Comparison(0.0, 0.0, 0.0, 1.0))
     found = against_base.contrasts(np.array([values]))
-    if not found.have_noise.any():
-        return {}
     halves = against_base.half_widths(found, level)[0]
     p_values = against_base.p_values(found)[0]
     made = {}
     for place, name in enumerate(sides):
+        difference, half = found.differences[0, place], halves[place]
         if found.have_noise[0, place]:
-            difference, half = found.differences[0, place], halves[place]
             ends = difference, difference - half, difference + half, p_values[place]
             made[name] = Comparison(*map(float, ends))
+        elif difference == 0:
+            made[name] = Comparison(0.0, 0.0, 0.0, 1.0)
     return made
 
 

@@ -112,19 +112,24 @@ def test_sets(record: dict[str, Any]) -> list[str]:
 _NEAR_1 = 1.5
 
 
+def perplexity_at(value: float) -> Measure:
+    """PERPLEXITY, with a digit more near 1: there, rows differ by hundredths."""
+    more = 1 if value < _NEAR_1 else 0
+    return PERPLEXITY._replace(digits=PERPLEXITY.digits + more)
+
+
 def measures_of(outcomes: Iterable[Outcome]) -> list[Measure]:
     """MEASURES, and BLEU on every test set that a run was scored on besides its own.
 
     If there are any, BLEU on its own test set is named after the file, if all runs have the same.
-    Perplexities near 1 have a digit more: there, rows differ by hundredths.
+    The lowest perplexity decides the digits of all.
     """
     records = records_of(outcomes)
     names = {name for values in records for name in test_sets(values)}
     own = {flat_dict(values["config"]).get("data.test") for values in records}
     known = list(MEASURES)
     perplexities = [value for each in records if (value := PERPLEXITY.value(each)) is not None]
-    if min(perplexities, default=math.inf) < _NEAR_1:
-        known[known.index(PERPLEXITY)] = PERPLEXITY._replace(digits=PERPLEXITY.digits + 1)
+    known[known.index(PERPLEXITY)] = perplexity_at(min(perplexities, default=math.inf))
     if names and len(own) == 1 and own.isdisjoint({None, *names}):
         title = f"BLEU ({own.pop()})"
         place = known.index(TEST_BLEU)

@@ -57,7 +57,7 @@ def notes(
         "what it compiled.",
         *_tests([effect for by_row in effects.values() for effect in by_row.values()]),
         *smallest(measures_of(outcomes), effects),
-        *_not_all_seeds(effects),
+        *_not_all_seeds(records, effects),
         *_bootstrapped(effects),
         *([_ACCURACY] if any(ACCURACY.value(values) is not None for values in records) else []),
         *([_OPERATIONS] if any(values.get("operations") for values in records) else []),
@@ -135,14 +135,27 @@ def smallest(
     return [f"Differences under {' and '.join(parts)} cannot be told from noise {where}."]
 
 
-def _not_all_seeds(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:
-    rows = {row for its in effects.values() for row in its if its[row].test == WELCH}
-    if not rows:
-        return []
-    return [
-        f"Fewer than two seeds in common with base ({', '.join(sorted(rows))}): compared by "
-        "Welch's test of independent seeds, which sees less."
-    ]
+def _not_all_seeds(
+    records: Sequence[dict[str, Any]], effects: Mapping[str, Mapping[str, Effect]]
+) -> list[str]:
+    tests = {(row, its[row].test) for its in effects.values() for row in its}
+    independent = sorted(row for row, test in tests if test == WELCH)
+    seeds: dict[str, set[int]] = {}
+    for values in records:
+        seeds.setdefault(values["row"], set()).add(values["seed"])
+    some = sorted(row for row, test in tests if test == SEEDS and seeds[row] != seeds["base"])
+    found = []
+    if some:
+        found.append(
+            f"Not the same seeds as base ({', '.join(some)}): the difference is over those that "
+            "both have, the mean over all."
+        )
+    if independent:
+        found.append(
+            f"Fewer than two seeds in common with base ({', '.join(independent)}): compared by "
+            "Welch's test of independent seeds, which sees less."
+        )
+    return found
 
 
 def _bootstrapped(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:

@@ -311,7 +311,7 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_integer("tables", 4000, "simulated tables of each kind", lower_bound=1)
-    flags.DEFINE_list("seeds", ["2", "3", "4", "5", "7", "10"], "seeds of a row")
-    flags.DEFINE_list("rows", ["5", "10", "20"], "rows beside base")
+    flags.DEFINE_list("seeds", ["2", "3", "5", "10"], "seeds of a row")
+    flags.DEFINE_list("rows", ["2", "3", "5", "10", "20"], "rows beside base")
     flags.DEFINE_bool("candidates", False, "also show the rules that were not chosen")
     app.run(main, flags_parser=functools.partial(parse_flags, "simulation"))

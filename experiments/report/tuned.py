@@ -20,6 +20,7 @@ from experiments.report.measures import (
     Measure,
     mean,
     measures_of,
+    perplexity_at,
     reported,
     values_of,
 )
@@ -114,7 +115,9 @@ def tuning(
             means={measure: found for measure, found in means.items() if found is not None},
             effects=its_tuned,
             verdict=_divergence(its) or _verdict(its_fixed, its_tuned),
-            direction=_direction(its_fixed, its_tuned, papers.get(name), papers.get("base")),
+            direction=_direction(
+                measures, its_fixed, its_tuned, papers.get(name), papers.get("base")
+            ),
             edges=_edges(trials[name], chosen[name]),
             losses=losses(trials[name], chosen[name]),
         )
@@ -199,8 +202,10 @@ def _between(places: Sequence[tuple[float, float]], at: float) -> float | None:
 
 
 def _edges(trials: Sequence[Trial], chosen: Mapping[str, Any]) -> list[str]:
-    """The chosen values that are the lowest or the highest of all trials."""
+    """The chosen value if it is the lowest or the highest of all trials; of a single key."""
     found = []
+    if len(chosen) > 1:  # of scattered points most are near some edge
+        return found
     for key, value in chosen.items():
         values = {trial.point.get(key) for trial in trials}
         if is_number(value) and all(map(is_number, values)) and len(values) > 1:
@@ -233,6 +238,7 @@ def _by_measure(words: Iterable[tuple[Measure, str]]) -> str:
 
 
 def _direction(
+    measures: Iterable[Measure],
     fixed: Mapping[str, Effect],
     tuned: Mapping[str, Effect],
     paper: Score | None,
@@ -241,7 +247,9 @@ def _direction(
     """Whether our differences have the sign of the paper's, by measure."""
     words = []
     bleu = DEV_BLEU if DEV_BLEU.name in fixed else TEST_BLEU
-    for measure in (PERPLEXITY, bleu):
+    for measure in measures:
+        if measure.name not in (PERPLEXITY.name, bleu.name):
+            continue
         # The paper reports BLEU on dev, unless a table has none.
         of = measure if reported(paper, measure) is not None else DEV_BLEU
         this, base = reported(paper, of), reported(paper_base, of)
@@ -328,7 +336,8 @@ def _said_of_rows(
     for name, row in rows.items():
         own, tuned = mean(values_of(PERPLEXITY, fixed[name])), row.means.get(PERPLEXITY.name)
         if own is not None and tuned is not None and own.mean < tuned.mean:
-            better.append(f"{name} ({own.mean:.2f}, tuned {tuned.mean:.2f})")
+            digits = perplexity_at(own.mean).digits
+            better.append(f"{name} ({own.mean:.{digits}f}, tuned {tuned.mean:.{digits}f})")
     if better:
         found.append(
             "Of lower dev perplexity at its own value than at the one chosen, so that the space "

@@ -3,6 +3,7 @@
 In: kept records, those below a workdir, or a number. Out: sentences of a dry run.
 """
 
+import math
 import statistics
 import textwrap
 from collections.abc import Sequence
@@ -15,7 +16,14 @@ from ml_collections import ConfigDict
 import experiments
 from experiments.report import against_base
 from experiments.report.effects import SIGNIFICANT
-from experiments.report.measures import DEV_BLEU, PERPLEXITY, TEST_BLEU, Measure, by_seed
+from experiments.report.measures import (
+    DEV_BLEU,
+    PERPLEXITY,
+    TEST_BLEU,
+    Measure,
+    by_seed,
+    perplexity_at,
+)
 from experiments.report.notes import matters
 from experiments.run import record
 from experiments.run.outcomes import Outcome, read_outcomes
@@ -81,13 +89,16 @@ def text(
     shown: set[int] = {*_SEEDS, num_seeds} - {1}
     for seeds in sorted(shown):
         size = smallest(num_rows, seeds)
-        its = [
-            f"{measure.as_difference(noise.deviation * size, noise.typical):.{measure.digits}f} "
-            f"{measure.short}"
-            for measure, noise in found.items()
-        ]
+        its = [_text(measure, noise, size) for measure, noise in found.items()]
         lines.append(f"  {seeds} seeds: {', '.join(its)}")
     return "\n".join(lines)
+
+
+def _text(measure: Measure, noise: Noise, size: float) -> str:
+    if measure == PERPLEXITY:
+        measure = perplexity_at(math.exp(noise.typical))
+    found = measure.as_difference(noise.deviation * size, noise.typical)
+    return f"{found:.{measure.digits}f} {measure.short}"
 
 
 def _of_records(base: dict[str, Any], workdir: Path | None) -> tuple[dict[Measure, Noise], str]:
@@ -136,16 +147,21 @@ def _noise(outcomes: Sequence[Outcome]) -> dict[Measure, Noise]:
         for rows in tables.values():
             values = {name: by_seed(measure, its) for name, its in rows.items()}
             base = values.get("base", {})
-            same = [its for its in values.values() if its.keys() == base.keys()]
-            table = np.array([[measure.compared(x) for _, x in sorted(r.items())] for r in same])
-            if len(base) < 2 or len(same) < 2 or not np.isfinite(table).all():
+            compared = (
+                [measure.compared(x) for _, x in sorted(its.items())]
+                for its in values.values()
+                if its.keys() == base.keys()
+            )
+            same = [its for its in compared if np.isfinite(its).all()]  # none that diverged
+            if len(base) < 2 or len(same) < 2:
                 continue
+            table = np.array(same)
             left = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
             squares += float((left**2).sum())
             degrees += (table.shape[0] - 1) * (table.shape[1] - 1)
             num_rows += len(same)
-            of_base += [measure.compared(value) for value in base.values()]
-        if degrees and squares > 0:
+            of_base += [x for x in map(measure.compared, base.values()) if math.isfinite(x)]
+        if degrees and squares > 0 and of_base:
             typical = statistics.fmean(of_base)
             found[measure] = Noise((squares / degrees) ** 0.5, num_rows, typical)
     return found

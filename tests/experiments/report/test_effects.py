@@ -41,7 +41,11 @@ def test_the_same_seeds_are_compared_and_perplexities_by_their_logarithm(tmp_pat
     found = _effects(tmp_path)["one_head"]
     expected = stats.ttest_rel([90.0, 88.0], [92.0, 91.0]).pvalue
     assert (found.test, found.comparison.p_value) == (SEEDS, pytest.approx(expected))
-    # Of the two seeds that both have.
+    # Of the two seeds that both have, which the report says.
+    assert any(
+        note.startswith("Not the same seeds as base (one_head)")
+        for note in summaries(tmp_path)[0].notes
+    )
     assert found.difference == found.comparison.difference == pytest.approx(-2.5)
     assert found.ends == found.comparison[1:3]
 
@@ -235,3 +239,17 @@ def test_a_difference_that_other_rows_take_back_is_none(tmp_path):
     }
     assert effects(TEST_BLEU, both)["one_head"].is_significant
     assert not _effects(tmp_path)["one_head"].is_significant
+
+
+@pytest.mark.parametrize("others", [["one_layer"], ["one_layer", "no_positions"]])
+def test_a_row_that_is_base_to_the_last_digit_does_not_widen_the_others_intervals(tmp_path, others):
+    for row in ("base", *others):
+        _write_noisy(tmp_path, row, range(3))
+    alone = _effects(tmp_path)[others[0]]
+    for seed in range(3):
+        bleu = 90.0 + math.sin(10.0 * seed + 1)  # base's
+        fakes.write_record(tmp_path, TABLE, CONFIG, "one_head", seed, perplexity=2.0, bleu=bleu)
+    found = _effects(tmp_path)
+    assert found["one_head"].difference == found["one_head"].comparison.difference == 0.0
+    assert not found["one_head"].is_significant
+    assert found[others[0]].smallest < 4 * alone.smallest

@@ -16,7 +16,7 @@ from experiments.report.figures import forest_plot
 from experiments.report.figures import tuning as figure
 from experiments.report.measures import TEST_BLEU
 from experiments.report.summary import summaries
-from experiments.report.tuned import holds, losses, verdict_of
+from experiments.report.tuned import _edges, holds, losses, verdict_of
 from experiments.run import record
 from experiments.run.trials import Trial
 from experiments.sweep import prepared_runs, smallest_difference
@@ -123,6 +123,12 @@ def test_what_is_chosen_at_the_edge_of_the_space_is_told(tmp_path):
     assert table.rows[0].tuned.edges == ["highest peak_learning_rate=0.0006"]
     assert "widen it. base (highest peak_learning_rate=0.0006), worse (" in " ".join(table.notes)
     assert "peak_learning_rate=0.0006 (at the edge)" in report.text(tmp_path, "markdown")
+
+
+def test_of_several_keys_no_point_is_at_an_edge():
+    trials = [Trial({RATE: value, "b": value}, 2.0) for value in (1e-3, 2e-3)]
+    assert _edges(trials, {RATE: 2e-3, "b": 2e-3}) == []
+    assert _edges(_trials((1e-3, 3.0), (2e-3, 2.0)), {RATE: 2e-3}) != []
 
 
 def test_a_space_that_has_nothing_as_good_as_the_rows_own_value_is_told(tmp_path):

@@ -73,6 +73,25 @@ def test_noise_is_what_rows_and_seeds_leave_over(tmp_path):
     assert _sizes(words)[3] == pytest.approx(found[TEST_BLEU].deviation * smallest(4, 3), abs=0.06)
 
 
+def test_a_row_that_diverged_takes_nothing_from_the_others_noise(tmp_path):
+    _write(tmp_path)
+    before = smallest_difference._noise(smallest_difference._of_base(tmp_path, CONFIG.to_dict()))
+    for seed in range(3):
+        perplexity = math.inf if seed == 1 else 2.0
+        fakes.write_record(
+            tmp_path, TABLE, CONFIG, "no_positions", seed, perplexity=perplexity, bleu=80.0
+        )
+    after = smallest_difference._noise(smallest_difference._of_base(tmp_path, CONFIG.to_dict()))
+    assert after[PERPLEXITY] == before[PERPLEXITY]
+
+
+def test_perplexities_near_1_have_a_digit_more():
+    noise = smallest_difference.Noise(0.003, 5, math.log(1.2))
+    assert smallest_difference._text(PERPLEXITY, noise, 1.5) == "0.005 PPL"
+    noise = smallest_difference.Noise(0.003, 5, math.log(12.0))
+    assert smallest_difference._text(PERPLEXITY, noise, 1.5) == "0.05 PPL"
+
+
 def test_runs_of_another_base_say_nothing_unless_they_differ_in_what_does_not_matter(tmp_path):
     _write(tmp_path, _other(**{"evaluation.num_probes": 7}))
     assert str(tmp_path) in text(CONFIG, 4, 3, bleu=None, workdir=tmp_path)
