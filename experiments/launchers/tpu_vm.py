@@ -259,8 +259,10 @@ class _Run:
         return f"{_PYTHON} -m experiments.launchers.bucket {verb} {self._there} {url}"
 
     def _start_command(self, attempt: str) -> str:
+        programs = shlex.quote(f"{self._request.bucket}/programs")
+        environment = f"T2T_JAX_COMMIT={self._code.commit} JAX_COMPILATION_CACHE_DIR={programs}"
         return (
-            f"{_BEGIN}([ -e ../run.pid ] || (T2T_JAX_COMMIT={self._code.commit} nohup setsid "
+            f"{_BEGIN}([ -e ../run.pid ] || ({environment} nohup setsid "
             f"{self._bucket_command('run')} {shlex.quote(attempt)} "
             "> ../bucket.log 2>&1 < /dev/null & echo $! > ../run.pid))"
         )

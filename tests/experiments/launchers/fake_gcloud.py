@@ -41,6 +41,7 @@ bucket._SECONDS_BETWEEN_LAST_TRIES = 0.1
 assert sys.argv[1:3] == ["-m", "experiments.launchers.bucket"], sys.argv
 verb, directory, *rest = sys.argv[3:]
 if verb == "run":
+    del os.environ["JAX_COMPILATION_CACHE_DIR"]  # in a bucket, which is not here
     command = ("{python}", *os.environ["FAKE_GCLOUD_RUN"].split())
     sys.exit(bucket.run(Path(directory), *rest, command=command))
 sys.exit(bucket.main(sys.argv[3:]))

@@ -90,6 +90,7 @@ def test_a_run_is_done_on_a_slice_and_its_files_come_back(tmp_path, cloud):
         "--runtime-version=v2-alpha-tpuv5-lite",
         "--spot",
         "--worker=all",
+        "JAX_COMPILATION_CACHE_DIR=gs://b/d/programs ",  # for the slice after a preemption
     ):
         assert argument in calls
 
