@@ -9,6 +9,9 @@ VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(shell \
 BIN := $(VENV)/bin
 PARITY_VENV := $(VENV)-parity
 TPU_VENV := $(VENV)-tpu
+GPU_VENV := $(VENV)-gpu
+# Or cuda12, for drivers from before CUDA 13.
+GPU_EXTRA ?= cuda
 # The CPU build is enough, if the package index has one of this version.
 TORCH := torch==2.13.0
 # One more than the cores, up to four: some tests wait for processes.
@@ -26,7 +29,7 @@ help:
 	@echo "make browser      test the pages of t2t-jax explain in headless Chromium, if installed"
 	@echo "make faults       half an hour of kills, full disks, flipped bits and more, counted"
 	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (separate environment)"
-	@echo "make gpu-check    float32, bfloat16, determinism and memory: a GPU against the CPU"
+	@echo "make gpu-check    float32, bfloat16, the same bits twice: a GPU against the CPU (separate environment)"
 	@echo "make tpu-check    compile base's steps for a Cloud TPU without one (separate environment)"
 	@echo "make plan         plan table3 at the paper's size on Cloud TPU: fit, hours, dollars"
 	@echo "make smoke        quick check of another Python: make smoke PYTHON=python3.13"
@@ -39,8 +42,9 @@ INSTALL = $(@D)/bin/python -m pip install --quiet $(CONSTRAINTS:%=--constraint=%
 $(VENV)/installed: PACKAGE := .
 $(PARITY_VENV)/installed: PACKAGE := .[parity,test]
 $(TPU_VENV)/installed: PACKAGE := .[tpu,test]
+$(GPU_VENV)/installed: PACKAGE := .[$(GPU_EXTRA),test]
 
-$(VENV)/installed $(PARITY_VENV)/installed $(TPU_VENV)/installed: pyproject.toml $(CONSTRAINTS)
+$(VENV)/installed $(PARITY_VENV)/installed $(TPU_VENV)/installed $(GPU_VENV)/installed: pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; of = "%d.%d" % sys.version_info[:2]; sys.exit(sys.version_info < \
 	  tuple(map(int, "$(OLDEST_PYTHON)".split("."))) and \
 	  "$(TOO_OLD) " + of + ": make $(MAKECMDGOALS) PYTHON=python$(OLDEST_PYTHON)")'
@@ -96,8 +100,8 @@ tpu-check: $(TPU_VENV)/installed
 	JAX_PLATFORMS=cpu $(TPU_VENV)/bin/pytest -m tpu tests/tpu
 
 # Needs a GPU; without one, each test says so.
-gpu-check: $(VENV)/installed-test
-	TEST_PLATFORMS= $(BIN)/pytest -m gpu tests/gpu
+gpu-check: $(GPU_VENV)/installed
+	TEST_PLATFORMS= $(GPU_VENV)/bin/pytest -m gpu tests/gpu
 
 # Kept: while a program stays the same, the compiler is not asked again.
 PLAN := experiments/results/plan

@@ -69,7 +69,7 @@ def test_all_that_is_required_is_in_the_constraints():
             assert all(one.specifier.contains(version) for version in versions), told
 
 
-@pytest.mark.parametrize("target", ["quickstart", "test", "parity", "tpu-check"])
+@pytest.mark.parametrize("target", ["quickstart", "test", "parity", "tpu-check", "gpu-check"])
 def test_too_old_a_python_is_told_so_and_nothing_is_left(target, tmp_path):
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(REPOSITORY / name, tmp_path)
@@ -83,6 +83,17 @@ def test_too_old_a_python_is_told_so_and_nothing_is_left(target, tmp_path):
     sentence = "needs Python 3.11 or newer, and python3 is 3.10"
     assert f"{sentence}: make {target} PYTHON=python3.11" in done.stderr, done.stderr
     assert not list(tmp_path.glob(".venv*"))
+
+
+@pytest.mark.parametrize("target, extra", [("gpu-check", "cuda"), ("tpu-check", "tpu")])
+def test_what_is_checked_on_an_accelerator_is_installed_for_one(target, extra, tmp_path):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(REPOSITORY / name, tmp_path)
+    (tmp_path / "bin").mkdir()
+    told = _make(tmp_path / "bin", target, "--dry-run").stdout.splitlines()
+    [installs] = [line for line in told if "--editable" in line]
+    assert installs.endswith(f"'.[{extra},test]'")
+    assert told[-1].split("/bin/pytest")[0].split()[-1] == installs.split("/bin/python")[0]
 
 
 @pytest.mark.parametrize("left", ["nothing", "an environment"])
