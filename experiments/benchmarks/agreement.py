@@ -11,7 +11,8 @@ searches on both with the CPU's parameters, and prints JSON:
     tokens            share of equal tokens found by greedy and beam search
     is_repeated       whether the second training equals the first bit for bit
     is_found_again    whether a second search equals the first
-    memory            the device's peak memory, over its compiler's prediction; null for a CPU
+    memory            the device's peak memory, over its compiler's prediction; null for a CPU, and
+                      where something earlier in this process took more
 
 float32 is multiplied as `devices.matmul_precision` says; the CPU always uses full precision.
 Dropout draws the same masks on both.
@@ -93,6 +94,7 @@ def train(sections: "Sections", devices: "Devices", steps: int) -> Training:
     from t2t_jax.training.optimizer import make_optimizer
     from t2t_jax.training.step import make_train_state
 
+    before = devices.peak_memory()
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
     state = compile_init(devices, functools.partial(make_train_state, model, optimizer), 0)
@@ -104,9 +106,10 @@ def train(sections: "Sections", devices: "Devices", steps: int) -> Training:
     for _ in range(steps):
         state, metrics = compiled(state, batch)
         losses.append(metrics.loss / metrics.tokens)
-    held = (devices.mesh.devices.flat[0].memory_stats() or {}).get("peak_bytes_in_use")
-    said = held and memory_needed(devices, step, state, batch)
-    memory = held / said if held and said else None
+    held = devices.peak_memory()  # of the process so far: nothing resets it
+    memory = None
+    if held is not None and before is not None and held > before:
+        memory = held / memory_needed(devices, step, state, batch)
     return Training(np.array(jax.device_get(losses)), start, jax.device_get(state.params), memory)
 
 

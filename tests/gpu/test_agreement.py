@@ -59,7 +59,7 @@ def test_searches_find_what_a_cpu_finds():
     assert in_float32().tokens > 0.99
 
 
-@pytest.mark.parametrize("of", [in_float32, in_bfloat16])
-def test_a_step_takes_the_memory_that_its_compiler_has_said(of):
-    memory = of().memory
+def test_a_step_takes_the_memory_that_its_compiler_has_said():
+    """In float32, the first here: JAX's peak is of all that the process has done."""
+    memory = in_float32().memory
     assert memory is not None and memory < 1.5

@@ -4,6 +4,7 @@ import jax
 import pytest
 
 from experiments.benchmarks import agreement
+from t2t_jax.devices import Devices, make_devices
 from t2t_jax.runs.sections import read_sections
 from tests.runs.configs import smallest_config
 
@@ -20,6 +21,16 @@ def test_two_devices_of_a_cpu_agree_to_the_bit(sections):
     assert found == agreement.Agreement(
         loss=0, parameters=0, tokens=1, is_repeated=True, is_found_again=True, memory=None
     )
+
+
+@pytest.mark.parametrize("peaks, memory", [((5, 30), 1.5), ((30, 30), None), ((None, None), None)])
+def test_the_peak_of_something_earlier_is_not_taken_for_its_own(
+    monkeypatch, sections, peaks, memory
+):
+    left = list(peaks)
+    monkeypatch.setattr(Devices, "peak_memory", lambda _: left.pop(0))
+    monkeypatch.setattr("t2t_jax.compilation.memory_needed", lambda *_: 20)
+    assert agreement.train(sections, make_devices(1, devices=jax.devices()[:1]), 1).memory == memory
 
 
 def test_what_is_otherwise_is_told(monkeypatch, sections):
