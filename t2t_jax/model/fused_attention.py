@@ -41,14 +41,14 @@ def _by_cudnn(
     """Equation 1 by cuDNN, which need not read a mask of known meaning and then takes any length.
 
     By the conventions of masks.py, a mask equal for all queries shows the first keys of a row, and
-    one equal for all rows is causal. Any other is added to the scores.
+    one equal for several rows is causal. Any other is added to the scores.
     """
     seen: dict[str, Any] = {"mask": mask[:, None]}
     if _is_of_keys(mask):
         # A row of only padding attends to its first key: there is no mean of no keys.
         lengths = jnp.maximum(mask.sum(-1, dtype=jnp.int32)[:, 0], 1)
         seen = {"key_value_seq_lengths": jnp.broadcast_to(lengths, (len(query),))}
-    elif _is_causal(mask):
+    elif _is_causal(mask, len(query)):
         seen = {"is_causal": True}
     return jax.nn.dot_product_attention(
         query, key, value, **seen, scale=1 / divisor, implementation="cudnn"
@@ -59,13 +59,14 @@ def _is_of_keys(mask: Bool[Array, "#B #T S"]) -> bool:
     return mask.shape[1] == 1
 
 
-def _is_causal(mask: Bool[Array, "#B #T S"]) -> bool:
-    return mask.shape[0] == 1 and mask.shape[1] == mask.shape[2]
+def _is_causal(mask: Bool[Array, "#B #T S"], num_rows: int) -> bool:
+    # The mask of a single row may be that of what is packed into it.
+    return len(mask) == 1 < num_rows and mask.shape[1] == mask.shape[2]
 
 
-def is_too_odd_to_fuse(mask: Bool[Array, "#B #T S"]) -> bool:
+def is_too_odd_to_fuse(mask: Bool[Array, "#B #T S"], num_rows: int) -> bool:
     """Whether a mask must be added to the scores, and has an odd number of positions."""
-    is_added = not _is_of_keys(mask) and not _is_causal(mask)
+    is_added = not _is_of_keys(mask) and not _is_causal(mask, num_rows)
     return is_added and any(length % 2 for length in mask.shape[1:])
 
 

@@ -1,6 +1,6 @@
 """Which positions may attend to which. A mask is boolean; True means *may attend*.
 
-Fused kernels rely on mask shapes: B 1 S is padding at the end, 1 T T is causal.
+Fused kernels rely on mask shapes: B 1 S is padding at the end; 1 T T, with several rows, is causal.
 
 Axes: B batch, T query positions, S key positions.
 """

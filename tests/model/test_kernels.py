@@ -123,9 +123,28 @@ def test_a_model_whose_attention_is_fused_learns_the_same(family, monkeypatch):
 
 def test_packed_rows_of_odd_length_are_not_fused():
     """cuDNN adds no mask to scores of an odd number of positions."""
-    assert not any(map(is_too_odd_to_fuse, MASKS.values()))
+    assert not any(is_too_odd_to_fuse(mask, B) for mask in MASKS.values())
     odd = {name: mask[:, : T - 1, : T - 1] for name, mask in MASKS.items()}
-    assert [name for name, mask in odd.items() if is_too_odd_to_fuse(mask)] == ["packed"]
+    assert [name for name, mask in odd.items() if is_too_odd_to_fuse(mask, B)] == ["packed"]
+
+
+@pytest.mark.parametrize("num_rows", [1, B])
+@pytest.mark.parametrize("name", MASKS)
+def test_cudnn_is_told_the_meaning_of_a_mask_and_packed_rows_have_none(name, num_rows, monkeypatch):
+    told = {}
+
+    def by_cudnn(query, key, value, *, scale, implementation, **seen):
+        told.update(seen)
+        return query
+
+    monkeypatch.setattr(jax.nn, "dot_product_attention", by_cudnn)
+    mask = MASKS[name][:num_rows]
+    qkv = [x[:num_rows] for x in arrays()]
+    fused_attention(*qkv, mask, K**0.5, "cudnn")
+    meaning = {"padding": "key_value_seq_lengths", "all": "key_value_seq_lengths"}
+    if num_rows > 1:  # what is packed into a single row looks like a causal mask
+        meaning["causal"] = "is_causal"
+    assert list(told) == [meaning.get(name, "mask")]
 
 
 @pytest.mark.parametrize(
