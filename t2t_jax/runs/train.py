@@ -124,6 +124,11 @@ def _train_alone(
         record_file = workdir / "training.json"
         if step == steps and not hosts.any_of(not _is_recorded(record_file)):
             return 0.0
+        if profile_steps is not None and not step < profile_steps.first <= steps:
+            hosts.log(
+                f"no trace: --profile_steps begins at step {profile_steps.first}, and the steps "
+                f"to do are {step + 1} to {steps}"
+            )
         started = time.monotonic()
         summary = loop.train(
             state,

@@ -77,8 +77,8 @@ def train(
       Diverged: non-finite numbers, in steps more often than `config` allows, or on dev.
       DiskFullError: no space for a checkpoint or the metrics; in words.
     """
-    step = first = int(state.step)
-    stops = False
+    step = int(state.step)
+    stops = has_started = False
     window = _Window()
     checkpoints.tidy()
     goodput, turn, shapes_seen = Goodput(), _Turn(config), set()
@@ -105,7 +105,8 @@ def train(
             step += 1
             traced.after(step, metrics)
             window.add(metrics)
-            if step == first + 1:
+            if not has_started:
+                has_started = True
                 jax.block_until_ready(metrics)
                 entry = _start_entry(step, clock)
                 file.write(entry)

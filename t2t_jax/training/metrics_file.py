@@ -44,11 +44,11 @@ class MetricsFile:
             self._tensorboard = _TensorBoard(self._path.with_name("tensorboard"), step + 1)
 
     def forget_after(self, step: int) -> None:
-        """Forgets entries of later steps, which are redone, but not the rewinds of the next one."""
+        """Forgets entries of later steps, which are redone, but not starts and rewinds of the next."""
         self.entries = [
             entry
             for entry in self.entries
-            if entry["step"] <= step or (entry["split"] == "rewind" and entry["step"] == step + 1)
+            if entry["step"] <= step + (entry["split"] in ("start", "rewind"))
         ]
         if self._writes:
             self._close()

@@ -84,7 +84,7 @@ def as_if_accelerators(monkeypatch):
 
 
 def test_a_run_compiled_ahead_is_the_same_also_when_it_goes_on(
-    tmp_path, monkeypatch, as_if_accelerators
+    tmp_path, monkeypatch, as_if_accelerators, capsys
 ):
     changes = {"training.schedule": "peak", "training.steps": 4, "data.length_multiple": 4}
     more = changes | {"training.steps": 8}
@@ -99,7 +99,10 @@ def test_a_run_compiled_ahead_is_the_same_also_when_it_goes_on(
     as_if_accelerators()
     profiled = Steps(2, 3)
     train(smallest(tmp_path / "cache", **changes), tmp_path / "w", profile_steps=profiled)
-    train(smallest(tmp_path / "cache", **more), tmp_path / "w")
+    train(smallest(tmp_path / "cache", **more), tmp_path / "w", profile_steps=profiled)
+    assert "no trace: --profile_steps begins at step 2, and the steps to do are 5 to 8" in (
+        capsys.readouterr().err
+    )
     assert losses(tmp_path / "w") == losses(tmp_path / "as_they_come")
     assert len(batches) == 2 and len(batches[0]) == 2
     assert all(length % 4 == 0 for _, length in batches[0])

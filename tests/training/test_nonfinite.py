@@ -226,6 +226,9 @@ def test_rewind_begins_anew_where_there_is_no_checkpoint(poison, tmp_path):
     _, state = run.train(tmp_path, feed=feed_with(1), nonfinite="rewind")
     assert_same(learned(state), learned(after(run, 2, 3, 4, 5, 6, 7)))
     assert int(state.left_out) == 2
+    # The time to the first step was taken once, and stays.
+    entries = read_metrics(tmp_path / "metrics.jsonl")
+    assert [entry["step"] for entry in entries if entry["split"] == "start"] == [1]
 
 
 def test_two_batches_in_a_row_are_gone_back_from_twice(poison, tmp_path):
