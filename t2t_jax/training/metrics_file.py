@@ -44,7 +44,7 @@ class MetricsFile:
             self._tensorboard = _TensorBoard(self._path.with_name("tensorboard"), step + 1)
 
     def forget_after(self, step: int) -> None:
-        """Forgets entries of later steps, which are redone, but not starts and rewinds of the next."""
+        """Forgets entries of later steps, which are redone; not starts and rewinds of the next."""
         self.entries = [
             entry
             for entry in self.entries
