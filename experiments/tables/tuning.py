@@ -111,8 +111,9 @@ def is_number(value: Any) -> bool:
 
 
 def _evenly(number: int, axis: _Axis) -> list[list[float]]:
-    last = number if axis.scale == "list" else number - 1
-    return [[place / last] for place in range(number)]
+    if axis.scale == "list":  # in the middle of each value's share, far from rounding
+        return [[(place + 0.5) / number] for place in range(number)]
+    return [[place / (number - 1)] for place in range(number)]
 
 
 def _sobol(number: int, dimensions: int) -> list[list[float]]:

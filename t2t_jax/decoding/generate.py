@@ -150,7 +150,7 @@ class Generator:
                 "token, would be one text several times: set a temperature above 0, such as 1"
             )
         prompt_ids = [self._first_ids + ids for ids in self._vocabulary.encode(list(prompts))]
-        self._check_lengths(prompt_ids)
+        self._check_lengths(prompt_ids, first)
         # One row per sample, a prompt's samples adjacent.
         rows = [ids for ids in prompt_ids for _ in range(num_samples)]
         generations: list[Generation | None] = [None] * len(rows)
@@ -192,8 +192,8 @@ class Generator:
         )
         return worked_ahead(batches, start)
 
-    def _check_lengths(self, prompt_ids: Sequence[Sequence[int]]) -> None:
-        for number, ids in enumerate(prompt_ids, start=1):
+    def _check_lengths(self, prompt_ids: Sequence[Sequence[int]], first: int) -> None:
+        for number, ids in enumerate(prompt_ids, start=first + 1):
             if not ids:
                 raise ValueError(
                     f"prompt {number} is empty: this model knows no start token, so it needs at "

@@ -181,6 +181,8 @@ def test_learned_positions_bound_the_prompt_and_its_continuation():
     sentence = "prompt 2 has 25 tokens and max_new_tokens is 9: 33 positions, .* max_positions=32"
     with pytest.raises(ValueError, match=sentence):
         generate(["a", "a" * 23])
+    with pytest.raises(ValueError, match="prompt 7 has 25 tokens"):  # of the whole input
+        generate(["a", "a" * 23], first=5)
 
 
 def test_a_model_that_diverged_is_told():

@@ -37,6 +37,12 @@ def test_values_have_the_type_of_the_base():
     ]
 
 
+@pytest.mark.parametrize("number", range(2, 60))
+def test_a_list_of_any_length_is_tried_whole(number):
+    rates = [round(0.001 * place, 3) for place in range(1, number + 1)]
+    assert _values([f"{RATE}={rates}"], None) == rates
+
+
 def test_several_keys_fill_the_space_evenly_and_always_alike():
     words = [LOG, "model.dropout_rate=lin(0,0.4)", "model.norm=[pre,post]"]
     points = tuning.space(words, 8, BASE).points
