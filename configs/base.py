@@ -119,7 +119,7 @@ def get_config() -> ConfigDict:
     training.evaluate_every_steps = 1_000  # updates between dev perplexities
     training.checkpoint_every_steps = 1_000  # updates; the paper: every 10 minutes (section 6.1)
     training.checkpoint_every_minutes = 0.0  # instead of by steps; 0: by steps
-    training.keep_checkpoints = 5  # how many to keep, the newest
+    training.keep_checkpoints = 5  # the newest; one more is kept, with room for that of a stop
     training.patience = 0  # dev evaluations without improvement before stopping; 0: never stop
     training.nonfinite = "stop"  # at a non-finite loss or gradient; | "skip" | "rewind"
     training.max_nonfinite = 10  # "skip": steps in a row, "rewind": times in a run; then it stops

@@ -29,7 +29,7 @@ class Metrics(NamedTuple):
 
     loss: Sum  # nats, label-smoothed: what is minimised
     negative_log_likelihood: Sum  # nats, unsmoothed: for perplexity
-    correct: Sum  # tokens whose highest logit is the right one
+    correct: Sum  # tokens for which no logit is above the right one: ties count
     tokens: Sum
 
 
