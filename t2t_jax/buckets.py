@@ -52,8 +52,16 @@ class _Copy:
         # Messages name it, so it ends like the address.
         self.directory = root / url.removeprefix(SCHEME)
         self.directory.mkdir(parents=True)
-        _fetch(place(url), self.directory, without=_NOT_FETCHED)
-        self._there = self._files()
+        self._there: dict[str, tuple[int, int]] = {}
+        self.fetch()
+
+    def fetch(self) -> None:
+        """Fetches what is there, except for what has changed here since the last upload."""
+        here, there = self._files(), self._there
+        own = {name for name in here | there if here.get(name) != there.get(name)}
+        _fetch(place(self.url), self.directory, without=(*_NOT_FETCHED, *own))
+        fetched = {name: state for name, state in self._files().items() if name not in own}
+        self._there = fetched | {name: there[name] for name in own & there.keys()}
 
     def upload(self) -> None:
         """Uploads what has changed, and deletes what is gone."""
@@ -183,7 +191,10 @@ def place(url: str) -> AnyPath:
       ValueError: the library for buckets is not installed.
     """
     from etils import epath
+    from fsspec.config import conf
 
+    # Otherwise a listing would never show what another machine has written since the first one.
+    conf.setdefault("gs", {})["use_listings_cache"] = False
     path: Any = epath.Path(url)
     try:
         path.exists()
@@ -254,7 +265,7 @@ def _files_below(directory: AnyPath, without: tuple[str, ...]) -> Iterator[AnyPa
 
 @contextlib.contextmanager
 def locked(workdir: Path, does: str, *, patience: float, tell: Tell) -> Iterator[None]:
-    """Holds the lock of a run's directory in a bucket.
+    """Holds the lock of a run's directory in a bucket, fetched again: it may have had an owner.
 
     If another process assumes this one is gone and takes over the lock, this one ends at once.
 
@@ -272,6 +283,7 @@ def locked(workdir: Path, does: str, *, patience: float, tell: Tell) -> Iterator
     renewing = threading.Thread(target=lock.renew_until, args=(ended,), daemon=True)
     renewing.start()
     try:
+        _copies[workdir].fetch()
         yield
     finally:
         ended.set()

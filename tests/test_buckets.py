@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fsspec.config import conf
 from jax.experimental.compilation_cache import compilation_cache
 
 from experiments.run import __main__ as run_command
@@ -160,6 +161,27 @@ def test_a_lock_in_a_bucket_lets_one_process_in(bucket, monkeypatch):
     assert f"{URL}/.train.lock" not in bucket
     with run_directory.only_training(workdir, patience=0.0):
         pass
+
+
+def test_who_has_the_lock_sees_what_its_last_owner_has_left(bucket):
+    bucket.write(f"{URL}/failure.json", b"{}")
+    bucket.write(f"{URL}/run.json", b"as asked before")
+    workdir = buckets.directory_of(URL)
+    (workdir / "failure.json").unlink()
+    (workdir / "run.json").write_text("as asked now")
+    bucket.write(f"{URL}/scores/dev.json", b"of the last owner")
+    with run_directory.only_training(workdir):
+        assert (workdir / "scores/dev.json").read_text() == "of the last owner"
+        assert (workdir / "run.json").read_text() == "as asked now"
+    buckets.upload(workdir)
+    assert bucket.read(f"{URL}/run.json") == b"as asked now"
+    assert f"{URL}/failure.json" not in bucket
+
+
+def test_what_others_have_written_is_listed(bucket):
+    """gcsfs would list a directory once, and show the same ever after."""
+    buckets.directory_of(URL)
+    assert conf["gs"]["use_listings_cache"] is False
 
 
 def test_two_that_come_at_once_are_told_apart_by_the_bucket(bucket, monkeypatch):
