@@ -73,8 +73,10 @@ def contrasts(values: np.ndarray) -> Contrasts:
     own = variances[:, 1:]
     # A row that never varies, as at 100 % of probes, has no noise, whatever the others share.
     own[np.ptp(values[:, 1:], axis=2) == 0] = 0
-    # The mean of the rows contains a part of each; without it (Grubbs 1948), for one unlike them.
-    alone = (own - own.mean(1, keepdims=True) / (num_rows - 1)) * num_rows / (num_rows - 2)
+    # The mean of the rows contains a part of each, which counts as base's: for a row unlike the
+    # others, what is its own (Grubbs 1948) less that part, so that with base's the sum is right.
+    part = own.mean(1, keepdims=True) / (num_rows - 1)
+    alone = (own - part) * num_rows / (num_rows - 2) - part
     of_rows, prior_degrees = moderated(own, degrees)
     num_varying = (own > 0).sum(1, keepdims=True)
     return Contrasts(

@@ -113,10 +113,10 @@ def test_a_noisy_row_has_its_own_variance_and_base_has_its_own_alone():
     centred = values - values[:, 1:].mean(1, keepdims=True)
     assert found.of_base[:, 0] == pytest.approx(centred[:, 0].var(1, ddof=1))
     assert found.degrees_of_base == 2 and (found.degrees_of_rows <= 5 * 2).all()
-    # With so many seeds that chance is small: 16, and 1 for each other, or a little more.
-    noisy, *others = contrasts(_random(6, 50_000, noise="one row x4")).of_rows[0]
-    assert noisy == pytest.approx(16, rel=0.03)
-    assert all(1 < other < 1.3 for other in others)
+    # With so many seeds that chance is small: 16 + 1 of base, and 1 + 1, or a little more.
+    noisy, *others = contrasts(_random(6, 50_000, noise="one row x4")).errors[0] ** 2 * 50_000
+    assert noisy == pytest.approx(17, rel=0.03)
+    assert all(2 < other < 3 for other in others)
 
 
 def test_rows_at_a_ceiling_say_nothing_of_the_others_noise():
