@@ -10,7 +10,6 @@ WHERE = frozenset(
     {
         "data.cache",
         *("devices.data", "devices.fsdp", "devices.tensor", "devices.compile"),
-        "devices.matmul_precision",
         *("model.rematerialise", "model.attention_kernel", "model.fused_projections"),
         "model.scan_layers",
         *("training.log_every_steps", "training.loss_chunk_tokens", "training.microbatches"),
@@ -40,6 +39,7 @@ _CAME_LATER: dict[str, Any] = {
     "model.scan_layers": False,
     "training.logits_dtype": "float32",
     "training.checkpoint_every_minutes": 0.0,
+    "devices.matmul_precision": "highest",
 }
 
 

@@ -62,6 +62,8 @@ def test_a_key_that_came_later_is_no_part_of_a_program_that_does_as_before():
     for is_search in (False, True):
         identity = str(program()._replace(is_search=is_search)._identity())
         for key in keys.completed({}):
+            if key == "devices.matmul_precision":  # of which a program always was
+                continue
             assert f"'{key.partition('.')[2]}'" not in identity
     assert "'residual': False" in str(program(**{"model.residual": False})._identity())
 

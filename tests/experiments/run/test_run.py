@@ -210,6 +210,12 @@ def test_differences_name_changed_added_and_removed_keys():
     assert record.config_differences({"model": {}}, new) == [("model.residual", True, False)]
 
 
+def test_seeds_with_faster_products_are_of_another_row_and_old_ones_had_exact_products():
+    exact, fast = ({"devices": {"matmul_precision": each}} for each in ("highest", "default"))
+    assert record.settings(exact) != record.settings(fast)
+    assert record.settings({"devices": {"data": 2}}) == record.settings(exact)
+
+
 def test_outside_a_git_checkout_the_commit_is_unknown(monkeypatch, tmp_path):
     monkeypatch.setattr(run, "__file__", str(tmp_path / "experiments/run/run.py"))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
