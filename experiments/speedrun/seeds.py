@@ -17,6 +17,7 @@ from experiments.speedrun.seed import CONFIG_FILE, FOUND_FILE
 from t2t_jax.json_files import read_json, write_json
 
 _SEED_FILE = "seed.json"
+_NUMBER = "number of seeds"
 # Tricks outside the config, and the place of kept programs; choosing the devices is allowed.
 _TRICKS, _NO_TRICK = ("JAX_", "XLA_"), "JAX_PLATFORMS"
 
@@ -25,7 +26,8 @@ def run_seeds(config: Any, workdir: Path, num_seeds: int) -> tuple[dict[str, Any
     """The facts all seeds share, by the fields of a record, and the seeds; done ones are kept.
 
     Raises:
-      ValueError: one failed, or had another config, commit or machine than the others.
+      ValueError: one failed, or had another config, commit, machine or number of seeds than the
+        others.
     """
     for name in [*os.environ]:
         if name.startswith(_TRICKS) and name != _NO_TRICK:
@@ -33,6 +35,7 @@ def run_seeds(config: Any, workdir: Path, num_seeds: int) -> tuple[dict[str, Any
     os.environ.update({**FASTER_ALLOCATION, **os.environ})
     here = {"config": tricks(config.to_dict()), "commit": commit()}
     here |= {"machine": machine(), "versions": versions()}
+    here |= {_NUMBER: num_seeds}  # chosen in advance: not as many as it takes
     numbers = range(config.seed, config.seed + num_seeds)
     directories = [workdir / f"seed-{number}" for number in numbers]
     for directory in directories:
@@ -51,6 +54,7 @@ def run_seeds(config: Any, workdir: Path, num_seeds: int) -> tuple[dict[str, Any
         common = values
         total = seeds[-1].seconds["total"]
         print(f"seed {number}: {seeds[-1].bleu:.2f} BLEU in {total:,.1f} s", flush=True)
+    common.pop(_NUMBER)
     return common, seeds
 
 
