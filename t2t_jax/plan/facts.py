@@ -26,6 +26,7 @@ from t2t_jax.data.batches.assembling import BatchShape
 from t2t_jax.decoding.translate import make_decode
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import json_text, read_json, write_json
+from t2t_jax.locks import SECONDS_FOR_THE_LOCK, locked
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.plan.collectives import traffic
 from t2t_jax.plan.hardware import Topology, tpu_devices
@@ -33,6 +34,7 @@ from t2t_jax.runs.batches import empty_batch
 from t2t_jax.runs.keys import completed
 from t2t_jax.runs.sections import Sections
 from t2t_jax.runs.steps import train_step_of
+from t2t_jax.runs.switches import RATES
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.step import make_train_state
 
@@ -42,8 +44,7 @@ NOT_INSTALLED = (
 )
 _FORMAT = 1
 # The value of these numbers does not change a program, only whether it is 0 ...
-_RATES = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
-_ZERO_OR_NOT = (*_RATES, "gradient_clip_norm", "weight_decay", "label_smoothing")
+_ZERO_OR_NOT = (*RATES, "gradient_clip_norm", "weight_decay", "label_smoothing")
 # ... and these keys of training are such numbers, or concern what is done between steps.
 _NOT_IN_A_STEP = (
     *("steps", "warmup_steps", "learning_rate_scale", "peak_learning_rate"),
@@ -90,7 +91,7 @@ class Program(NamedTuple):
         }
         if self.is_search:
             decoding = dataclasses.asdict(self.sections.decoding)
-            model |= dict.fromkeys(_RATES, False) | {"rematerialise": False}
+            model |= dict.fromkeys(RATES, False) | {"rematerialise": False}
             vocabulary = {"vocabulary_size": self.sections.data.vocabulary_size}
             return same | {name: decoding[name] for name in _OF_DECODING} | vocabulary
         training = _of_a_program("training", self.sections.training)
@@ -191,8 +192,10 @@ class Keeper:
     def _keep(self, key: str, facts: Facts) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         entry = facts._asdict() | {"made_with": self._versions}
-        programs = dict(sorted((self._kept() | {key: entry}).items()))
-        write_json(self._path, {"format": _FORMAT, "programs": programs})
+        lock = self._path.with_name(f".{self._path.name}.lock")
+        with locked(lock, f"writes {self._path}", patience=SECONDS_FOR_THE_LOCK):
+            programs = dict(sorted((self._kept() | {key: entry}).items()))
+            write_json(self._path, {"format": _FORMAT, "programs": programs})
 
 
 def _facts_of(entry: dict[str, Any]) -> Facts:

@@ -11,7 +11,7 @@ _KERNELS = {
     "pallas": "a Pallas kernel, where a row fits on the chip, and einsum where it does not",
     "xla": "XLA's own, as there is neither a GPU nor a TPU",
 }
-_RATES = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
+RATES = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
 
 
 class Switches(NamedTuple):
@@ -31,7 +31,7 @@ def switches(config: TransformerConfig) -> Switches:
             kernel = fused_implementation()
             lines.append(f"model.attention_kernel='fused': in training it is {_KERNELS[kernel]}")
     facts: dict[str, Any] = {"attention_kernel": kernel}
-    for name in _RATES:
+    for name in RATES:
         rate, bits = getattr(config, name), config.dropout_bits
         if (true := true_rate(rate, bits)) != rate:
             lines.append(

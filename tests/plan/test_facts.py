@@ -1,9 +1,12 @@
 """The compiler's results are kept; equal programs count as one."""
 
 import dataclasses
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from t2t_jax.json_files import read_json
 from t2t_jax.plan import facts
 from t2t_jax.plan.facts import Keeper, Program, shared
 from t2t_jax.plan.hardware import topology
@@ -23,6 +26,21 @@ def test_a_program_is_compiled_once_for_all_who_keep_facts_in_the_file(tmp_path)
     first = Keeper(tmp_path / "facts.json", compiler)(program())
     again = Keeper(tmp_path / "facts.json", compiler)(program())
     assert first == again and len(compiler.asked) == 1
+
+
+def test_facts_of_commands_at_work_at_once_are_all_kept(tmp_path, monkeypatch):
+    path, kept = tmp_path / "facts.json", Keeper._kept
+
+    def slowly(keeper):
+        found = kept(keeper)
+        time.sleep(0.05)
+        return found
+
+    monkeypatch.setattr(Keeper, "_kept", slowly)
+    programs = [program(**{"model.d_ff": width}) for width in (16, 32, 48, 64)]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda each: Keeper(path, StandIn())(each), programs))
+    assert set(read_json(path)["programs"]) == {each.key for each in programs}
 
 
 @pytest.mark.parametrize(
