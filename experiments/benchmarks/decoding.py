@@ -4,8 +4,8 @@
     python -m experiments.benchmarks --parts=decode --workdir=W --against=ctranslate2 --lines=200
     python -m experiments.benchmarks --parts=decode --workdir=W --against=transformers
 
-Translates the test split of the run's corpus from text to text, in stages: first with compilation
-or with kept programs, then in rounds in which all take turns. The rate is in output tokens/s, in
+Translates the test split of the run's corpus from text to text, in stages: a first pass, in which
+ours compiles or loads what an earlier run compiled, then rounds in which all take turns. The rate is in output tokens/s, in
 pieces of the vocabulary, end tokens included. Then sentences one at a time, as from a waiting user.
 The others compute in float32, CTranslate2 on all cores, transformers on a GPU if PyTorch has one,
 each with its fastest batch size.
@@ -62,7 +62,7 @@ def _whole(
     seconds = in_turns({**run, roof.PRODUCTS: products}, rounds)
     tokens[roof.PRODUCTS] = tokens["ours"]
     measured = [
-        Measured("ours, first pass", "s", [first["ours"][0]]),
+        *(Measured(f"{name}, first pass", "s", [taken]) for name, (taken, _) in first.items()),
         *(
             Measured(name, "tokens/s", [tokens[name] / each for each in taken])
             for name, taken in seconds.items()
@@ -71,6 +71,8 @@ def _whole(
     ]
     rates = {name: [tokens[name] / each for each in seconds[name]] for name in first}
     for peer in list(first)[1:]:
+        at_first = ([tokens[name] / first[name][0]] for name in ("ours", peer))
+        measured.append(over(f"ours over {peer}, first pass", *at_first))
         measured.append(over(f"ours over {peer}", rates["ours"], rates[peer]))
         num_others = sum(map(str.__ne__, first["ours"][1], first[peer][1]))
         share = 100 * num_others / len(lines)

@@ -16,7 +16,7 @@ from experiments.benchmarks import speed
 from experiments.benchmarks.results import Measured, in_turns
 from experiments.benchmarks.sizes import SIZES
 
-_KEPT_RECORDS = Path(__file__).parents[1] / "results" / "table3_tiny"
+_KEPT_RECORDS = Path(__file__).parents[1] / "results" / "table3_tiny_fused"
 _VERB = "t2t_jax.cli.main"
 
 

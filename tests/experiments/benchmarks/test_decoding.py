@@ -30,6 +30,16 @@ def test_a_trained_model_is_rated_greedy_and_with_beams(tmp_path, trained):
         assert all(0 < one <= other < first for one, other in zip(half, most, strict=True))
 
 
+def test_another_library_is_compared_in_its_first_pass_too(tmp_path, trained, monkeypatch):
+    monkeypatch.setitem(decoding.PEERS, "echo", lambda _: lambda size: list)
+    measured = list(decoding.measure_run(tmp_path / "w", 20, rounds=1, peers=("echo",)))
+    found = {each.what: each.values for each in measured}
+    seconds = [found[f"greedy, {name}, first pass"][0] for name in ("echo", "ours")]
+    assert seconds[0] < seconds[1]
+    # An echo is fast, but we have to compile.
+    assert found["greedy, ours over echo, first pass"] < found["greedy, ours over echo"] < [1.0]
+
+
 def test_a_run_that_is_given_is_not_trained(tmp_path):
     assert decoding.trained_or_kept(str(tmp_path)) == tmp_path
 
