@@ -5,10 +5,10 @@
     python -m experiments.benchmarks --parts=decode --workdir=W --against=transformers
 
 Translates the test split of the run's corpus from text to text, in stages: a first pass, in which
-ours compiles or loads what an earlier run compiled, then rounds in which all take turns. The rate is in output tokens/s, in
-pieces of the vocabulary, end tokens included. Then sentences one at a time, as from a waiting user.
-The others compute in float32, CTranslate2 on all cores, transformers on a GPU if PyTorch has one,
-each with its fastest batch size.
+ours compiles or loads what an earlier run compiled, then rounds in which all take turns. The rate
+is in output tokens/s, in pieces of the vocabulary, end tokens included. Then sentences one at a
+time, as from a waiting user. The others compute in float32, CTranslate2 on all cores, transformers
+on a GPU if PyTorch has one, each with its fastest batch size.
 """
 
 import dataclasses
