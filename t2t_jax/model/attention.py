@@ -136,12 +136,12 @@ class MultiHeadAttention(nn.Module):
         fan_out = self.num_heads * (2 * self.d_k + self.d_v)
         match self.kernel_init:
             case "fused":
-                into_heads = _glorot(self.d_model, fan_out)
+                head_init = _glorot(self.d_model, fan_out)
             case "separate":
-                into_heads = glorot
-        self.query = projection((self.num_heads, self.d_k), into_heads)
-        self.key = projection((self.num_heads, self.d_k), into_heads)
-        self.value = projection((self.num_heads, self.d_v), into_heads)
+                head_init = glorot
+        self.query = projection((self.num_heads, self.d_k), head_init)
+        self.key = projection((self.num_heads, self.d_k), head_init)
+        self.value = projection((self.num_heads, self.d_v), head_init)
         self.output = projection((self.d_model,), glorot, num_axes=2)
         self.dropout = make_dropout(self.dropout_rate, self.dropout_bits)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
-from t2t_jax.model.attention import KeysAndValues, MultiHeadAttention, make_attention
+from t2t_jax.model.attention import KeysAndValues, make_attention
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.dropout import make_dropout
 from t2t_jax.model.feed_forward import make_feed_forward
@@ -105,10 +105,11 @@ class Layer(nn.Module):
         """
         looked_at: list[KeysAndValues] = []
 
-        def self_attention(attention: MultiHeadAttention, x: Array) -> Array:
+        def self_attention(number: int, x: Array) -> Array:
+            attention = self.self_attentions[number]
             query, visible = attention.of_itself(x, positions.angles)
             if past is not None:
-                visible = past.cache[len(looked_at)].with_next(visible, past.position)
+                visible = past.cache[number].with_next(visible, past.position)
             looked_at.append(visible)
             return attention.attend(
                 query,
@@ -126,9 +127,8 @@ class Layer(nn.Module):
             update = self.cross_attention.attend(query, *memory, deterministic=deterministic)
             return update.reshape(x.shape)
 
-        attentions = zip(self.self_attentions, self.self_attention_residuals, strict=True)
-        for attention, residual in attentions:
-            x = residual(x, partial(self_attention, attention), deterministic=deterministic)
+        for number, residual in enumerate(self.self_attention_residuals):
+            x = residual(x, partial(self_attention, number), deterministic=deterministic)
         if memory is not None:
             residual = self.cross_attention_residual
             x = residual(x, partial(cross_attention, memory), deterministic=deterministic)

@@ -107,8 +107,8 @@ def make_train_step(
     """Builds `train_step(state, batch)`, ready to compile.
 
     A step with a non-finite loss or gradient norm is skipped: it makes no update and adds nothing
-    to the sums. After more than `max_bad_steps` in a row, the state no longer changes: its step is
-    then that of the last bad one, from 0.
+    to the sums. After more than `max_bad_steps` in a row, the state no longer changes: its `step`
+    then equals the index, from 0, of the last bad one.
 
     `microbatches` and `over_devices` are those of `make_gradients`.
     """
@@ -119,18 +119,18 @@ def make_train_step(
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
 
-        may_go_on = state.bad_steps <= max_bad_steps
+        is_running = state.bad_steps <= max_bad_steps
         is_finite = jnp.isfinite(metrics.loss) & jnp.isfinite(global_norm(grads))
-        is_good = may_go_on & is_finite
-        bad_steps = jnp.where(is_good, 0, state.bad_steps + may_go_on)
-        is_made = bad_steps <= max_bad_steps
+        is_good = is_running & is_finite
+        bad_steps = jnp.where(is_good, 0, state.bad_steps + is_running)
+        is_counted = bad_steps <= max_bad_steps  # else the state stays as it is
         new_state = state._replace(
-            step=state.step + is_made,
+            step=state.step + is_counted,
             # Selected as they are computed, which moves no more memory than the update itself.
             params=_either(is_good, params, state.params),
             opt_state=_either(is_good, opt_state, state.opt_state),
             bad_steps=bad_steps,
-            skipped=state.skipped + (is_made & ~is_good),
+            skipped=state.skipped + (is_counted & ~is_good),
         )
         return new_state, jax.tree.map(lambda total: jnp.where(is_good, total, 0), metrics)
 
