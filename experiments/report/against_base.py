@@ -11,6 +11,7 @@ import numpy as np
 
 # For the integral over the base's error, on each side of where it begins to matter.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_WILD = 16.0  # in variance
 _NO_NOISE = 1e-9  # standard errors below this share of the difference are rounding alone
 
 
@@ -67,7 +68,8 @@ def contrasts(values: np.ndarray) -> Contrasts:
             degrees_of_rows=np.full((len(values), 1), float(degrees)),
             num_seeds=num_seeds,
         )
-    centred = values - values[:, 1:].mean(1, keepdims=True)
+    weights = _in_the_mean(values[:, 1:])
+    centred = values - (weights * values[:, 1:]).sum(1, keepdims=True)
     means = centred.mean(2)
     variances = centred.var(2, ddof=1)
     own = variances[:, 1:]
@@ -75,8 +77,10 @@ def contrasts(values: np.ndarray) -> Contrasts:
     own[np.ptp(values[:, 1:], axis=2) == 0] = 0
     # The mean of the rows contains a part of each, which counts as base's: for a row unlike the
     # others, what is its own (Grubbs 1948) less that part, so that with base's the sum is right.
-    part = own.mean(1, keepdims=True) / (num_rows - 1)
-    alone = (own - part) * num_rows / (num_rows - 2) - part
+    rest = 1 - 2 * weights[:, :, 0]
+    shares = weights[:, :, 0] ** 2 / rest
+    part = (shares * own).sum(1, keepdims=True) / (1 + shares.sum(1, keepdims=True))
+    alone = (own - part) / rest - part
     of_rows, prior_degrees = moderated(own, degrees)
     num_varying = (own > 0).sum(1, keepdims=True)
     return Contrasts(
@@ -90,6 +94,24 @@ def contrasts(values: np.ndarray) -> Contrasts:
         ),
         num_seeds=num_seeds,
     )
+
+
+def _in_the_mean(rows: np.ndarray) -> np.ndarray:
+    """The weight of each row in the rows' mean, which stands for what they share at a seed.
+
+    Equal, but 0 for a wild row, whose noise would be base's too: the median of its variances
+    against each other row is `_WILD` times what is usual. The mean is of three rows or more.
+    """
+    num_rows, num_seeds = rows.shape[1:]
+    left = rows - rows.mean(2, keepdims=True)
+    products = left @ left.transpose(0, 2, 1) / (num_seeds - 1)
+    own = np.diagonal(products, axis1=1, axis2=2)
+    against = own[:, :, None] + own[:, None, :] - 2 * products
+    others = against[:, ~np.eye(num_rows, dtype=bool)].reshape(-1, num_rows, num_rows - 1)
+    noise = np.median(others, axis=2)
+    is_in = noise <= _WILD * np.median(noise, axis=1, keepdims=True)
+    is_in |= is_in.sum(1, keepdims=True) < 3
+    return (is_in / is_in.sum(1, keepdims=True))[:, :, None]
 
 
 def p_values(found: Contrasts) -> np.ndarray:

@@ -108,15 +108,27 @@ def test_moderation_is_smyths_formula():
 
 
 def test_a_noisy_row_has_its_own_variance_and_base_has_its_own_alone():
-    values = _random(6, 3, 50, "one row x4")
+    values = _random(6, 30, 50, "one row x2")
     found = contrasts(values)
     centred = values - values[:, 1:].mean(1, keepdims=True)
     assert found.of_base[:, 0] == pytest.approx(centred[:, 0].var(1, ddof=1))
-    assert found.degrees_of_base == 2 and (found.degrees_of_rows <= 5 * 2).all()
+    assert found.degrees_of_base == 29 and (found.degrees_of_rows <= 5 * 29).all()
     # With so many seeds that chance is small: 16 + 1 of base, and 1 + 1, or a little more.
     noisy, *others = contrasts(_random(6, 50_000, noise="one row x4")).errors[0] ** 2 * 50_000
     assert noisy == pytest.approx(17, rel=0.03)
     assert all(2 < other < 3 for other in others)
+
+
+@pytest.mark.parametrize("num_rows", [4, 9])
+def test_a_wild_row_says_nothing_of_base_or_of_the_others(num_rows):
+    values = _random(num_rows, 5)
+    wild = values.copy()
+    wild[:, 1] *= 1000
+    with_it, without = contrasts(wild), contrasts(np.delete(values, 1, axis=1))
+    assert with_it.of_base == pytest.approx(without.of_base)
+    assert with_it.differences[:, 1:] == pytest.approx(without.differences)
+    assert with_it.of_rows[0, 0] > 1e5
+    assert half_widths(with_it, 0.05)[0, 1:].max() < 3 * half_widths(without, 0.05).max()
 
 
 def test_rows_at_a_ceiling_say_nothing_of_the_others_noise():
