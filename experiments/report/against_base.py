@@ -26,7 +26,7 @@ class Contrasts(NamedTuple):
     of_base: np.ndarray  # tables, 1: the variance of base, from its own seeds alone
     of_rows: np.ndarray  # tables, rows: the variance of each row, moderated by the others
     degrees_of_base: int
-    degrees_of_rows: np.ndarray  # tables, 1
+    degrees_of_rows: np.ndarray  # tables, rows, or 1 for all
     num_seeds: int
 
     @property
@@ -81,17 +81,18 @@ def contrasts(values: np.ndarray) -> Contrasts:
     shares = weights[:, :, 0] ** 2 / rest
     part = (shares * own).sum(1, keepdims=True) / (1 + shares.sum(1, keepdims=True))
     alone = (own - part) / rest - part
-    of_rows, prior_degrees = moderated(own, degrees)
-    num_varying = (own > 0).sum(1, keepdims=True)
+    is_wild = weights[:, :, 0] == 0
+    alike = np.where(is_wild, 0, own)
+    of_rows, prior_degrees = moderated(alike, degrees)
+    num_varying = (alike > 0).sum(1, keepdims=True)
+    # No more than all the rows have together; a wild row has its own.
+    together = np.minimum(prior_degrees + degrees, np.maximum(1, num_varying - 1) * degrees)
     return Contrasts(
         differences=means[:, 1:] - means[:, :1],
         of_base=variances[:, :1],
         of_rows=np.maximum(of_rows, alone),
         degrees_of_base=degrees,
-        # No more than all the rows have together.
-        degrees_of_rows=np.minimum(
-            prior_degrees + degrees, np.maximum(1, num_varying - 1) * degrees
-        ),
+        degrees_of_rows=np.where(is_wild, degrees, together),
         num_seeds=num_seeds,
     )
 
@@ -162,16 +163,21 @@ def _coverage(found: Contrasts, ratio: np.ndarray) -> np.ndarray:
     # From here on, the error of base alone exceeds what some row allows.
     edge = special.stdtr(found.degrees_of_base, shortest / spread_of_base)
     edge = np.minimum(edge, 1 - 1e-12)  # where base's error is finite
+    degrees = np.broadcast_to(found.degrees_of_rows, reach.shape)
     shares = np.zeros(len(ratio))
     for low, high in ((0.5, edge), (edge, 1.0)):
         quantiles = low + (high - low) * (1 + _NODES) / 2
         errors = spread_of_base * special.stdtrit(found.degrees_of_base, quantiles)
         inside = np.ones_like(errors)
         for row in range(reach.shape[1]):
-            its_reach, its_spread = reach[:, row, None], spread_of_rows[:, row, None]
-            inside *= special.stdtr(
-                found.degrees_of_rows, (errors + its_reach) / its_spread
-            ) - special.stdtr(found.degrees_of_rows, (errors - its_reach) / its_spread)
+            its_reach, its_spread, its_degrees = (
+                of_rows[:, row, None] for of_rows in (reach, spread_of_rows, degrees)
+            )
+            above, below = (
+                special.stdtr(its_degrees, (errors + reaches) / its_spread)
+                for reaches in (its_reach, -its_reach)
+            )
+            inside *= above - below
         # Twice: the other half is its mirror image.
         shares += 2 * (inside * (high - low) / 2) @ _WEIGHTS
     return np.clip(shares, 0.0, 1.0)

@@ -142,7 +142,7 @@ def test_rows_at_a_ceiling_say_nothing_of_the_others_noise():
 def test_rows_at_a_ceiling_add_no_degrees_of_freedom():
     at_ceiling = np.full((1, 17, 2), 100.0)
     at_ceiling[0, :2] = [[99.0, 98.0], [97.0, 99.0]]
-    assert contrasts(at_ceiling).degrees_of_rows == 1
+    assert (contrasts(at_ceiling).degrees_of_rows == 1).all()
 
 
 def test_rows_without_any_noise_are_told():
