@@ -12,7 +12,7 @@ import importlib.metadata
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -284,8 +284,21 @@ def _lowered(program: Program) -> tuple[Any, int, int]:
     layout = dataclasses.asdict(program.sections.devices)
     devices = make_devices(**layout, devices=tpu_devices(program.topology))
     make = _lowered_search if program.is_search else _lowered_step
-    lowered, params, state = make(program, devices)
+    with _no_locations():
+        lowered, params, state = make(program, devices)
     return lowered, _shard_bytes(devices, params), _shard_bytes(devices, state)
+
+
+@contextlib.contextmanager
+def _no_locations() -> Iterator[None]:
+    """A kernel's text would contain the paths and line numbers of the code that made it."""
+    name = "jax_traceback_in_locations_limit"
+    before = getattr(jax.config, name)
+    jax.config.update(name, 0)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
 
 
 def _digest(lowered: Any) -> str:

@@ -1,11 +1,14 @@
 """The basis of a plan, from the TPU's own compiler: one layer each, and few programs."""
 
+import base64
 import functools
+import re
 
 import pytest
 
 from configs import base
 from t2t_jax.data.batches.assembling import BatchShape
+from t2t_jax.plan import facts
 from t2t_jax.plan.facts import Program, compiled_facts, shared
 from t2t_jax.plan.fitting import fitted
 from t2t_jax.plan.hardware import CHIPS, topology, tpu_devices
@@ -55,18 +58,26 @@ def test_a_step_moves_no_more_bytes_than_it_did():
     assert step().accessed_bytes < 7.9 * 2**30
 
 
+FUSED = {"model.attention_kernel": "fused", "training.logits_dtype": "bfloat16"}
+
+
+def test_the_text_of_a_kernel_has_no_paths_so_that_its_digest_is_the_same_everywhere():
+    text = facts._lowered(program("v5e-1", **FUSED))[0].as_text()
+    kernels = [base64.b64decode(body) for body in re.findall(r"body\\22: \\22([^\\]+)", text)]
+    assert kernels and not any(b".py" in kernel for kernel in kernels)
+
+
 def test_a_kernel_for_attention_and_narrow_logits_spare_a_third_of_the_bytes():
-    switches = {"model.attention_kernel": "fused", "training.logits_dtype": "bfloat16"}
-    spared = compiled_facts(program("v5e-1", **switches))
+    spared = compiled_facts(program("v5e-1", **FUSED))
     assert spared.accessed_bytes < 0.65 * step().accessed_bytes
     assert spared.operations == pytest.approx(step().operations, rel=0.01)  # a kernel says its own
 
 
 def test_memory_holds_the_state_and_activations():
-    facts = step()
-    assert facts.fits and facts.state_bytes == pytest.approx(3 * facts.param_bytes, rel=0.001)
-    assert facts.state_bytes < facts.peak_bytes < topology("v5e-1").chip.memory
-    assert not facts.moved
+    found = step()
+    assert found.fits and found.state_bytes == pytest.approx(3 * found.param_bytes, rel=0.001)
+    assert found.state_bytes < found.peak_bytes < topology("v5e-1").chip.memory
+    assert not found.moved
 
 
 def test_what_the_compiler_refuses_is_cut_into_microbatches_until_it_fits():
