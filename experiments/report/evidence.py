@@ -6,9 +6,9 @@
 `keep` copies records, configs, learning curves, uncommitted code and the reasons of failed runs,
 but no checkpoints, logs or translations, and writes the report beside them. If a row has a single
 seed, and so is compared sentence by sentence, it also copies the BLEU counts of each sentence.
-`compare` says for every row and measure whether the mean of W lies within the 95 % interval of the
-kept mean. With three other seeds a tenth do not, by chance alone: exit code 1 means a significant
-difference, or a kept run that is not finished in W.
+`compare` says for every measure of every row, at its own values, whether the mean of W lies within
+the 95 % interval of the kept mean. With three other seeds a tenth do not, by chance alone: exit
+code 1 means a significant difference, or a kept run that is not finished in W.
 """
 
 import functools

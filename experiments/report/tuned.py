@@ -203,16 +203,14 @@ def _between(places: Sequence[tuple[float, float]], at: float) -> float | None:
 
 def _edges(trials: Sequence[Trial], chosen: Mapping[str, Any]) -> list[str]:
     """The chosen value if it is the lowest or the highest of all trials; of a single key."""
-    found = []
-    if len(chosen) > 1:  # of scattered points most are near some edge
-        return found
-    for key, value in chosen.items():
-        values = {trial.point.get(key) for trial in trials}
-        if is_number(value) and all(map(is_number, values)) and len(values) > 1:
-            ends = {min(values): "lowest", max(values): "highest"}  # pyright: ignore
-            if value in ends:
-                found.append(f"{ends[value]} {changes_text({key: value})}")
-    return found
+    if len(chosen) != 1:  # of points scattered over several axes, most are near some edge
+        return []
+    [(key, value)] = chosen.items()
+    values = {trial.point.get(key) for trial in trials}
+    if not all(map(is_number, (value, *values))) or len(values) < 2:
+        return []
+    ends = {min(values): "lowest", max(values): "highest"}  # pyright: ignore
+    return [f"{ends[value]} {changes_text(chosen)}"] if value in ends else []
 
 
 def _divergence(outcomes: Sequence[Outcome]) -> str:
@@ -247,9 +245,7 @@ def _direction(
     """Whether our differences have the sign of the paper's, by measure."""
     words = []
     bleu = DEV_BLEU if DEV_BLEU.name in fixed else TEST_BLEU
-    for measure in measures:
-        if measure.name not in (PERPLEXITY.name, bleu.name):
-            continue
+    for measure in (each for each in measures if each.name in (PERPLEXITY.name, bleu.name)):
         # The paper reports BLEU on dev, unless a table has none.
         of = measure if reported(paper, measure) is not None else DEV_BLEU
         this, base = reported(paper, of), reported(paper_base, of)

@@ -89,8 +89,8 @@ def define_flags() -> None:
     flags.DEFINE_float(
         "noise",
         None,
-        "dry_run: standard deviation of BLEU between the seeds of a row, for the smallest "
-        "detectable difference; default: that of kept runs",
+        "dry_run: standard deviation of BLEU between the seeds of a row, without what all rows "
+        "share at a seed, for the smallest detectable difference; default: that of kept runs",
     )
     flags.DEFINE_string(
         "plan",
