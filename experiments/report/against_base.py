@@ -68,7 +68,9 @@ def contrasts(values: np.ndarray) -> Contrasts:
             degrees_of_rows=np.full((len(values), 1), float(degrees)),
             num_seeds=num_seeds,
         )
-    weights = _in_the_mean(values[:, 1:])
+    is_wild = are_wild(values[:, 1:])
+    weights = np.where(is_wild, 0, 1 / np.sum(~is_wild, axis=1, keepdims=True))[:, :, None]
+    # Their mean stands for what rows share at a seed.
     centred = values - (weights * values[:, 1:]).sum(1, keepdims=True)
     means = centred.mean(2)
     variances = centred.var(2, ddof=1)
@@ -81,7 +83,6 @@ def contrasts(values: np.ndarray) -> Contrasts:
     shares = weights[:, :, 0] ** 2 / rest
     part = (shares * own).sum(1, keepdims=True) / (1 + shares.sum(1, keepdims=True))
     alone = (own - part) / rest - part
-    is_wild = weights[:, :, 0] == 0
     alike = np.where(is_wild, 0, own)
     of_rows, prior_degrees = moderated(alike, degrees)
     num_varying = (alike > 0).sum(1, keepdims=True)
@@ -97,11 +98,11 @@ def contrasts(values: np.ndarray) -> Contrasts:
     )
 
 
-def _in_the_mean(rows: np.ndarray) -> np.ndarray:
-    """The weight of each row in the rows' mean, which stands for what they share at a seed.
+def are_wild(rows: np.ndarray) -> np.ndarray:
+    """Which rows of tables, rows and seeds are too noisy to say anything about the others.
 
-    Equal, but 0 for a wild row, whose noise would be base's too: the median of its variances
-    against each other row is `_WILD` times what is usual. The mean is of three rows or more.
+    The median of such a row's variances against each other row is `_WILD` times what is usual.
+    Unless fewer than three would be left: then none is.
     """
     num_rows, num_seeds = rows.shape[1:]
     left = rows - rows.mean(2, keepdims=True)
@@ -110,9 +111,8 @@ def _in_the_mean(rows: np.ndarray) -> np.ndarray:
     against = own[:, :, None] + own[:, None, :] - 2 * products
     others = against[:, ~np.eye(num_rows, dtype=bool)].reshape(-1, num_rows, num_rows - 1)
     noise = np.median(others, axis=2)
-    is_in = noise <= _WILD * np.median(noise, axis=1, keepdims=True)
-    is_in |= is_in.sum(1, keepdims=True) < 3
-    return (is_in / is_in.sum(1, keepdims=True))[:, :, None]
+    is_wild = noise > _WILD * np.median(noise, axis=1, keepdims=True)
+    return is_wild & (np.sum(~is_wild, axis=1, keepdims=True) >= 3)
 
 
 def p_values(found: Contrasts) -> np.ndarray:

@@ -147,19 +147,22 @@ def _noise(outcomes: Sequence[Outcome]) -> dict[Measure, Noise]:
         for rows in tables.values():
             values = {name: by_seed(measure, its) for name, its in rows.items()}
             base = values.get("base", {})
-            compared = (
-                [measure.compared(x) for _, x in sorted(its.items())]
-                for its in values.values()
+            compared = {
+                name: [measure.compared(x) for _, x in sorted(its.items())]
+                for name, its in values.items()
                 if its.keys() == base.keys()
-            )
-            same = [its for its in compared if np.isfinite(its).all()]  # none that diverged
+            }
+            # None that diverged, nor one far noisier than the others, which are judged without it.
+            same = {name: its for name, its in compared.items() if np.isfinite(its).all()}
             if len(base) < 2 or len(same) < 2:
                 continue
-            table = np.array(same)
+            table = np.array([*same.values()])
+            is_base = np.array([name == "base" for name in same])
+            table = table[is_base | ~against_base.are_wild(table[None])[0]]
             left = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
             squares += float((left**2).sum())
             degrees += (table.shape[0] - 1) * (table.shape[1] - 1)
-            num_rows += len(same)
+            num_rows += len(table)
             of_base += [x for x in map(measure.compared, base.values()) if math.isfinite(x)]
         if degrees and squares > 0 and of_base:
             typical = statistics.fmean(of_base)

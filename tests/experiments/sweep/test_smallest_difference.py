@@ -85,6 +85,20 @@ def test_a_row_that_diverged_takes_nothing_from_the_others_noise(tmp_path):
     assert after[PERPLEXITY] == before[PERPLEXITY]
 
 
+def test_a_row_far_noisier_than_the_others_is_left_out(tmp_path):
+    _write(tmp_path)
+    for row, step in (("learned_positions", 0.4), ("no_positions", 30.0)):
+        before = smallest_difference._noise(
+            smallest_difference._of_base(tmp_path, CONFIG.to_dict())
+        )
+        for seed, sign in enumerate((1, -1, 1)):
+            bleu = 50.0 + 10 * seed + sign * step
+            fakes.write_record(tmp_path, TABLE, CONFIG, row, seed, perplexity=2.0, bleu=bleu)
+    after = smallest_difference._noise(smallest_difference._of_base(tmp_path, CONFIG.to_dict()))
+    assert before[TEST_BLEU].num_rows == 4
+    assert after[TEST_BLEU] == before[TEST_BLEU]
+
+
 def test_perplexities_near_1_have_a_digit_more():
     noise = smallest_difference.Noise(0.003, 5, math.log(1.2))
     assert smallest_difference._text(PERPLEXITY, noise, 1.5) == "0.005 PPL"
