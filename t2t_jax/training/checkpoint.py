@@ -6,11 +6,7 @@
 Arrays are checked on reading against the checksums made on saving.
 """
 
-import functools
 import itertools
-import logging
-import re
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,16 +20,15 @@ import orbax.checkpoint as ocp
 from jaxtyping import PyTree
 
 from t2t_jax import buckets, hosts
-from t2t_jax.json_files import AnyPath, full_disk_told, no_space, read_json
+from t2t_jax.json_files import AnyPath, full_disk_told
 from t2t_jax.training.about import About, DamagedError, facts_of_before, read_about
 from t2t_jax.training.checksums import checksums, path_name
 from t2t_jax.training.nonfinite import Diverged
+from t2t_jax.training.orbax_errors import keep_threads_quiet, unreadable
 from t2t_jax.training.step import TrainState, count_like
 
 _DAMAGED = "checkpoints_damaged"
 _PATHS_TOLD = 3
-_MOST_LETTERS = 200  # of a library's message
-_TENSORSTORE = "[tensorstore_spec="  # its own words come before this
 
 
 class Checkpoints:
@@ -59,7 +54,7 @@ class Checkpoints:
         check_config: Callable[[Mapping[str, Any]], None] = lambda config: None,
         keep: int | None = None,
     ) -> None:
-        _keep_threads_quiet()
+        keep_threads_quiet()
         # Orbax leaves it behind if a damaged file names an unknown type.
         warnings.filterwarnings(
             "ignore", "coroutine '.*Handler.metadata' was never awaited", RuntimeWarning
@@ -314,7 +309,7 @@ class Checkpoints:
         except Exception as error:
             if not about.checksums and isinstance(error, (ValueError, KeyError)):
                 raise _misfit(directory) from error
-            raise self._damage(directory, _unreadable(directory, error)) from error
+            raise self._damage(directory, unreadable(directory, error)) from error
         # Orbax returns arrays as on disk, even if the template asks for others.
         if not about.checksums:
             for name, template in templates.items():
@@ -341,7 +336,7 @@ class Checkpoints:
         try:
             known = about.shapes or self._manager.item_metadata(about.step)["progress"] or _COUNTED
         except (ValueError, KeyError, OSError) as error:
-            raise DamagedError(directory, _unreadable(directory, error)) from error
+            raise DamagedError(directory, unreadable(directory, error)) from error
         return [name for name in _COUNTED if name not in known]
 
     def _check_shapes(
@@ -383,33 +378,6 @@ class Checkpoints:
         hosts.wait("what is damaged is moved")
         self._damaged = []
         self._manager.reload()
-
-
-@functools.cache
-def _keep_threads_quiet() -> None:
-    """Lets only the caller report an error; otherwise every Orbax thread does, with stacks.
-
-    If an array cannot be read or written, other threads reply to an event loop already closed.
-    """
-    logging.getLogger("absl").addFilter(
-        lambda entry: entry.levelno != logging.ERROR or "/orbax/" not in entry.pathname
-    )
-    # If a disk is full or several files are damaged, only the first is reported.
-    logging.getLogger("asyncio").addFilter(
-        lambda entry: (
-            entry.exc_info is None
-            or no_space(entry.exc_info[1]) is None
-            and _TENSORSTORE not in str(entry.exc_info[1])
-        )
-    )
-    before = sys.unraisablehook
-
-    def hook(unraisable: Any) -> None:
-        error = unraisable.exc_value
-        if not isinstance(error, RuntimeError) or str(error) != "Event loop is closed":
-            before(unraisable)
-
-    sys.unraisablehook = hook
 
 
 def _way_out(steps: list[int], place: int, average: int) -> str:
@@ -460,30 +428,3 @@ def _some(paths: Sequence[str]) -> str:
     """The first paths, and how many more there are."""
     others = len(paths) - _PATHS_TOLD
     return ", ".join(paths[:_PATHS_TOLD]) + (f" and {others} more" if others > 0 else "")
-
-
-def _unreadable(directory: AnyPath, error: Exception) -> str:
-    """Which file of a checkpoint is unreadable; the library says so amid its settings."""
-    said, is_of_arrays, _ = str(error).partition(_TENSORSTORE)
-    if not isinstance(directory, Path):
-        return f"it cannot be read ({_first_line(error)})"
-    if not is_of_arrays:
-        for name in ("params/_METADATA", "progress/_METADATA"):
-            try:
-                read_json(directory / name)
-            except FileNotFoundError:
-                return f"{name} is not there"
-            except ValueError:
-                return f"{name} is not what was written"
-        return f"it cannot be read ({_first_line(error)})"
-    # The outermost comes first: a database is a directory.
-    path = Path([str(directory), *re.findall(r'local file "([^"]*)"', said)][-1])
-    where = path.relative_to(directory) if path.is_relative_to(directory) else path
-    if path.is_dir():
-        return f"{where} lacks a file"
-    return f"{where} is {'not what was written' if path.exists() else 'not there'}"
-
-
-def _first_line(error: Exception) -> str:
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return line if len(line) <= _MOST_LETTERS else line[:_MOST_LETTERS] + "..."
