@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -15,17 +14,15 @@ from t2t_jax.data.batches.batches import Batch
 from t2t_jax.training import trace
 from t2t_jax.training.about import About
 from t2t_jax.training.checkpoint import Checkpoints
+from t2t_jax.training.clocks import CheckpointTurn, Clock, Window
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.goodput import Goodput
-from t2t_jax.training.loss import Metrics, perplexity, sum_of
+from t2t_jax.training.loss import Metrics, perplexity
 from t2t_jax.training.metrics_file import MetricsFile
 from t2t_jax.training.nonfinite import BadStep, Diverged, past
 from t2t_jax.training.progress import Progress
 from t2t_jax.training.step import TrainState, TrainStep
 from t2t_jax.training.stop_requests import StopRequests, left_text
-
-# With several hosts, which must agree: asking takes as long as a small step.
-_STEPS_BETWEEN_CLOCKS = 10
 
 Feed = Callable[[int, int], Iterator[Batch]]  # batches from one step up to another
 Evaluate = Callable[[PyTree], Metrics]  # on the dev split
@@ -79,9 +76,9 @@ def train(
     """
     step = int(state.step)
     stops = has_started = False
-    window = _Window()
+    window = Window()
     checkpoints.tidy()
-    goodput, turn, shapes_seen = Goodput(), _Turn(config), set()
+    goodput, turn, shapes_seen = Goodput(), CheckpointTurn(config), set()
     with (
         contextlib.closing(trace.Trace(profile_steps, workdir / "profile")) as traced,
         StopRequests(
@@ -91,7 +88,7 @@ def train(
         MetricsFile(workdir, step) as file,
     ):
         _tell_what_is_lost(file.entries, checkpoints.restored)
-        clock = _Clock(file.entries, checkpoints.restored)
+        clock = Clock(file.entries, checkpoints.restored)
         batches = _batches(state, feed, config)
         while step < config.steps and not _out_of_patience(file.entries, config.patience):
             with goodput.spent_on("input"):
@@ -125,7 +122,7 @@ def train(
                     file.write(_rewind_entry(bad, state, clock))
                     progress.log(_rewind_text(bad, step))
                     clock.go_back(file.entries, checkpoints.restored)
-                    window, batches = _Window(), _batches(state, feed, config)
+                    window, batches = Window(), _batches(state, feed, config)
                     continue
                 skipped = int(state.skipped)
                 entry = window.close(step, learning_rate(step - skipped), clock)
@@ -191,7 +188,7 @@ def _save(
     checkpoints: Checkpoints,
     state: TrainState,
     file: MetricsFile,
-    clock: "_Clock",
+    clock: Clock,
     workdir: Path,
     *,
     out_of_turn: bool,
@@ -220,98 +217,7 @@ def _tell_what_is_lost(entries: list[dict], restored: About | None) -> None:
         )
 
 
-class _Turn:
-    """When a checkpoint is due: by steps, or by minutes, on which several hosts agree."""
-
-    def __init__(self, config: TrainingConfig) -> None:
-        self._every_steps = config.checkpoint_every_steps
-        self._seconds = 60 * config.checkpoint_every_minutes
-        self.restart()
-
-    def restart(self) -> None:
-        """Call this after a checkpoint was saved."""
-        self._saved = time.monotonic()
-
-    def has_come(self, step: int) -> bool:
-        """Whether one is due after this step; all hosts must call this together."""
-        if self._seconds == 0:
-            return step % self._every_steps == 0
-        if hosts.are_several() and step % _STEPS_BETWEEN_CLOCKS != 0:
-            return False
-        return hosts.any_of(time.monotonic() - self._saved >= self._seconds)
-
-
-class _Clock:
-    """Seconds and target tokens of a run, counted on from its checkpoint.
-
-    For old checkpoints without these numbers, from the metrics file.
-    """
-
-    def __init__(self, entries: list[dict], restored: About | None) -> None:
-        self.go_back(entries, restored)
-        self._seconds_before = float(entries[-1]["seconds"]) if entries else 0.0
-        if restored is not None and restored.seconds is not None:
-            self._seconds_before = restored.seconds
-        self._started = time.monotonic()
-
-    def go_back(self, entries: list[dict], restored: About | None) -> None:
-        """Resets tokens to those of the checkpoint, else of the last of `entries` that has them."""
-        last = next((entry for entry in reversed(entries) if "target_tokens" in entry), {})
-        self.target_tokens = int(last.get("target_tokens", 0))
-        if restored is not None and restored.target_tokens is not None:
-            self.target_tokens = restored.target_tokens
-
-    @property
-    def seconds_since_start(self) -> float:
-        """Seconds in the loop since this start."""
-        return time.monotonic() - self._started
-
-    @property
-    def seconds(self) -> float:
-        """Seconds in the loop, over all starts."""
-        return self._seconds_before + self.seconds_since_start
-
-
-class _Window:
-    """The steps since the last log entry. Sums stay on devices until it is closed."""
-
-    def __init__(self) -> None:
-        self._metrics: list[Metrics] = []
-        self.seconds_a_step: float | None = None  # of the last closed window
-        self.restart()
-
-    def restart(self) -> None:
-        """Restarts the clock, after something that is not training."""
-        self._started = time.monotonic()
-
-    def add(self, metrics: Metrics) -> None:
-        self._metrics.append(metrics)
-
-    def close(self, step: int, learning_rate: float, clock: _Clock) -> dict:
-        """The log entry of the window; a new one starts."""
-        seconds = time.monotonic() - self._started
-        total = sum_of(self._metrics)
-        tokens = float(total.tokens)
-        clock.target_tokens += int(tokens)
-        self.seconds_a_step = seconds / len(self._metrics)
-        self._metrics = []
-        self.restart()
-        has_tokens = tokens > 0  # unless all steps were skipped
-        return {
-            "split": "train",
-            "step": step,
-            # Nats per token, label-smoothed.
-            "loss": float(total.loss) / tokens if has_tokens else math.nan,
-            "perplexity": perplexity(total) if has_tokens else math.nan,
-            "accuracy": float(total.correct) / tokens if has_tokens else math.nan,
-            "learning_rate": learning_rate,
-            "target_tokens_per_second": tokens / seconds,
-            "target_tokens": clock.target_tokens,
-            "seconds": clock.seconds,
-        }
-
-
-def _start_entry(step: int, clock: _Clock) -> dict:
+def _start_entry(step: int, clock: Clock) -> dict:
     """Records that the first step of this start is compiled and done."""
     seconds = clock.seconds_since_start
     return {
@@ -322,7 +228,7 @@ def _start_entry(step: int, clock: _Clock) -> dict:
     }
 
 
-def _dev_entry(step: int, total: Metrics, clock: _Clock) -> dict:
+def _dev_entry(step: int, total: Metrics, clock: Clock) -> dict:
     if not math.isfinite(total.loss) or not math.isfinite(total.negative_log_likelihood):
         raise Diverged(
             f"diverged at step {step}: the loss of dev is {float(total.loss / total.tokens)} after "
@@ -359,7 +265,7 @@ def _diverged_text(bad: BadStep, config: TrainingConfig) -> str:
     )
 
 
-def _rewind_entry(bad: BadStep, state: TrainState, clock: _Clock) -> dict:
+def _rewind_entry(bad: BadStep, state: TrainState, clock: Clock) -> dict:
     """Records that the run goes back to `state`; its step is the one that comes next."""
     return {
         "split": "rewind",
@@ -391,7 +297,7 @@ def _out_of_patience(entries: list[dict], patience: int) -> bool:
     return min(perplexities[-patience:]) >= min(perplexities[:-patience])
 
 
-def _stop_text(window: _Window, state: TrainState) -> str:
+def _stop_text(window: Window, state: TrainState) -> str:
     """The answer to a request to stop: what happens first, and how long it may take."""
     seconds = window.seconds_a_step
     takes = "the first may be compiled for a minute" if seconds is None else f"{seconds:.1f} s each"

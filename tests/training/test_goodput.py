@@ -3,7 +3,7 @@
 import pytest
 
 from t2t_jax import hosts
-from t2t_jax.training import goodput, loop, trace
+from t2t_jax.training import clocks, goodput, trace
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.goodput import Goodput
 from t2t_jax.training.metrics_file import read_metrics
@@ -28,7 +28,7 @@ class Clock:
 def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(goodput, "time", clock)
-    monkeypatch.setattr(loop, "time", clock)
+    monkeypatch.setattr(clocks, "time", clock)
     return clock
 
 
@@ -87,7 +87,7 @@ def test_several_hosts_agree_when_it_is_due(monkeypatch, clock):
     monkeypatch.setattr(hosts, "are_several", lambda: True)
     # Another host's clock is ahead.
     monkeypatch.setattr(hosts, "any_of", lambda flag: asked.append(flag) or True)
-    turn = loop._Turn(short(checkpoint_every_minutes=1))
+    turn = clocks.CheckpointTurn(short(checkpoint_every_minutes=1))
     assert [step for step in range(1, 31) if turn.has_come(step)] == [10, 20, 30]
     assert asked == [False] * 3  # together, and not at every step
     clock.now += 61

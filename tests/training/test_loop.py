@@ -14,7 +14,7 @@ import orbax.checkpoint as ocp
 import pytest
 
 from t2t_jax.json_files import DiskFullError
-from t2t_jax.training import loop
+from t2t_jax.training import clocks
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.loop import Stopped
 from t2t_jax.training.loss import Metrics, sum_of
@@ -221,7 +221,7 @@ def test_a_line_cut_by_a_kill_is_left_out(tmp_path):
 
 def test_neither_evaluation_nor_checkpoint_counts_as_time_of_training(run, tmp_path, monkeypatch):
     now = 0.0
-    monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(clocks, "time", types.SimpleNamespace(monotonic=lambda: now))
 
     def takes(seconds, function):
         def call(*arguments, **options):
@@ -308,7 +308,7 @@ def test_metrics_are_means_over_tokens(run, tmp_path):
 
 def test_every_start_says_when_its_first_step_was_done(run, tmp_path, monkeypatch):
     now = 0.0
-    monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(clocks, "time", types.SimpleNamespace(monotonic=lambda: now))
 
     def train_step(*arguments, step=run.train_step):
         nonlocal now
