@@ -70,9 +70,16 @@ class _Copy:
         for name in sorted(changed, key=lambda name: _LAST.index(name) if name in _LAST else -1):
             _put(place(self.url), name, (self.directory / name).read_bytes())
             self._there[name] = files[name]
-        for name in self._there.keys() - files.keys():
+        for name in {*self._there} - files.keys():  # a copy: see `upload_one`
             (place(self.url) / name).unlink(missing_ok=True)
             del self._there[name]
+
+    def upload_one(self, name: str) -> None:
+        """Uploads one file, perhaps in another thread."""
+        path = self.directory / name
+        state = path.stat()
+        _put(place(self.url), name, path.read_bytes())
+        self._there[name] = state.st_mtime_ns, state.st_size
 
     def _files(self) -> dict[str, tuple[int, int]]:
         """Each file's time and size; without hidden files, which belong to this machine."""
@@ -148,6 +155,12 @@ def upload(workdir: Path) -> None:
     """Uploads what has changed in a run's directory, if it is in a bucket."""
     if workdir in _copies:
         _copies[workdir].upload()
+
+
+def upload_one(workdir: Path, name: str) -> None:
+    """Uploads one file of a run's directory, if it is in a bucket."""
+    if workdir in _copies:
+        _copies[workdir].upload_one(name)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from fsspec.config import conf
 from jax.experimental.compilation_cache import compilation_cache
 
 from experiments.run import __main__ as run_command
-from experiments.run import record
+from experiments.run import presence, record
 from t2t_jax import buckets
 from t2t_jax.data.corpora import embedded_corpus
 from t2t_jax.data.prepare import prepared
@@ -124,11 +124,25 @@ def test_a_run_of_a_table_leaves_its_record_in_the_bucket(bucket, cache, another
     assert bucket.writes[-1] == f"{URL}/seed-0/record.json"  # when all else is there
     names = {name.removeprefix(f"{URL}/seed-0/") for name in bucket.names(f"{URL}/seed-0/")}
     assert not names & {"running.json", "failure.json", ".lock", ".train.lock"}
-    # And nothing is done again.
+    # And nothing is done again: there is only its sign of life, for a moment.
     another_machine()
     num_writes = len(bucket.writes)
     run_command.main(["run", f"{URL}/seed-0"])
-    assert len(bucket.writes) == num_writes
+    assert set(bucket.writes[num_writes:]) <= {f"{URL}/seed-0/running.json"}
+    assert f"{URL}/seed-0/running.json" not in bucket
+
+
+def test_a_run_shows_its_sign_of_life_in_the_bucket_until_it_ends(bucket, monkeypatch):
+    monkeypatch.setattr(presence, "_SECONDS_BETWEEN_BEATS", 0.01)
+    directory = buckets.directory_of(URL)
+    sign = f"{URL}/{presence.RUNNING_FILE}"
+    with buckets.kept_up(lambda: True), presence.present(directory):
+        deadline = time.monotonic() + 10
+        while bucket.writes.count(sign) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert json.loads(bucket.read(sign))["pid"] == os.getpid()
+    assert sign not in bucket
 
 
 def test_a_damaged_checkpoint_and_one_that_was_begun_are_passed_over(

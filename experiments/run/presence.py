@@ -5,13 +5,15 @@ W/TABLE/ROW/seed-N/running.json  who works on the run, and since when; renewed e
                    .lock         held by the process of the run
                    .launch.lock  held by a launcher that executes the run elsewhere
 
-All are files, so that they mean the same to every launcher, on every machine that sees them. If
-several hosts execute one run together on one disk, only the first announces its presence.
+All are files, so that they mean the same to every launcher, on every machine that sees them. Of a
+run in a bucket, the sign goes there once a minute. If several hosts execute one run together, only
+the first announces its presence.
 """
 
 import contextlib
 import errno
 import functools
+import itertools
 import os
 import socket
 import threading
@@ -20,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from t2t_jax import buckets
 from t2t_jax.json_files import read_json, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, listening, locked, try_lock
 
@@ -30,6 +33,7 @@ _LOCK_FILE = ".lock"
 _LAUNCH_LOCK_FILE = ".launch.lock"
 
 _SECONDS_BETWEEN_BEATS = 5.0
+_BEATS_BETWEEN_UPLOADS = 12
 # Oldest sign of a living process: clocks differ, and signs come from a bucket once a minute.
 _SECONDS_OF_SILENCE = 180.0
 
@@ -187,7 +191,12 @@ def _write(directory: Path, sign: Sign) -> None:
 def _beat(directory: Path, stop: threading.Event) -> None:
     sign = read(directory)
     size = _size(directory / "metrics.jsonl")
-    while sign is not None and not stop.wait(_SECONDS_BETWEEN_BEATS):
+    for number in itertools.count():
+        if number % _BEATS_BETWEEN_UPLOADS == 0:
+            with contextlib.suppress(Exception):  # a bucket that does not answer stops no run
+                buckets.upload_one(directory, RUNNING_FILE)
+        if sign is None or stop.wait(_SECONDS_BETWEEN_BEATS):
+            return
         # It is truncated when a run resumes, and grows with the first finished steps.
         size_before, size = size, _size(directory / "metrics.jsonl")
         stage = sign.stage
