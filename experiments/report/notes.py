@@ -33,6 +33,12 @@ _OF_NO_MATTER_WITH = {
     "training.checkpoint_every_minutes": ("decoding.average_checkpoints", 1),
 }
 
+# Keys that change how certain a model is of what it gets right.
+_OF_CERTAINTY = (
+    *("model.dropout_rate", "model.attention_dropout_rate", "model.feed_forward_dropout_rate"),
+    "training.label_smoothing",
+)
+
 # Keys that affect them only if another key has this value.
 _MATTERS_WITH = {
     "data.corpus_seed": ("data.source", "embedded"),
@@ -59,6 +65,7 @@ def notes(
         *smallest(measures_of(outcomes), effects),
         *_not_all_seeds(records, effects),
         *_bootstrapped(effects),
+        *_certainty(records),
         *([_ACCURACY] if any(ACCURACY.value(values) is not None for values in records) else []),
         *([_OPERATIONS] if any(values.get("operations") for values in records) else []),
         *([_PROBES] if any(map(_has_probes, records)) else []),
@@ -171,6 +178,28 @@ def _bootstrapped(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:
         f"A bootstrap over sentences{which} compares two runs of the same seed, and so does the "
         "difference beside it. It knows nothing of the noise between seeds, which may be larger: "
         "two seeds or more are worth more than it."
+    ]
+
+
+def _certainty(records: Sequence[dict[str, Any]]) -> list[str]:
+    """What rows of another dropout or label smoothing get right, which their perplexity hides."""
+    right: dict[str, list[float]] = {}
+    is_smoothed = False
+    for values in records:
+        is_smoothed |= bool(flat_dict(values["config"]).get("training.label_smoothing"))
+        accuracy = values.get("scores", {}).get("dev", {}).get("accuracy")
+        is_of_these = values["row"] == "base" or any(
+            key in values["changes"] for key in _OF_CERTAINTY
+        )
+        if accuracy is not None and is_of_these:
+            right.setdefault(values["row"], []).append(100 * accuracy)
+    if not is_smoothed or "base" not in right or len(right) < 2:
+        return []
+    in_order = ["base", *(row for row in right if row != "base")]
+    rows = ", ".join(f"{row} {statistics.fmean(right[row]):.1f} %" for row in in_order)
+    return [
+        "PPL also measures how certain a model is. Label smoothing lowers that and dropout raises "
+        f"it, whatever the model gets right; tokens of dev that it predicts right: {rows}."
     ]
 
 

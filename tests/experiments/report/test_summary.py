@@ -197,6 +197,7 @@ def test_whatever_sets_a_base_apart_from_the_papers_is_said(tmp_path, key, value
 
 def test_what_a_note_leaves_out_is_a_key():
     keys = [*notes._OF_NO_MATTER, *notes._OF_NO_MATTER_WITH, *notes._MATTERS_WITH]
+    keys += notes._OF_CERTAINTY
     assert set(keys) <= flat(base.get_config()).keys()
 
 
@@ -224,6 +225,24 @@ def test_a_classifier_is_told_by_its_accuracy(tmp_path):
     assert "accuracy (test, %)" in text and "BLEU (test)" not in text
     assert "+48.8 *" in text and "accuracy better" in text
     assert any(note.startswith("accuracy: share of the tokens") for note in table.notes)
+
+
+@pytest.mark.parametrize("smoothing", [0.1, 0.0])
+def test_what_smoothing_and_dropout_hide_in_perplexity_is_said(tmp_path, smoothing):
+    config = tiny.get_config()
+    config.training.label_smoothing = smoothing
+    for row, seed, share in (
+        *(("D.dropout=0.1", 0, 0.96), ("A.h=1", 0, 0.9)),
+        *(("base", 0, 0.978), ("base", 1, 0.98)),
+    ):
+        scores = {"dev": {"perplexity": 1.2, "accuracy": share}, "test": {"bleu": 90.0}}
+        fakes.write_record(
+            tmp_path, table3.TABLE, config, row, seed, perplexity=1.2, bleu=90.0, scores=scores
+        )
+    [table] = summaries(tmp_path)
+    said = [note for note in table.notes if note.startswith("PPL also measures")]
+    expected = "predicts right: base 97.9 %, D.dropout=0.1 96.0 %."
+    assert [note.endswith(expected) for note in said] == [True] * (smoothing > 0)
 
 
 def test_failed_missing_and_unasked_rows_are_listed(workdir):
