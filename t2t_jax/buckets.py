@@ -157,6 +157,12 @@ def upload(workdir: Path) -> None:
         _copies[workdir].upload()
 
 
+def fetch_again(workdir: Path) -> None:
+    """Fetches what others have written to a run's directory, if it is in a bucket."""
+    if workdir in _copies:
+        _copies[workdir].fetch()
+
+
 def upload_one(workdir: Path, name: str) -> None:
     """Uploads one file of a run's directory, if it is in a bucket."""
     if workdir in _copies:

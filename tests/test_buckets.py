@@ -15,7 +15,8 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from experiments.run import __main__ as run_command
 from experiments.run import presence, record
-from t2t_jax import buckets
+from experiments.run import run as run_module
+from t2t_jax import buckets, hosts
 from t2t_jax.data.corpora import embedded_corpus
 from t2t_jax.data.prepare import prepared
 from t2t_jax.locks import IsTakenError
@@ -130,6 +131,19 @@ def test_a_run_of_a_table_leaves_its_record_in_the_bucket(bucket, cache, another
     run_command.main(["run", f"{URL}/seed-0"])
     assert set(bucket.writes[num_writes:]) <= {f"{URL}/seed-0/running.json"}
     assert f"{URL}/seed-0/running.json" not in bucket
+
+
+def test_another_host_scores_what_the_first_has_trained(bucket, another_machine, monkeypatch):
+    first = buckets.directory_of(URL)
+    copies = dict(buckets._copies)
+    another_machine()
+    other = buckets.directory_of(URL)
+    buckets._copies.update(copies)
+    (first / "training.json").write_text("{}")
+    for is_first, directory in ((True, first), (False, other)):
+        monkeypatch.setattr(hosts, "is_first", lambda is_first=is_first: is_first)
+        run_module._share(directory)
+    assert (other / "training.json").read_text() == "{}"
 
 
 def test_a_run_shows_its_sign_of_life_in_the_bucket_until_it_ends(bucket, monkeypatch):

@@ -2,13 +2,10 @@
 
     python -m experiments.launchers.bucket restore RUN_DIRECTORY gs://BUCKET/...
     python -m experiments.launchers.bucket run RUN_DIRECTORY gs://BUCKET/... ATTEMPT
-    python -m experiments.launchers.bucket run_there DIRECTORY gs://BUCKET/... ATTEMPT
 
 The first brings what is in the bucket. The second does the run, copies its directory to the bucket
-every minute and at the end, and leaves ended.json there. If the hosts of a slice share the
-directory, all of them do the second, and the first host alone copies. If they do not, all of them
-do the third: the run works in the bucket itself, and each host copies only the log in its own
-directory.
+every minute and at the end, and leaves ended.json there. The hosts of a slice share the directory:
+all of them do the second, and the first alone copies.
 
 A checkpoint is many files. uploaded.json, written after them, names the checkpoints of which all
 files have arrived; what else an interrupted copy has left is not restored. It also names the one
@@ -23,8 +20,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -81,57 +77,22 @@ def restore(directory: Path, url: str) -> None:
 
 def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAND) -> int:
     """Does the run; returns its exit code, which `ended.json` records with the attempt's name."""
-    start = partial(process.start, directory, command, host=_host())
-    return _done(start, partial(_upload, directory, url), directory, url, attempt)
-
-
-def run_there(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAND) -> int:
-    """The same for a run in the bucket itself; `directory` is for this host's log.
-
-    Raises:
-      GcloudError: the bucket cannot be read or written.
-    """
-    directory.mkdir(exist_ok=True)
-    own_log = process.log_name(_host())
-    without = rf"(?!{re.escape(own_log)}$).*"
-    gcloud.mirror(url, str(directory), without=without)  # it goes on after a preemption
-    if not _host():
-        _write_uploaded(directory, url, {"is_there": True})
-
-    def upload() -> bool:
-        return _copied(lambda: gcloud.mirror(str(directory), url, without=without), url)
-
-    start = partial(process.start, directory, command, host=_host(), url=url)
-    return _done(start, upload, directory, url, attempt)
-
-
-def works_there(directory: Path) -> bool | None:
-    """Whether a run works in the bucket itself, as the files from there say; None if it is new."""
-    uploaded = _uploaded(directory)
-    return uploaded.get("is_there", False) if uploaded else None
-
-
-def _done(
-    start: Callable[[], Popen], upload: Callable[[], bool], directory: Path, url: str, attempt: str
-) -> int:
-    """Starts the run, and uploads until it has ended; returns its exit code."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
-    started = start()
+    started = process.start(directory, command, host=_host())
     try:
         while started.poll() is None:
             _wait_for(started, _SECONDS_BETWEEN_COPIES)
-            upload()
+            _upload(directory, url)
     except KeyboardInterrupt:
         pass
     # If our machine is being taken away, the copy comes first: a second request must wait.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     process.stop([started])
-    end = {"attempt": attempt, "exit_code": started.returncode}
-    _upload_at_last(upload, directory, url, end)
+    _upload_at_last(directory, url, {"attempt": attempt, "exit_code": started.returncode})
     return started.returncode
 
 
@@ -141,12 +102,10 @@ def _wait_for(started: Popen, seconds: float) -> None:
         time.sleep(process.POLL_SECONDS)
 
 
-def _upload_at_last(
-    upload: Callable[[], bool], directory: Path, url: str, end: dict[str, str | int | bool]
-) -> None:
+def _upload_at_last(directory: Path, url: str, end: dict[str, str | int | bool]) -> None:
     """Copies until all has arrived or the tries are used up; then writes ended.json there."""
     for tries_left in reversed(range(_MOST_LAST_TRIES)):
-        has_arrived = upload()
+        has_arrived = _upload(directory, url)
         # Even if not: the machine costs money while the launcher waits for the end.
         end["has_arrived"] = has_arrived
         if (has_arrived or not tries_left) and _write_end(directory, url, end):
@@ -161,13 +120,8 @@ def _write_end(directory: Path, url: str, end: dict[str, str | int | bool]) -> b
         return True
     path = directory / ENDED_FILE
     write_json(path, end)
-    return _copied(lambda: gcloud.copy(str(path), f"{url}/{ENDED_FILE}"), url)
-
-
-def _copied(copy: Callable[[], None], url: str) -> bool:
-    """Copies to the bucket; returns whether it has arrived, else prints why not."""
     try:
-        copy()
+        gcloud.copy(str(path), f"{url}/{ENDED_FILE}")
     except gcloud.GcloudError as error:
         print(f"not copied to {url}: {error}", file=sys.stderr, flush=True)
         return False
@@ -178,16 +132,17 @@ def _upload(directory: Path, url: str) -> bool:
     """Copies the directory to the bucket; returns whether all of it has arrived."""
     if _host():
         return True
-
-    def copy() -> None:
-        before = _checkpoints(directory)
+    before = _checkpoints(directory)
+    try:
         gcloud.mirror(str(directory), url, without=_NOT_COPIED)
         whole = [name for name in before if name in _checkpoints(directory)]
         _write_uploaded(directory, url, _uploaded(directory) | {"checkpoints": whole})
         # Old checkpoints are deleted once the new ones are there.
         gcloud.mirror(str(directory), url, without=_NOT_COPIED, delete=True)
-
-    return _copied(copy, url)
+    except gcloud.GcloudError as error:
+        print(f"not copied to {url}: {error}", file=sys.stderr, flush=True)
+        return False
+    return True
 
 
 def _uploaded(directory: Path) -> dict[str, Any]:
@@ -220,19 +175,15 @@ def _host() -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the command; returns the exit code."""
-    try:
-        match arguments:
-            case ["restore", directory, url]:
-                restore(Path(directory), url)
-                return 0
-            case ["run", directory, url, attempt]:
-                return run(Path(directory), url, attempt)
-            case ["run_there", directory, url, attempt]:
-                return run_there(Path(directory), url, attempt)
-            case _:
-                sys.exit(f"bucket: {' '.join(arguments)!r} is none of its commands\n{__doc__}")
-    except (gcloud.GcloudError, OSError, ValueError) as error:
-        sys.exit(f"bucket: {error}")
+    if len(arguments) == 3 and arguments[0] == "restore":
+        try:
+            restore(Path(arguments[1]), arguments[2])
+        except (gcloud.GcloudError, OSError, ValueError) as error:
+            sys.exit(f"bucket: {error}")
+        return 0
+    if len(arguments) == 4 and arguments[0] == "run":
+        return run(Path(arguments[1]), arguments[2], arguments[3])
+    sys.exit(f"bucket: {' '.join(arguments)!r} is none of its commands\n{__doc__}")
 
 
 if __name__ == "__main__":

@@ -80,6 +80,11 @@ def request_of(pairs: Mapping[str, str]) -> Request:
     family = pairs["type"]
     size = re.search(r"-(\d+)$", family)
     has_several_hosts = size is not None and int(size[1]) > _MOST_OF_ONE_HOST
+    if has_several_hosts and not share:
+        raise ValueError(
+            f"--tpu: type={family} has several hosts, which need share=ADDRESS:/PATH, an NFS 4.1 "
+            f"share such as Filestore's; types to -{_MOST_OF_ONE_HOST} do without"
+        )
     runtimes = [runtime for start, runtime in _RUNTIMES.items() if family.startswith(start)]
     return Request(
         project=pairs["project"],

@@ -36,7 +36,6 @@ def start(
     environment: Mapping[str, str] | None = None,
     code: str | None = None,
     host: int = 0,
-    url: str = "",
 ) -> subprocess.Popen:
     """Starts `command DIRECTORY`, its output appended to DIRECTORY/log.txt.
 
@@ -47,15 +46,16 @@ def start(
       code: the directory to start it in, if not this process's own.
       host: its number among the hosts that do the run together. Only the first, 0, speaks for the
         run; the output of the others goes to DIRECTORY/log-HOST.txt.
-      url: of the run, if it is in a bucket and has only its output in DIRECTORY.
     """
-    if host == 0 and not url:
+    log_file = directory / record.LOG_FILE
+    if host:
+        log_file = log_file.with_stem(f"{log_file.stem}-{host}")
+    else:
         (directory / record.FAILURE_FILE).unlink(missing_ok=True)
         presence.announce(directory)
-    tethered = (sys.executable, "-m", "experiments.launchers.tethered")
-    with open(directory / log_name(host), "ab") as log:
+    with open(log_file, "ab") as log:
         return subprocess.Popen(
-            [*tethered, *command, url or str(directory)],
+            [sys.executable, "-m", "experiments.launchers.tethered", *command, str(directory)],
             cwd=code,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -68,11 +68,6 @@ def start(
                 **(environment or {}),
             },
         )
-
-
-def log_name(host: int) -> str:
-    """The file with the output of a run's process on this host."""
-    return f"log-{host}.txt" if host else record.LOG_FILE
 
 
 def wait(process: subprocess.Popen) -> int:

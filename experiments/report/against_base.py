@@ -105,6 +105,8 @@ def are_wild(rows: np.ndarray) -> np.ndarray:
     Unless fewer than three would be left: then none is.
     """
     num_rows, num_seeds = rows.shape[1:]
+    if num_rows <= 3:
+        return np.zeros(rows.shape[:2], bool)
     left = rows - rows.mean(2, keepdims=True)
     products = left @ left.transpose(0, 2, 1) / (num_seeds - 1)
     own = np.diagonal(products, axis1=1, axis2=2)

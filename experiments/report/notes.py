@@ -182,24 +182,25 @@ def _bootstrapped(effects: Mapping[str, Mapping[str, Effect]]) -> list[str]:
 
 
 def _certainty(records: Sequence[dict[str, Any]]) -> list[str]:
-    """What rows of another dropout or label smoothing get right, which their perplexity hides."""
+    """What rows of another dropout or label smoothing get right: perplexity may hide it."""
     right: dict[str, list[float]] = {}
-    is_smoothed = False
+    smoothed = set()
     for values in records:
-        is_smoothed |= bool(flat_dict(values["config"]).get("training.label_smoothing"))
+        row, config = values["row"], flat_dict(values["config"])
         accuracy = values.get("scores", {}).get("dev", {}).get("accuracy")
-        is_of_these = values["row"] == "base" or any(
-            key in values["changes"] for key in _OF_CERTAINTY
-        )
-        if accuracy is not None and is_of_these:
-            right.setdefault(values["row"], []).append(100 * accuracy)
-    if not is_smoothed or "base" not in right or len(right) < 2:
+        is_of_tokens = config.get("data.task") != "classification"
+        is_of_these = row == "base" or any(key in values["changes"] for key in _OF_CERTAINTY)
+        if accuracy is not None and is_of_tokens and is_of_these:
+            right.setdefault(row, []).append(100 * accuracy)
+            if config.get("training.label_smoothing"):
+                smoothed.add(row)
+    others = [row for row in right if row != "base" and smoothed & {row, "base"}]
+    if "base" not in right or not others:
         return []
-    in_order = ["base", *(row for row in right if row != "base")]
-    rows = ", ".join(f"{row} {statistics.fmean(right[row]):.1f} %" for row in in_order)
+    found = (f"{row} {statistics.fmean(right[row]):.1f} %" for row in ("base", *others))
     return [
-        "PPL also measures how certain a model is. Label smoothing lowers that and dropout raises "
-        f"it, whatever the model gets right; tokens of dev that it predicts right: {rows}."
+        "PPL also measures how certain a model is, which label smoothing and dropout change by "
+        f"themselves. Tokens of dev that are predicted right: {', '.join(found)}."
     ]
 
 

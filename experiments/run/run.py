@@ -60,6 +60,7 @@ def run(directory: Path) -> dict[str, Any]:
         begun = time.monotonic()
         try:
             in_loop = train(read_sections(ConfigDict(this_run.config)), directory)
+            _share(directory)
             values = _scored(this_run, directory)
         except Diverged as error:
             if this_run.kind != "trial":
@@ -83,6 +84,17 @@ def run(directory: Path) -> dict[str, Any]:
             record.write_json(failure_file, {"error": sentence})
         raise
     return values
+
+
+def _share(directory: Path) -> None:
+    """Brings what the first host has written to the others, if the run is in a bucket."""
+    from t2t_jax import buckets, hosts
+
+    if hosts.is_first():
+        buckets.upload(directory)
+    hosts.wait("what training has left is there")
+    if not hosts.is_first():
+        buckets.fetch_again(directory)
 
 
 def _of_diverged(this_run: Run, sentence: str, seconds: float) -> dict[str, Any]:

@@ -152,13 +152,13 @@ def _noise(outcomes: Sequence[Outcome]) -> dict[Measure, Noise]:
                 for name, its in values.items()
                 if its.keys() == base.keys()
             }
-            # None that diverged, nor one far noisier than the others, which are judged without it.
+            # None that diverged, nor a wild row: the others are judged without it.
             same = {name: its for name, its in compared.items() if np.isfinite(its).all()}
             if len(base) < 2 or len(same) < 2:
                 continue
-            table = np.array([*same.values()])
-            is_base = np.array([name == "base" for name in same])
-            table = table[is_base | ~against_base.are_wild(table[None])[0]]
+            others = np.array([its for name, its in same.items() if name != "base"])
+            tame = others[~against_base.are_wild(others[None])[0]]
+            table = np.array([*([same["base"]] if "base" in same else []), *tame])
             left = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
             squares += float((left**2).sum())
             degrees += (table.shape[0] - 1) * (table.shape[1] - 1)

@@ -241,7 +241,7 @@ def test_what_smoothing_and_dropout_hide_in_perplexity_is_said(tmp_path, smoothi
         )
     [table] = summaries(tmp_path)
     said = [note for note in table.notes if note.startswith("PPL also measures")]
-    expected = "predicts right: base 97.9 %, D.dropout=0.1 96.0 %."
+    expected = "predicted right: base 97.9 %, D.dropout=0.1 96.0 %."
     assert [note.endswith(expected) for note in said] == [True] * (smoothing > 0)
 
 
