@@ -77,6 +77,7 @@ class Window:
         self._started = time.monotonic()
 
     def add(self, metrics: Metrics) -> None:
+        """Adds the sums of one step."""
         self._metrics.append(metrics)
 
     def close(self, step: int, learning_rate: float, clock: Clock) -> dict:
