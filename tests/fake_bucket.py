@@ -1,4 +1,8 @@
-"""A Google Cloud Storage bucket inside this process.
+"""A Google Cloud Storage bucket inside this process, or that of another one.
+
+    python -m tests.fake_bucket MODULE ARGUMENT ...
+
+runs a module that finds there the bucket served by the process that started it.
 
 Objects are written whole, have a generation, and can be neither renamed nor appended to; what looks
 like a directory is a prefix of object names. TensorStore, which writes arrays and locks, uses the
@@ -11,8 +15,13 @@ import http.server
 import io
 import itertools
 import json
+import os
+import runpy
+import sys
 import threading
+import urllib.error
 import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +30,7 @@ from orbax.checkpoint._src.path import gcs_utils
 
 _API = "/storage/v1/b/"
 _UPLOAD = "/upload/storage/v1/b/"
+_ADDRESS = "TENSORSTORE_GCS_HTTP_URL"
 
 
 class Bucket:
@@ -82,10 +92,55 @@ class Bucket:
             self.write(destination + name.removeprefix(source), self.read(name))
 
 
+class _Elsewhere:
+    """The same, of a bucket that another process serves at an address."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names(name)
+
+    def names(self, prefix: str) -> list[str]:
+        place, _, rest = prefix.removeprefix("gs://").partition("/")
+        query = urllib.parse.urlencode({"prefix": rest})
+        items = json.loads(self._answer(f"{_API}{place}/o?{query}"))["items"]
+        return [f"gs://{place}/{item['name']}" for item in items]
+
+    def read(self, name: str) -> bytes:
+        return self._answer(self._path(name))
+
+    def write(self, name: str, content: bytes) -> None:
+        place, _, rest = name.removeprefix("gs://").partition("/")
+        query = urllib.parse.urlencode({"name": rest})
+        self._answer(f"{_UPLOAD}{place}/o?{query}", content, "POST")
+
+    def delete(self, name: str) -> bool:
+        try:
+            self._answer(self._path(name), method="DELETE")
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _path(self, name: str) -> str:
+        place, _, rest = name.removeprefix("gs://").partition("/")
+        return f"{_API}{place}/o/{urllib.parse.quote(rest, safe='')}"
+
+    def _answer(self, path: str, content: bytes | None = None, method: str = "GET") -> bytes:
+        request = urllib.request.Request(self._address + path, content, method=method)
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                raise FileNotFoundError(path) from None
+            raise
+
+
 class _Backend(backend.Backend):
     """What etils does with a path."""
 
-    def __init__(self, bucket: Bucket) -> None:
+    def __init__(self, bucket: Bucket | _Elsewhere) -> None:
         self._bucket = bucket
 
     @contextlib.contextmanager
@@ -114,7 +169,8 @@ class _Backend(backend.Backend):
 
     def glob(self, path) -> list[str]:
         depth = str(path).count("/")
-        heads = {"/".join(name.split("/")[: depth + 1]) for name in self._bucket.names()}
+        names = self._bucket.names("/".join(str(path).split("/")[:3]) + "/")
+        heads = {"/".join(name.split("/")[: depth + 1]) for name in names}
         return sorted(head for head in heads if fnmatch.fnmatch(head, str(path)))
 
     def walk(self, top, *, top_down=True, on_error=None):
@@ -241,17 +297,26 @@ def _handler(bucket: Bucket) -> type[http.server.BaseHTTPRequestHandler]:
     return Handler
 
 
+def _mean_by_gs(bucket: Bucket | _Elsewhere, patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(gpath._PREFIX_TO_BACKEND, "gs", _Backend(bucket))
+    patch.setattr(gpath, "_is_tf_installed", lambda: False)
+    # Orbax asks google-cloud-storage, which comes with gcsfs, what kind of bucket it is.
+    patch.setattr(gcs_utils, "get_bucket", lambda name: object())
+
+
 @contextlib.contextmanager
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """A bucket that gs:// means, whatever its name."""
     bucket = Bucket()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(bucket)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setenv("TENSORSTORE_GCS_HTTP_URL", url)
-        monkeypatch.setitem(gpath._PREFIX_TO_BACKEND, "gs", _Backend(bucket))
-        monkeypatch.setattr(gpath, "_is_tf_installed", lambda: False)
-        # Orbax asks google-cloud-storage, which comes with gcsfs, what kind of bucket it is.
-        monkeypatch.setattr(gcs_utils, "get_bucket", lambda name: object())
+        monkeypatch.setenv(_ADDRESS, f"http://127.0.0.1:{server.server_port}")
+        _mean_by_gs(bucket, monkeypatch)
         yield bucket
         server.shutdown()
+
+
+if __name__ == "__main__":
+    _mean_by_gs(_Elsewhere(os.environ[_ADDRESS]), pytest.MonkeyPatch())
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -28,7 +28,7 @@ from t2t_jax.runs.score import score
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
 from t2t_jax.training.metrics_file import read_metrics
-from tests import slurm_tasks
+from tests import fake_bucket, slurm_tasks
 from tests.data.text_corpus import sentence_pairs, write_pairs
 from tests.runs.configs import smallest_config
 
@@ -117,6 +117,11 @@ def params_of(workdir: Path, step: int):
     return ocp.StandardCheckpointer().restore(directory.resolve())
 
 
+def losses_of(workdir: Path) -> list[float]:
+    entries = read_metrics(workdir / "metrics.jsonl")
+    return [entry["loss"] for entry in entries if entry["split"] == "train"]
+
+
 def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
     config_of, sections_of, tmp_path
 ):
@@ -147,14 +152,7 @@ def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
     assert len(by_hosts) == 23 and len(set(by_hosts)) > 1
     assert record.read_json(relay / record.RECORD_FILE)["scores"]["test"]["bleu"] == scores["bleu"]
     train(sections_of(26), alone)
-    losses = [
-        [
-            entry["loss"]
-            for entry in read_metrics(workdir / "metrics.jsonl")
-            if entry["split"] == "train"
-        ]
-        for workdir in (relay, alone)
-    ]
+    losses = [losses_of(workdir) for workdir in (relay, alone)]
     assert len(losses[0]) == 26
     assert losses[0][-1] < 0.9 * losses[0][0]
     np.testing.assert_allclose(*losses, rtol=1e-5)
@@ -163,6 +161,53 @@ def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
         params_of(relay, 26),
         params_of(alone, 26),
     )
+
+
+def test_hosts_do_a_run_in_a_bucket_and_another_pair_goes_on_with_it(
+    config_of, sections_of, tmp_path, monkeypatch
+):
+    """Each has its own copy of the small files; the first one's are those in the bucket."""
+    config = config_of(40, **{"devices.data": 2, "devices.fsdp": 2}).to_dict()
+    record.write_run(tmp_path, record.Run("a_table", "a_row", {}, config["seed"], config, config))
+    url = "gs://bkt/run"
+    with fake_bucket.served(monkeypatch) as bucket:
+        bucket.write(f"{url}/run.json", (tmp_path / "run.json").read_bytes())
+        bucket.write(f"{url}/failure.json", b'{"error": "of an earlier try"}')
+        command = ("-m", "tests.fake_bucket", "experiments.run", url)
+        pair = start_two_slurm_tasks(*command)
+        deadline = time.monotonic() + 240
+        while f"{url}/checkpoints/4/commit_success.txt" not in bucket.writes:
+            assert all(each.poll() is None for each in pair), pair[0].communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert f"{url}/failure.json" not in bucket and f"{url}/running.json" in bucket
+        pair[1].send_signal(signal.SIGTERM)
+        for process in pair:
+            _, errors = process.communicate(timeout=120)
+            assert process.returncode == 130, errors
+
+        first, other = (
+            (process, *process.communicate(timeout=300))
+            for process in start_two_slurm_tasks(*command)
+        )
+        for process, _, errors in (first, other):
+            assert process.returncode == 0, errors
+        assert first[1].startswith(f"{url}/record.json: PPL ") and other[1] == ""
+        assert "continuing after step " in first[2]
+        # The other host writes parts of checkpoints, and nothing else.
+        assert bucket.writes[-1] == f"{url}/record.json"
+        for name in ("training.json", "record.json", "translations/test.txt"):
+            assert bucket.writes.count(f"{url}/{name}") == 1, name
+        (tmp_path / "metrics.jsonl").write_bytes(bucket.read(f"{url}/metrics.jsonl"))
+        by_hosts = bucket.read(f"{url}/translations/test.txt").decode()
+        scores = json.loads(bucket.read(f"{url}/record.json"))["scores"]
+
+    alone = tmp_path / "alone"
+    train(sections_of(40), alone)
+    assert scores["test"]["bleu"] == score(alone, "test")["bleu"]
+    assert by_hosts == (alone / "translations/test.txt").read_text("utf-8")
+    np.testing.assert_allclose(losses_of(tmp_path), losses_of(alone), rtol=1e-5)
+    assert len(losses_of(alone)) == 40
 
 
 def test_hosts_with_different_configs_are_told(config_of, tmp_path):

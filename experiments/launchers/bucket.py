@@ -2,10 +2,15 @@
 
     python -m experiments.launchers.bucket restore RUN_DIRECTORY gs://BUCKET/...
     python -m experiments.launchers.bucket run RUN_DIRECTORY gs://BUCKET/... ATTEMPT
+    python -m experiments.launchers.bucket restore_log DIRECTORY gs://BUCKET/...
+    python -m experiments.launchers.bucket run_there DIRECTORY gs://BUCKET/... ATTEMPT
 
 The first brings what is in the bucket. The second does the run, copies its directory to the bucket
-every minute and at the end, and leaves ended.json there. The hosts of a slice share the directory:
-all of them do the second, and the first alone copies.
+every minute and at the end, and leaves ended.json there. If the hosts of a slice share the
+directory, all of them do the second, and the first host alone copies.
+
+If they do not, all of them do the other two: the run works in the bucket itself, and each host
+copies only its log, which is in a directory of its own.
 
 A checkpoint is many files. uploaded.json, written after them, names the checkpoints of which all
 files have arrived; what else an interrupted copy has left is not restored. It also names the one
@@ -20,14 +25,15 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
 from experiments.launchers import gcloud, process
 from experiments.launchers.event import COMMAND
-from experiments.run import record
+from experiments.run import presence, record
 from t2t_jax.json_files import read_json, write_json
 
 ENDED_FILE = "ended.json"
@@ -39,6 +45,8 @@ _SECONDS_BETWEEN_LAST_TRIES = 5.0
 _MOST_LAST_TRIES = 5
 # Unfinished files, files of this machine alone, and files that must arrive last.
 _NOT_COPIED = r".*\.orbax-checkpoint-tmp.*|(.*/)?(uploaded\.json|ended\.json|\.(train\.)?lock)$"
+# Of the try that is running, or of the last one.
+_OF_ONE_TRY = (presence.RUNNING_FILE, record.FAILURE_FILE)
 # Large files, of no use except to continue the run.
 LARGE = r"(.*/)?(checkpoints|tensorboard)/.*"
 
@@ -77,22 +85,65 @@ def restore(directory: Path, url: str) -> None:
 
 def run(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAND) -> int:
     """Does the run; returns its exit code, which `ended.json` records with the attempt's name."""
+    start = partial(process.start, directory, command, host=_host())
+    return _done(start, partial(_upload, directory, url), directory, url, attempt)
+
+
+def restore_log(directory: Path, url: str) -> None:
+    """Fetches this host's log, to which a run in the bucket itself will append.
+
+    The first host also says in the bucket that the run is there, and removes what an earlier try
+    has left of its life and failure.
+
+    Raises:
+      GcloudError: the bucket cannot be read or written.
+    """
+    directory.mkdir(exist_ok=True)
+    gcloud.mirror(url, str(directory), without=_all_but_own_log())
+    if not _host():
+        for name in _OF_ONE_TRY:
+            gcloud.remove(f"{url}/{name}")
+        _write_uploaded(directory, url, {"is_there": True})
+
+
+def run_there(directory: Path, url: str, attempt: str, command: Sequence[str] = COMMAND) -> int:
+    """The same as `run`, for a run in the bucket itself; `directory` has this host's log."""
+    start = partial(process.start, directory, command, host=_host(), url=url)
+    return _done(start, partial(_upload_log, directory, url), directory, url, attempt)
+
+
+def works_there(directory: Path) -> bool | None:
+    """Whether a run works in the bucket itself, as the files from there say; None if it is new."""
+    uploaded = _uploaded(directory)
+    return uploaded.get("is_there", False) if uploaded else None
+
+
+def forget(directory: Path) -> None:
+    """Removes what a bucket has told of a run; it is fetched again with the run's other files."""
+    (directory / _UPLOADED_FILE).unlink(missing_ok=True)
+
+
+def _done(
+    start: Callable[[], Popen], upload: Callable[[], bool], directory: Path, url: str, attempt: str
+) -> int:
+    """Starts the run, and uploads until it has ended; returns its exit code."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
-    started = process.start(directory, command, host=_host())
+    started = start()
     try:
         while started.poll() is None:
             _wait_for(started, _SECONDS_BETWEEN_COPIES)
-            _upload(directory, url)
+            upload()
     except KeyboardInterrupt:
         pass
     # If our machine is being taken away, the copy comes first: a second request must wait.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     process.stop([started])
-    _upload_at_last(directory, url, {"attempt": attempt, "exit_code": started.returncode})
+    end = {"attempt": attempt, "exit_code": started.returncode}
+    _upload_at_last(upload, directory, url, end)
     return started.returncode
 
 
@@ -102,10 +153,12 @@ def _wait_for(started: Popen, seconds: float) -> None:
         time.sleep(process.POLL_SECONDS)
 
 
-def _upload_at_last(directory: Path, url: str, end: dict[str, str | int | bool]) -> None:
+def _upload_at_last(
+    upload: Callable[[], bool], directory: Path, url: str, end: dict[str, str | int | bool]
+) -> None:
     """Copies until all has arrived or the tries are used up; then writes ended.json there."""
     for tries_left in reversed(range(_MOST_LAST_TRIES)):
-        has_arrived = _upload(directory, url)
+        has_arrived = upload()
         # Even if not: the machine costs money while the launcher waits for the end.
         end["has_arrived"] = has_arrived
         if (has_arrived or not tries_left) and _write_end(directory, url, end):
@@ -120,8 +173,13 @@ def _write_end(directory: Path, url: str, end: dict[str, str | int | bool]) -> b
         return True
     path = directory / ENDED_FILE
     write_json(path, end)
+    return _copied(lambda: gcloud.copy(str(path), f"{url}/{ENDED_FILE}"), url)
+
+
+def _copied(copy: Callable[[], None], url: str) -> bool:
+    """Copies to the bucket; returns whether it has arrived, else prints why not."""
     try:
-        gcloud.copy(str(path), f"{url}/{ENDED_FILE}")
+        copy()
     except gcloud.GcloudError as error:
         print(f"not copied to {url}: {error}", file=sys.stderr, flush=True)
         return False
@@ -132,17 +190,27 @@ def _upload(directory: Path, url: str) -> bool:
     """Copies the directory to the bucket; returns whether all of it has arrived."""
     if _host():
         return True
-    before = _checkpoints(directory)
-    try:
+
+    def copy() -> None:
+        before = _checkpoints(directory)
         gcloud.mirror(str(directory), url, without=_NOT_COPIED)
         whole = [name for name in before if name in _checkpoints(directory)]
         _write_uploaded(directory, url, _uploaded(directory) | {"checkpoints": whole})
         # Old checkpoints are deleted once the new ones are there.
         gcloud.mirror(str(directory), url, without=_NOT_COPIED, delete=True)
-    except gcloud.GcloudError as error:
-        print(f"not copied to {url}: {error}", file=sys.stderr, flush=True)
-        return False
-    return True
+
+    return _copied(copy, url)
+
+
+def _upload_log(directory: Path, url: str) -> bool:
+    """Copies this host's log to the bucket; returns whether it has arrived."""
+    without = _all_but_own_log()
+    return _copied(lambda: gcloud.mirror(str(directory), url, without=without), url)
+
+
+def _all_but_own_log() -> str:
+    """A regular expression for the paths of all files but this host's log."""
+    return rf"(?!{re.escape(process.log_name(_host()))}$).*"
 
 
 def _uploaded(directory: Path) -> dict[str, Any]:
@@ -175,15 +243,22 @@ def _host() -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the command; returns the exit code."""
-    if len(arguments) == 3 and arguments[0] == "restore":
-        try:
-            restore(Path(arguments[1]), arguments[2])
-        except (gcloud.GcloudError, OSError, ValueError) as error:
-            sys.exit(f"bucket: {error}")
-        return 0
-    if len(arguments) == 4 and arguments[0] == "run":
-        return run(Path(arguments[1]), arguments[2], arguments[3])
-    sys.exit(f"bucket: {' '.join(arguments)!r} is none of its commands\n{__doc__}")
+    try:
+        match arguments:
+            case ["restore", directory, url]:
+                restore(Path(directory), url)
+                return 0
+            case ["run", directory, url, attempt]:
+                return run(Path(directory), url, attempt)
+            case ["restore_log", directory, url]:
+                restore_log(Path(directory), url)
+                return 0
+            case ["run_there", directory, url, attempt]:
+                return run_there(Path(directory), url, attempt)
+            case _:
+                sys.exit(f"bucket: {' '.join(arguments)!r} is none of its commands\n{__doc__}")
+    except (gcloud.GcloudError, OSError, ValueError) as error:
+        sys.exit(f"bucket: {error}")
 
 
 if __name__ == "__main__":

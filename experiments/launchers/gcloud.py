@@ -2,7 +2,7 @@
 
 Syntax: https://cloud.google.com/sdk/gcloud/reference/ of compute/tpus/queued-resources (create,
 describe, delete), alpha/compute/tpus/queued-resources (create), compute/tpus/tpu-vm (scp, ssh) and
-storage (cp, rsync).
+storage (cp, rm, rsync).
 Flex-start: https://cloud.google.com/tpu/docs/request-using-flex-start
 Reservations: https://cloud.google.com/tpu/docs/consume-reservation
 States: https://cloud.google.com/tpu/docs/queued-resources
@@ -80,11 +80,6 @@ def request_of(pairs: Mapping[str, str]) -> Request:
     family = pairs["type"]
     size = re.search(r"-(\d+)$", family)
     has_several_hosts = size is not None and int(size[1]) > _MOST_OF_ONE_HOST
-    if has_several_hosts and not share:
-        raise ValueError(
-            f"--tpu: type={family} has several hosts, which need share=ADDRESS:/PATH, an NFS 4.1 "
-            f"share such as Filestore's; types to -{_MOST_OF_ONE_HOST} do without"
-        )
     runtimes = [runtime for start, runtime in _RUNTIMES.items() if family.startswith(start)]
     return Request(
         project=pairs["project"],
@@ -257,6 +252,19 @@ def copy(source: str, destination: str, stop: threading.Event | None = None) -> 
       GcloudError, Stopped: see `call`.
     """
     call("storage", "cp", source, destination, stop=stop)
+
+
+def remove(object_: str) -> None:
+    """Removes one file from a bucket, if it is there.
+
+    Raises:
+      GcloudError: see `call`.
+    """
+    try:
+        call("storage", "rm", object_)
+    except GcloudError as error:
+        if "matched no objects" not in str(error):
+            raise
 
 
 def mirror(

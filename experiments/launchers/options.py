@@ -71,9 +71,9 @@ def define_flags() -> None:
         None,
         "tpu_vm: project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D; optionally version=RUNTIME, "
         "spot=true, reserved=true or provisioning_model=flex-start, max_run_duration=4h, "
-        "reservation=, service_account=, network=, subnetwork=, labels=NAME=VALUE;...; a type with "
-        "several hosts needs share=ADDRESS:/PATH, an NFS 4.1 share; each directory D of the bucket "
-        "belongs to one workdir",
+        "reservation=, service_account=, network=, subnetwork=, labels=NAME=VALUE;...; "
+        "share=ADDRESS:/PATH, an NFS 4.1 share where several hosts work instead of in the bucket; "
+        "each directory D of the bucket belongs to one workdir",
     )
 
 

@@ -36,6 +36,7 @@ def start(
     environment: Mapping[str, str] | None = None,
     code: str | None = None,
     host: int = 0,
+    url: str = "",
 ) -> subprocess.Popen:
     """Starts `command DIRECTORY`, its output appended to DIRECTORY/log.txt.
 
@@ -46,16 +47,15 @@ def start(
       code: the directory to start it in, if not this process's own.
       host: its number among the hosts that do the run together. Only the first, 0, speaks for the
         run; the output of the others goes to DIRECTORY/log-HOST.txt.
+      url: of the run, if it is in a bucket and has only its output in DIRECTORY.
     """
-    log_file = directory / record.LOG_FILE
-    if host:
-        log_file = log_file.with_stem(f"{log_file.stem}-{host}")
-    else:
+    if host == 0 and not url:
         (directory / record.FAILURE_FILE).unlink(missing_ok=True)
         presence.announce(directory)
-    with open(log_file, "ab") as log:
+    tethered = (sys.executable, "-m", "experiments.launchers.tethered")
+    with open(directory / log_name(host), "ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "experiments.launchers.tethered", *command, str(directory)],
+            [*tethered, *command, url or str(directory)],
             cwd=code,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -68,6 +68,11 @@ def start(
                 **(environment or {}),
             },
         )
+
+
+def log_name(host: int) -> str:
+    """The file with the output of a run's process on this host."""
+    return f"log-{host}.txt" if host else record.LOG_FILE
 
 
 def wait(process: subprocess.Popen) -> int:

@@ -5,7 +5,8 @@ fetched from there, without checkpoints, once a minute. A preempted slice is req
 the run continues from the last checkpoint in the bucket. Whatever happens, a slice is deleted when
 its run has ended, until gcloud says that it is gone: it costs money as long as it exists.
 
-The hosts of a slice do the run together, in a directory on a share that all of them mount.
+The hosts of a slice do the run together: in the bucket itself, or in a directory on a share that
+all of them mount.
 """
 
 import contextlib
@@ -137,6 +138,7 @@ class _Run:
         self._url = _url(request.bucket, run)
         self._slice = gcloud.Slice(request, _slice_name(self._url))
         self._request = request
+        self._is_there = request.has_several_hosts and not request.share  # in the bucket itself
         self._num_lost_hosts = 0
 
     def do(self) -> None:
@@ -171,6 +173,7 @@ class _Run:
         for number in range(_MOST_SLICES):
             if (self._directory / record.RECORD_FILE).exists():
                 return 0
+            self._check_place()
             try:
                 with self._slice_for_a_while():
                     return self._on_slice(f"{self._slice.name}-{number}-{time.time():.0f}")
@@ -231,8 +234,7 @@ class _Run:
         if self._request.share:
             mount = _mount_command(self._request.share)
             self._patiently(lambda: self._slice.run(mount, self._stop), _MOST_MOUNTS)
-        restore = _BEGIN + self._bucket_command("restore")
-        self._patiently(lambda: self._slice.run(restore, self._stop, on_first_alone=True))
+        self._patiently(self._restore)
         self._patiently(lambda: self._slice.run(self._start_command(attempt), self._stop))
         try:
             end = self._follow(attempt)
@@ -249,6 +251,12 @@ class _Run:
                 self._slice.run(remove, self._stop, on_first_alone=True)
         return end["exit_code"]
 
+    def _restore(self) -> None:
+        """Brings what the hosts need from the bucket: the run to the first, or each one's log."""
+        verb = "restore_log" if self._is_there else "restore"
+        restore = _BEGIN + self._bucket_command(verb)
+        self._slice.run(restore, self._stop, on_first_alone=not self._is_there)
+
     @property
     def _there(self) -> str:
         """The run's directory on a host, for the shell."""
@@ -260,10 +268,11 @@ class _Run:
 
     def _start_command(self, attempt: str) -> str:
         programs = shlex.quote(f"{self._request.bucket}/programs")
+        verb = "run_there" if self._is_there else "run"
         environment = f"T2T_JAX_COMMIT={self._code.commit} JAX_COMPILATION_CACHE_DIR={programs}"
         return (
             f"{_BEGIN}([ -e ../run.pid ] || ({environment} nohup setsid "
-            f"{self._bucket_command('run')} {shlex.quote(attempt)} "
+            f"{self._bucket_command(verb)} {shlex.quote(attempt)} "
             "> ../bucket.log 2>&1 < /dev/null & echo $! > ../run.pid))"
         )
 
@@ -328,11 +337,24 @@ class _Run:
 
     def _fetch_what_was_left(self) -> None:
         """Fetches the files of an earlier command, and clears its signs of life and of failure."""
+        bucket.forget(self._directory)  # another bucket may have been told before
         self._mirror(self._stop)
         clear(self._directory)
 
+    def _check_place(self) -> None:
+        """Raises ValueError if the run was begun in the bucket itself and would go on elsewhere.
+
+        Or the other way round: neither could read the other's checkpoints.
+        """
+        was_there = bucket.works_there(self._directory)
+        if was_there is not None and was_there != self._is_there:
+            way = "several hosts without share=" if was_there else "one host, or with share="
+            raise ValueError(
+                f"{self._url} was begun by {way}, and only goes on so; another bucket= begins anew"
+            )
+
     def _mirror(self, stop: threading.Event | None) -> None:
-        without = rf"{bucket.LARGE}|(.*/)?run\.json$"
+        without = rf"{bucket.LARGE}|(.*/)?(run\.json|\.train\.lock)$"
         gcloud.mirror(self._url, str(self._directory), without=without, stop=stop)
 
     def _fetch(self, stop: threading.Event | None) -> None:

@@ -40,10 +40,10 @@ bucket._SECONDS_BETWEEN_COPIES = 0.3
 bucket._SECONDS_BETWEEN_LAST_TRIES = 0.1
 assert sys.argv[1:3] == ["-m", "experiments.launchers.bucket"], sys.argv
 verb, directory, *rest = sys.argv[3:]
-if verb == "run":
+if verb in ("run", "run_there"):
     del os.environ["JAX_COMPILATION_CACHE_DIR"]  # in a bucket, which is not here
     command = ("{python}", *os.environ["FAKE_GCLOUD_RUN"].split())
-    sys.exit(bucket.run(Path(directory), *rest, command=command))
+    sys.exit(getattr(bucket, verb)(Path(directory), *rest, command=command))
 sys.exit(bucket.main(sys.argv[3:]))
 """
 
@@ -66,8 +66,15 @@ def main(arguments: list[str]) -> None:
         calls.write(json.dumps(arguments) + "\n")
     words = [word for word in arguments if not word.startswith("--")]
     options = dict(word[2:].partition("=")[::2] for word in arguments if word.startswith("--"))
+    if words[:2] == ["storage", "rm"]:
+        file = path(words[2])
+        if not file.exists():
+            error = "(gcloud.storage.rm) The following URLs matched no objects or files:"
+            sys.exit(f"ERROR: {error}\n-{words[2]}")
+        file.unlink()
+        return
     if words[0] == "storage":
-        _storage(words[1], _path(words[2]), _path(words[3]), options, plan.get("refused"))
+        _storage(words[1], path(words[2]), path(words[3]), options, plan.get("refused"))
         return
     assert words[:2] == ["compute", "tpus"] and {"project", "zone", "quiet"} <= options.keys()
     if error := plan.get(f"{words[3]}_error"):
@@ -172,7 +179,8 @@ def _is_to_fail(verb: str) -> bool:
     return left > 0
 
 
-def _path(name: str) -> Path:
+def path(name: str) -> Path:
+    """The path that stands for an address in a bucket; others are as they are."""
     return HOME / "bucket" / name.removeprefix("gs://") if name.startswith("gs://") else Path(name)
 
 
@@ -182,6 +190,8 @@ def _storage(
     if "denied" in destination.parts:
         sys.exit("ERROR: HTTPError 403: no access")
     if verb == "cp":
+        if destination.name == refused:
+            sys.exit("ERROR: HTTPError 503: try again")
         destination.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, destination)
         return

@@ -13,7 +13,7 @@ from experiments.launchers import gcloud, tpu_vm
 from experiments.run import presence, record
 from t2t_jax.training.metrics_file import read_metrics
 from tests import slurm_tasks
-from tests.experiments.launchers import counting_run, fake_gcloud
+from tests.experiments.launchers import counting_run, counting_there, fake_gcloud
 from tests.experiments.sweeps import CONFIG, TABLE, prepared
 from tests.runs.configs import smallest_config
 
@@ -155,6 +155,74 @@ def test_the_hosts_of_a_slice_do_one_run_together(tmp_path, cloud, monkeypatch):
     mounts = f"timeout 120 mount -t nfs -o vers=4.1,actimeo=0,retry=0 {SHARE} "
     assert as_root.count(mounts) == 4  # two hosts, two slices
     assert as_root.count("install -d -m 777 ") == 1
+
+
+def test_without_a_share_the_hosts_of_a_slice_work_in_the_bucket_itself(
+    tmp_path, cloud, monkeypatch
+):
+    monkeypatch.setenv("COUNTING_SECONDS_A_STEP", "0.1")
+    monkeypatch.setenv("FAKE_GCLOUD_RUN", counting_there.__file__)
+    [directory] = prepared(tmp_path, "base")
+    _plan(cloud, preempted=[["SIGTERM", 5]])
+    several = {"type": "v5litepod-16"}
+    with _launch(directory, **several) as events:
+        happened = list(events)
+    kinds = [event.kind for event in happened]
+    assert kinds == ["started", "started", "finished"], happened
+    first, second = _processes(directory)
+    assert second[0] == first[-1] + 1 and second[-1] == 40
+    assert presence.read(directory) is None
+    # Each host's log, over both slices.
+    for name, host in (("log.txt", "w-0"), ("log-1.txt", "w-1")):
+        assert (directory / name).read_text().count(f"on {host}\n") == 2
+    calls = (cloud / "calls.jsonl").read_text()
+    assert "bucket run_there ~/run gs://b/d/" in calls
+    assert "bucket restore " not in calls and not (cloud / "sudo.txt").exists()
+
+
+def test_a_run_goes_on_where_it_was_begun_in_the_bucket_or_beside_it(
+    tmp_path, cloud, monkeypatch
+):
+    monkeypatch.setenv("FAKE_GCLOUD_RUN", counting_there.__file__)
+    several = {"type": "v5litepod-16"}
+    [directory] = prepared(tmp_path, "one_head")
+    with _launch(directory) as events:
+        assert list(events)[-1].reason == "exit code 1: no such thing"
+    with _launch(directory, **several) as events:
+        [failure] = events
+    assert "was begun by one host, or with share=, and only goes on so" in failure.reason
+    with _launch(directory, **several, bucket="gs://b/other") as events:
+        assert list(events)[-1].reason == "exit code 1: no such thing"
+    for changes in ({}, {"share": SHARE, **several}):
+        with _launch(directory, **changes, bucket="gs://b/other") as events:
+            [failure] = events
+        assert "was begun by several hosts without share=, and only goes on" in failure.reason
+    assert _verbs(cloud).count("create") == 2
+
+
+def test_what_an_earlier_try_left_in_the_bucket_is_not_taken_for_this_one(
+    tmp_path, cloud, monkeypatch
+):
+    monkeypatch.setenv("FAKE_GCLOUD_RUN", counting_there.__file__)
+    [directory] = prepared(tmp_path, "one_head")
+    there = _in_bucket(cloud, directory)
+    there.mkdir(parents=True)
+    for name in ("failure.json", "running.json"):
+        (there / name).write_text('{"error": "of another day"}')
+    with _launch(directory, type="v5litepod-16") as events:
+        *_, last = events
+    assert last.reason == "exit code 1: no such thing"
+    assert not (there / "running.json").exists()
+
+
+def test_hosts_that_cannot_write_the_bucket_do_not_start(tmp_path, cloud):
+    [directory] = prepared(tmp_path, "base")
+    _plan(cloud, refused="uploaded.json")
+    with _launch(directory, type="v5litepod-16") as events:
+        [failure] = events
+    assert "gcloud: ERROR: " in failure.reason
+    assert "bucket run_there" not in (cloud / "calls.jsonl").read_text()
+
 
 
 def test_a_share_keeps_what_has_not_arrived_in_the_bucket(tmp_path, cloud, monkeypatch):
@@ -375,11 +443,6 @@ def test_names_of_slices_are_such_as_the_cloud_allows():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        (
-            {"type": "v5litepod-16"},
-            "type=v5litepod-16 has several hosts, which need share=ADDRESS:/PATH, an NFS 4.1 "
-            "share such as Filestore's; types to -8 do without",
-        ),
         ({"share": "/mnt/share"}, "share=/mnt/share; an NFS 4.1 share is ADDRESS:/PATH"),
         ({"bucket": "b"}, "bucket=b; a bucket's address begins with gs://"),
         ({"spot": "yes"}, "spot=yes; it is true or false"),
