@@ -180,9 +180,7 @@ def test_without_a_share_the_hosts_of_a_slice_work_in_the_bucket_itself(
     assert "bucket restore " not in calls and not (cloud / "sudo.txt").exists()
 
 
-def test_a_run_goes_on_where_it_was_begun_in_the_bucket_or_beside_it(
-    tmp_path, cloud, monkeypatch
-):
+def test_a_run_goes_on_where_it_was_begun_in_the_bucket_or_beside_it(tmp_path, cloud, monkeypatch):
     monkeypatch.setenv("FAKE_GCLOUD_RUN", counting_there.__file__)
     several = {"type": "v5litepod-16"}
     [directory] = prepared(tmp_path, "one_head")
@@ -222,7 +220,6 @@ def test_hosts_that_cannot_write_the_bucket_do_not_start(tmp_path, cloud):
         [failure] = events
     assert "gcloud: ERROR: " in failure.reason
     assert "bucket run_there" not in (cloud / "calls.jsonl").read_text()
-
 
 
 def test_a_share_keeps_what_has_not_arrived_in_the_bucket(tmp_path, cloud, monkeypatch):
