@@ -31,7 +31,14 @@ SCHEME = "gs://"
 LOCK_FILE = ".train.lock"
 _CHECKPOINTS = "checkpoints"
 # Large, or rewritten by each process; no verb reads them.
-_NOT_FETCHED = (_CHECKPOINTS, "checkpoints_damaged", "tensorboard", "nonfinite", LOCK_FILE)
+_NOT_FETCHED = (
+    _CHECKPOINTS,
+    "checkpoints_damaged",
+    "tensorboard",
+    "nonfinite",
+    "profile",
+    LOCK_FILE,
+)
 _LAST = ["training.json", "record.json"]  # uploaded last: if these exist, everything else does
 
 _SECONDS_BETWEEN_BEATS = 20.0
@@ -144,11 +151,14 @@ def name_of(workdir: Path) -> str:
     return _copies[workdir].url if workdir in _copies else str(workdir)
 
 
+def place_of(workdir: Path) -> AnyPath:
+    """The directory of a run itself, where Orbax writes: maybe in a bucket."""
+    return place(_copies[workdir].url) if workdir in _copies else workdir
+
+
 def checkpoints_of(workdir: Path) -> AnyPath:
     """Where the checkpoints of a run are."""
-    if workdir in _copies:
-        return place(_copies[workdir].url) / _CHECKPOINTS
-    return workdir / _CHECKPOINTS
+    return place_of(workdir) / _CHECKPOINTS
 
 
 def upload(workdir: Path) -> None:

@@ -55,9 +55,11 @@ def summed_over(devices: Devices, summed: Callable) -> Callable:
     return of_all_rows
 
 
-def compile_init(devices: Devices, make_state: Callable, seed: Any) -> PyTree[jax.Array]:
-    """`make_state(seed)`, created on its devices."""
-    layout = devices.layout(jax.eval_shape(make_state, seed))
+def compile_init(
+    devices: Devices, make_state: Callable, seed: Any, shapes: PyTree | None = None
+) -> PyTree[jax.Array]:
+    """`make_state(seed)`, created on its devices; `shapes` are those of the state, if known."""
+    layout = devices.layout(jax.eval_shape(make_state, seed) if shapes is None else shapes)
     return jax.jit(make_state, out_shardings=layout)(seed)
 
 

@@ -280,8 +280,9 @@ def _devices_here() -> Sequence[jax.Device]:
         ) from error
 
 
-def _slice(device: jax.Device) -> int:
-    return getattr(device, "slice_index", None) or 0
+def _slice(device: Any) -> int:
+    """Which slice of Cloud TPU a device is in; JAX numbers the hosts of GPUs so, too."""
+    return getattr(device, "slice_index", None) or 0 if device.platform == "tpu" else 0
 
 
 def _shape(leaf: Any, sharding: NamedSharding) -> jax.ShapeDtypeStruct:

@@ -159,6 +159,31 @@ def test_a_run_shows_its_sign_of_life_in_the_bucket_until_it_ends(bucket, monkey
     assert sign not in bucket
 
 
+def test_a_bucket_that_refuses_measurements_for_a_moment_stops_no_run(
+    bucket, cache, monkeypatch, capsys
+):
+    upload, failed = buckets.upload, []
+
+    def fails_once(workdir):
+        if not failed:
+            failed.append(workdir)
+            raise OSError("503: try again")
+        upload(workdir)
+
+    monkeypatch.setattr(buckets, "upload", fails_once)
+    _trained(URL, _of_steps(cache, 8))
+    said = f"measurements have not reached {URL}: 503: try again"
+    assert said in capsys.readouterr().err
+    assert [step for step, _ in _losses(bucket.read(f"{URL}/metrics.jsonl"))] == [4, 8]
+
+
+def test_what_no_verb_reads_is_not_fetched(bucket):
+    for name in ("profile/plugins/x.pb", "tensorboard/x", "nonfinite/2/state/d/0", "config.json"):
+        bucket.write(f"{URL}/{name}", b"{}")
+    directory = buckets.directory_of(URL)
+    assert [path.name for path in directory.iterdir()] == ["config.json"]
+
+
 def test_a_damaged_checkpoint_and_one_that_was_begun_are_passed_over(
     bucket, cache, another_machine, capsys
 ):

@@ -1,11 +1,13 @@
 """Meshes: placement, and what is refused."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
 
 from t2t_jax.data.batches.batches import Batch
-from t2t_jax.devices import Devices, make_devices
+from t2t_jax.devices import Devices, _slice, make_devices
 from t2t_jax.model.families import parameter_shapes
 from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.loss import make_loss_fn
@@ -100,6 +102,14 @@ def test_slices_are_replicas(monkeypatch):
     assert [device.id for device in mesh.devices.flat] == [0, 1, 4, 5, 2, 3, 6, 7]
     with pytest.raises(ValueError, match=r"devices\.data=1 must be a multiple of the 2 slices"):
         make_devices(data=1, fsdp=8)
+
+
+def test_the_hosts_of_gpus_are_no_slices():
+    """JAX numbers them as if they were."""
+    kinds = ("tpu", "gpu", "cpu")
+    devices = [SimpleNamespace(platform=platform, slice_index=1) for platform in kinds]
+    assert [_slice(device) for device in devices] == [1, 0, 0]
+    assert _slice(SimpleNamespace(platform="tpu", slice_index=None)) == 0
 
 
 def test_every_host_must_take_part(monkeypatch):

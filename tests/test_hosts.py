@@ -5,6 +5,7 @@ import http.server
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -208,6 +209,30 @@ def test_hosts_do_a_run_in_a_bucket_and_another_pair_goes_on_with_it(
     assert by_hosts == (alone / "translations/test.txt").read_text("utf-8")
     np.testing.assert_allclose(losses_of(tmp_path), losses_of(alone), rtol=1e-5)
     assert len(losses_of(alone)) == 40
+
+
+def test_a_step_that_fails_on_hosts_in_a_bucket_is_kept_there_whole(
+    config_of, tmp_path, monkeypatch
+):
+    wild = {"training.peak_learning_rate": 1e30, "devices.data": 4}
+    config = config_of(8, **wild).to_dict()
+    tuning = {"space": [], "trials": 1, "trial": 0, "point": {"seed": config["seed"]}}
+    trial = record.Run("a_table", "a_row", {}, config["seed"], config, config, "steps", tuning)
+    record.write_run(tmp_path, trial)
+    url = "gs://bkt/run"
+    with fake_bucket.served(monkeypatch) as bucket:
+        bucket.write(f"{url}/run.json", (tmp_path / "run.json").read_bytes())
+        pair = start_two_slurm_tasks("-m", "tests.fake_bucket", "experiments.run", url)
+        for process in pair:
+            _, errors = process.communicate(timeout=300)
+            assert process.returncode == 0, errors
+        told = json.loads(bucket.read(f"{url}/record.json"))["diverged"]
+        command = re.search(r"python -m (t2t_jax.runs.nonfinite gs://\S+) computes", told)
+        assert command is not None, told
+        again = start_host("-m", "tests.fake_bucket", *command[1].split())
+        output, errors = again.communicate(timeout=120)
+    assert again.returncode == 0, errors
+    assert "gradients that are not finite: " in output and "none" not in output
 
 
 def test_hosts_with_different_configs_are_told(config_of, tmp_path):

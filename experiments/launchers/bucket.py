@@ -17,6 +17,7 @@ files have arrived; what else an interrupted copy has left is not restored. It a
 directory that has gone on with the run: where it is still there, it has no less than the bucket.
 """
 
+import contextlib
 import re
 import shutil
 import signal
@@ -99,7 +100,12 @@ def restore_log(directory: Path, url: str) -> None:
       GcloudError: the bucket cannot be read or written.
     """
     directory.mkdir(exist_ok=True)
-    gcloud.mirror(url, str(directory), without=_all_but_own_log())
+    with tempfile.TemporaryDirectory(dir=directory) as aside:
+        gcloud.mirror(url, aside, without=_all_but_own_log())
+        # Linked, since a command whose connection broke may do so when the run has begun already.
+        for log in Path(aside).iterdir():
+            with contextlib.suppress(FileExistsError):
+                (directory / log.name).hardlink_to(log)
     if not _host():
         for name in _OF_ONE_TRY:
             gcloud.remove(f"{url}/{name}")

@@ -7,6 +7,7 @@ that submitted them; the same command follows them again.
 
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import sys
@@ -34,8 +35,10 @@ _POLL_SECONDS = 1.0
 _MOST_TIMEOUTS = 1000
 # sacct may not know a job that was just submitted, and forgets one that ended long ago.
 _SECONDS_UNTIL_KNOWN = 600.0
-# SLURM warns all processes of a job before a preemption, and later the one that started it.
-_SECONDS_UNTIL_THE_WARNING = 120.0
+# SLURM warns all processes of a job before a preemption, and the one that started it only shortly
+# before the end of the cluster's GraceTime.
+_SECONDS_UNTIL_THE_WARNING = 1800.0
+_RULE = r"\n-{5,}\n"  # around the trace in submitit's errors
 # Under submitit's names. A run is one task on one node, so there are none for their numbers.
 _TEXT_OPTIONS = frozenset(
     "account comment constraint dependency exclude gres job_name mail_type mail_user mem "
@@ -229,7 +232,8 @@ def _end(one: _Followed) -> Event:
     if error is None:
         return ended(one.directory, seconds, one.job.result())
     presence.clear(one.directory)
-    line = str(error).partition("\n-----")[0].strip().splitlines()[-1]
+    said, *traces = re.split(_RULE, str(error))
+    line = (traces[0] if traces else said).strip().splitlines()[-1]
     return failed(one.directory, seconds, f"SLURM job {one.job.job_id}: {line}")
 
 

@@ -313,8 +313,8 @@ class _Run:
                     raise _Preempted("the run was told to stop by its machine")
                 state, _ = self._slice.state(self._stop)
                 if exit_code is not None and state == "ACTIVE":
-                    if exit_code < 0 and self._request.has_several_hosts:
-                        self._lose_a_host()
+                    if self._request.has_several_hosts and self._has_lost_a_host(exit_code):
+                        self._ask_again()
                     return end
             except gcloud.GcloudError as error:
                 print(f"{self._slice.name}: {error}; trying again", file=sys.stderr)
@@ -368,8 +368,15 @@ class _Run:
         values = record.read_json(path) if path.exists() else {}
         return values if values.get("attempt") == attempt else {}
 
-    def _lose_a_host(self) -> None:
-        """Requests another slice, at most three times: JAX kills a host that loses another.
+    def _has_lost_a_host(self, exit_code: int) -> bool:
+        """Whether a run has ended so since JAX kills a host that loses another.
+
+        Or since the bucket did not answer for long, and the run took its own lock for another's.
+        """
+        return exit_code < 0 or (self._is_there and exit_code == presence.IS_TAKEN)
+
+    def _ask_again(self) -> None:
+        """Requests another slice, at most three times.
 
         Raises:
           _Preempted: it has happened less often than that.

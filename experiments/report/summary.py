@@ -32,7 +32,13 @@ from experiments.report.samples import Sample, first_seeds, samples
 from experiments.report.sweep_command import sweep_commands
 from experiments.report.tuned import TunedRow, Tuning, tuning
 from experiments.run import record
-from experiments.run.outcomes import Outcome, one_of_each, read_outcomes, records_of
+from experiments.run.outcomes import (
+    Outcome,
+    of_one_config,
+    one_of_each,
+    read_outcomes,
+    records_of,
+)
 from experiments.run.plain_text import counted, plain_text
 from experiments.tables.ablation import LeftOut, Row, Rows, Score, changes_text
 from experiments.tables.equal import Equal, is_stretched
@@ -180,7 +186,8 @@ def _own_settings(base: dict[str, Any], bases: Sequence[dict[str, Any]]) -> str:
 def _summary(
     all_outcomes: Sequence[Outcome], own_settings: str, num_samples: int | None, margin: float
 ) -> TableSummary:
-    all_kinds = one_of_each(all_outcomes)
+    each_once = one_of_each(all_outcomes)
+    all_kinds = of_one_config(each_once)
     outcomes = [outcome for outcome in all_kinds if outcome.run.kind == "fixed"]
     name = outcomes[0].run.table
     rows, title, has_paper_base = _expected_rows(name, outcomes)
@@ -216,7 +223,8 @@ def _summary(
             *(tuned.notes if tuned else []),
             *no_curve(outcomes),
             *_diverged(by_row),
-            *_repeated(all_outcomes, all_kinds),
+            *_left_out("Each seed of a row counts once", all_outcomes, each_once),
+            *_left_out("All seeds of a row have its first one's config", each_once, all_kinds),
             *map(_damage_text, damaged),
         ],
         unfinished=_unfinished(rows, all_kinds),
@@ -289,8 +297,8 @@ def _diverged(by_row: Mapping[str, Sequence[Outcome]]) -> list[str]:
     ]
 
 
-def _repeated(all_outcomes: Sequence[Outcome], counted: Sequence[Outcome]) -> list[str]:
-    """A note on runs that are there more than once."""
+def _left_out(why: str, all_outcomes: Sequence[Outcome], counted: Sequence[Outcome]) -> list[str]:
+    """A note on runs that do not count."""
     kept = {outcome.directory for outcome in counted}
     others = [
         plain_text(outcome.directory) for outcome in all_outcomes if outcome.directory not in kept
@@ -298,7 +306,7 @@ def _repeated(all_outcomes: Sequence[Outcome], counted: Sequence[Outcome]) -> li
     if not others:
         return []
     more = f" and {len(others) - 2} more" if len(others) > 2 else ""
-    return [f"Each seed of a row counts once; left out: {', '.join(others[:2])}{more}."]
+    return [f"{why}; left out: {', '.join(others[:2])}{more}."]
 
 
 def _row_summary(

@@ -85,7 +85,8 @@ def tuning(
     others = [outcome for outcome in outcomes if outcome.run.tuning is not None]
     if not others:
         return None
-    facts: Any = others[0].run.tuning
+    tunings: list[Any] = [outcome.run.tuning for outcome in others]
+    facts = max(tunings, key=lambda tuning: tuning["trials"])
     by_row = {name: [each for each in others if each.run.row == name] for name in fixed}
     trials = {name: trials_of(its) for name, its in by_row.items()}
     chosen = {
@@ -244,7 +245,9 @@ def _direction(
 ) -> str:
     """Whether our differences have the sign of the paper's, by measure."""
     words = []
-    bleu = DEV_BLEU if DEV_BLEU.name in fixed else TEST_BLEU
+    # That which the paper has numbers of, if it has any.
+    has_dev = paper_base is None or reported(paper_base, DEV_BLEU) is not None
+    bleu = DEV_BLEU if DEV_BLEU.name in fixed and has_dev else TEST_BLEU
     for measure in (each for each in measures if each.name in (PERPLEXITY.name, bleu.name)):
         # The paper reports BLEU on dev, unless a table has none.
         of = measure if reported(paper, measure) is not None else DEV_BLEU

@@ -93,8 +93,9 @@ def main(argv: list[str]) -> None:
         sys.exit(presence.IS_TAKEN)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         traceback.print_exc()  # for the run's log; the last line gives the reason
-        hosts.leave(f"run: {error}", error)
-        sys.exit(f"run: {plain_text(error)}")
+        sentence = f"run: {buckets.told(plain_text(error))}"
+        hosts.leave(sentence, error)
+        sys.exit(sentence)
     if hosts.is_first():
         what = divergence_of(values) or record.score_text(values)
         print(f"{buckets.name_of(directory)}/{record.RECORD_FILE}: {plain_text(what)}")

@@ -95,6 +95,21 @@ def one_of_each(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return list(found.values())
 
 
+def of_one_config(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Those with the config of their row's first seed: others are no seeds of that row.
+
+    Trials, each of which has its own, stay.
+    """
+    first: dict[tuple[str, str], dict[str, Any]] = {}
+    kept = []
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.run.seed):
+        run = outcome.run
+        its = record.settings(run.config)
+        if run.kind == "trial" or first.setdefault((run.row, run.kind), its) == its:
+            kept.append(outcome)
+    return kept
+
+
 def records_of(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
     """The records of the finished runs."""
     return [outcome.record for outcome in outcomes if outcome.record is not None]

@@ -40,7 +40,7 @@ def run(directory: Path) -> dict[str, Any]:
     if record_file.exists():
         return record.read_record(directory)
     # Not at the top: they import jax, which would slow down --help and mistyped flags.
-    from t2t_jax import hosts
+    from t2t_jax import buckets, hosts
     from t2t_jax.runs.sections import read_sections
     from t2t_jax.runs.train import train
     from t2t_jax.training.loop import Stopped
@@ -66,20 +66,21 @@ def run(directory: Path) -> dict[str, Any]:
             if this_run.kind != "trial":
                 raise
             in_loop = time.monotonic() - begun
-            values = _of_diverged(this_run, str(error), in_loop)
+            values = _of_diverged(this_run, buckets.told(str(error)), in_loop)
         overhead = time.time() - started - in_loop - values["seconds"]["score"]
         values |= {"overhead_seconds": max(0.0, overhead), "commit": its_commit}
         if hosts.is_first():
             if diff:
                 write_bytes(directory / record.DIFF_FILE, diff)
             record.write_json(record_file, values)
+            buckets.upload(directory)  # before others leave, who wait for us only for a while
         hosts.wait("the run is recorded")
     except (Stopped, IsTakenError):
         raise
     except Exception as error:
         # The message of a divergence says so itself.
         kind = "" if isinstance(error, Diverged) else f"{type(error).__name__}: "
-        sentence = f"{kind}{error}".strip().splitlines()[0]
+        sentence = buckets.told(f"{kind}{error}").strip().splitlines()[0]
         if hosts.is_first() and not record_file.exists():
             record.write_json(failure_file, {"error": sentence})
         raise

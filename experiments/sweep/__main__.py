@@ -163,6 +163,8 @@ def _run_table(arguments: list[str], values: Any) -> int:
     if values.trials is not None and not values.tune:
         raise ValueError("--trials is for --tune")
     space = tuning.space(values.tune, values.trials, base) if values.tune else None
+    if space is not None and values.equal != "steps":
+        tuning.check_costs_nothing(space)
     if values.dry_run and values.plan is not None:
         raise ValueError("--dry_run and --plan are two answers to one question: give one of them")
     if values.dry_run:
@@ -172,6 +174,9 @@ def _run_table(arguments: list[str], values: Any) -> int:
         print_dry_run(table, base, values.rows, values.seeds, workdir, **basis)
         return 0
     if values.plan is not None:
+        for name in ("tune", "equal", "tokens_per_second", "tflops", "noise"):
+            if values[name].present:
+                raise ValueError(f"--{name} changes nothing in a --plan, which has each row's runs")
         from experiments.sweep.sweep import print_plan
 
         print_plan(table, base, values.seeds, values)

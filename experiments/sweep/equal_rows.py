@@ -138,10 +138,11 @@ def _tokens_per_second(config: ConfigDict) -> float:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         write_json(place / "run" / "config.json", values)
-        command = [sys.executable, "-m", "t2t_jax.cli.main", "train", f"--workdir={place}/run"]
+        tethered = [sys.executable, "-m", "experiments.launchers.tethered"]
+        training = [sys.executable, "-m", "t2t_jax.cli.main", "train", f"--workdir={place}/run"]
         with (place / "log").open("w") as log:
             environment = {**FASTER_ALLOCATION, **os.environ}
-            done = subprocess.run(command, stdout=log, stderr=log, env=environment)
+            done = subprocess.run([*tethered, *training], stdout=log, stderr=log, env=environment)
         if done.returncode:
             raise ValueError(f"--equal=seconds: {last_line(place / 'log')}")
         entries = read_metrics(place / "run" / "metrics.jsonl")

@@ -38,7 +38,7 @@ def score(workdir: Path, source: Path, reference: Path, name: str | None) -> int
     num_failed = 0
     for directory in directories:
         values = record.read_record(directory)
-        scores = values.setdefault("scores", {}).get(given.name, {})
+        scores = values.get("scores", {}).get(given.name, {})
         if scores.get("sha256") == given.sha256:
             continue
         try:
@@ -48,7 +48,8 @@ def score(workdir: Path, source: Path, reference: Path, name: str | None) -> int
             print(f"{plain_text(directory)} has no scores: {plain_text(error)}", file=sys.stderr)
             num_failed += 1
             continue
-        values["scores"][given.name] = scores
+        values = record.read_record(directory)  # another command may have added its scores
+        values.setdefault("scores", {})[given.name] = scores
         record.write_json(directory / record.RECORD_FILE, values)
         print(f"{directory}: BLEU {scores['bleu']:.1f} of {given.name}", flush=True)
     written = report.write_report(workdir)

@@ -57,6 +57,7 @@ def prepare(
         runs += _of_tuning(table, rows, base, seeds, equal, workdir, space)
     for run in runs:
         record.check_same_run(workdir / run.directory, run)
+        _check_same_trials(workdir / run.directory, run)
     for run in runs:
         record.write_run(workdir / run.directory, run)
     return [workdir / run.directory for run in runs]
@@ -86,6 +87,23 @@ def _of_tuning(
                 tuning["point"] = record.read_run(directory).point or None
                 run = record.make_run(table, row, base, seed, equal, tuning)
             yield run
+
+
+def _check_same_trials(directory: Path, run: record.Run) -> None:
+    """Raises ValueError if a finished run is at a point that other trials have chosen."""
+    if run.kind != "tuned" or not is_finished(directory):
+        return
+    names = ("space", "trials")
+    before, now = (
+        {name: (each.tuning or {}).get(name) for name in names}
+        for each in (record.read_run(directory), run)
+    )
+    if before != now:
+        raise ValueError(
+            f"{directory} was trained at the best of {before['trials']} trials of "
+            f"{' '.join(before['space'] or [])}: use another --workdir, or move it away to train "
+            "it anew"
+        )
 
 
 def check_same_data(directories: Sequence[Path], base: ConfigDict, fingerprint: str) -> None:

@@ -19,10 +19,8 @@ def settle(directories: Sequence[Path], say: Callable[[str], None]) -> list[Path
     """Gives waiting runs their point if the trials of their row are over; returns the runs left.
 
     A run is removed if its row has the chosen point already, since the row's own runs serve, or if
-    all trials of its row diverged. Each case is printed once per row.
-
-    Raises:
-      ValueError: there is a finished run with another point.
+    all trials of its row diverged. Each case is printed once per row. Runs that another command has
+    removed are left out.
     """
     left, said = [], set()
 
@@ -32,6 +30,8 @@ def settle(directories: Sequence[Path], say: Callable[[str], None]) -> list[Path
             say(f"        {sentence}")
 
     for directory in directories:
+        if not (directory / record.RUN_FILE).exists():
+            continue
         run = record.read_run(directory)
         if run.tuning is None or run.kind != "tuned" or _is_over(directory):
             left.append(directory)

@@ -321,8 +321,11 @@ def averaging(base: AnyConfig, number: int, steps: int) -> dict[str, Any] | str:
 
     They come from at most the last tenth of training, as ten do with `configs/base.py`: weights
     still far from the end give a mean worse than any of them. If there are too few steps for that,
-    the sentence saying so.
+    or checkpoints come by the clock, the sentence saying so.
     """
+    by_the_clock = base.training.get("checkpoint_every_minutes", 0.0)
+    if by_the_clock and number > 1:
+        return f"training.checkpoint_every_minutes={by_the_clock} does not say at which steps"
     apart = steps // (10 * number) if number > 1 else steps
     every = min(base.training.checkpoint_every_steps, apart)
     if every == 0:
@@ -330,8 +333,7 @@ def averaging(base: AnyConfig, number: int, steps: int) -> dict[str, Any] | str:
     return {
         "decoding.average_checkpoints": number,
         "training.keep_checkpoints": max(base.training.keep_checkpoints, number),
-        "training.checkpoint_every_steps": every,
-    }
+    } | ({} if by_the_clock else {"training.checkpoint_every_steps": every})
 
 
 def _smoothing_mass(mass: str, who: str) -> Answer:

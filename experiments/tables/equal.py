@@ -31,6 +31,8 @@ def stretched(row: Row, base: ConfigDict, steps: int) -> Row:
     ratio = steps / training["steps"]
     new = {"steps": steps}
     new |= {name: max(1, round(training[name] * ratio)) for name in _INTERVALS}
+    if training.get("checkpoint_every_minutes"):  # which the steps are not read beside
+        del new["checkpoint_every_steps"]
     new["warmup_steps"] = min(new["warmup_steps"], steps - 1)
     if training["schedule"] == "paper":  # its peak follows from the warm-up
         peak = math.sqrt(new["warmup_steps"] / training["warmup_steps"])

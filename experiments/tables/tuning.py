@@ -105,6 +105,19 @@ def check(found: Space, rows: Sequence[Row], base: ConfigDict) -> None:
             check_row(at(named, point), base)
 
 
+def check_costs_nothing(found: Space) -> None:
+    """Raises ValueError for keys that change what an update costs, or how many there are.
+
+    --equal finds the updates of a row before it is tuned.
+    """
+    for key in found.keys:
+        if key.startswith("model.") or key == "training.steps":
+            raise ValueError(
+                f"--tune={key} changes what an update costs, or their number, which --equal has "
+                "made equal before: it goes with --equal=steps"
+            )
+
+
 def is_number(value: Any) -> bool:
     """Whether a tuned value is a number, and so has a place on an axis."""
     return isinstance(value, int | float) and not isinstance(value, bool)

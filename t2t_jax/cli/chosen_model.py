@@ -1,6 +1,7 @@
 """Loads the model named by the flags of `workdir_flags`."""
 
 from absl import flags
+from ml_collections import config_flags
 
 from t2t_jax.buckets import directory_of
 from t2t_jax.runs import pretrained
@@ -30,4 +31,7 @@ def model_of_flags() -> UsableModel:
         return trained_of_flags()
     if values.checkpoint is not None:
         raise ValueError("--checkpoint goes with --workdir: a model in --model has no steps")
+    key = "decoding.average_checkpoints"
+    if key in config_flags.get_override_values(values["config"]):
+        raise ValueError(f"--config.{key} goes with --workdir: a model in --model has none")
     return pretrained.load(pretrained.directory_of(values.model, "model"), values.config)

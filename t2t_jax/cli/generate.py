@@ -46,7 +46,7 @@ def main() -> None:
     from t2t_jax.runs.generate import generate, generate_lines
 
     values = flags.FLAGS
-    for name in ("top_k", "top_p"):
+    for name in ("top_k", "top_p", "seed"):
         if values[name].present and values.temperature == 0:
             raise ValueError(
                 f"--{name}={values[name].value} changes nothing with --temperature=0, which always "

@@ -1,5 +1,6 @@
 """Lines of standard input, and standard output; both are UTF-8 on every machine."""
 
+import codecs
 import contextlib
 import io
 import os
@@ -34,6 +35,8 @@ def _windows(readlines: Callable[[int], list[bytes]]) -> Iterator[list[str]]:
     while num_bytes >= BYTES_AT_ONCE:  # fewer: the last ones
         raw = readlines(BYTES_AT_ONCE)
         num_bytes = sum(map(len, raw))
+        if raw and not num_before:
+            raw[0] = raw[0].removeprefix(codecs.BOM_UTF8)  # as in files
         hosts.check_same("standard input", b"".join(raw))
         lines = []
         for line in raw:

@@ -98,7 +98,8 @@ def _stopped_text(name: str, values: flags.FlagValues) -> str:
 def _out_of_memory_text(name: str, values: flags.FlagValues) -> str:
     """What helps when a device runs out of memory."""
     if name != "train":
-        return "lower data.*_tokens_per_batch, or decoding.tokens_per_batch"
+        of_score = "data.*_tokens_per_batch, or " if name == "score" else ""
+        return f"lower {of_score}decoding.tokens_per_batch"
     lower = "lower data.source_tokens_per_batch and data.target_tokens_per_batch"
     if values.config.training.microbatches == 0:
         return lower

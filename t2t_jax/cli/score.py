@@ -21,9 +21,6 @@ Prepared data is kept in --config.data.cache, else in T2T_JAX_CACHE of the envir
 ~/.cache/t2t_jax. The run's own cache is ignored: the run may be somebody else's.
 """
 
-import json
-import sys
-
 from absl import flags
 
 from t2t_jax.cli.workdir_flags import define_workdir_flags, say_whose_cache, value_of
@@ -52,6 +49,7 @@ def define_flags(arguments: list[str]) -> None:
 def main() -> None:
     """Runs the verb."""
     from t2t_jax.buckets import directory_of, local_path
+    from t2t_jax.json_files import finite, json_text
     from t2t_jax.runs.score import score, score_checkpoints, score_files
     from t2t_jax.runs.scored_text import read_given
     from t2t_jax.runs.sections import read_sections
@@ -80,8 +78,7 @@ def main() -> None:
         scores = score_files(workdir, given, sections, values.checkpoint)
     else:
         scores = score(workdir, values.split, sections, checkpoint=values.checkpoint)
-    json.dump(scores, sys.stdout, indent=2)
-    print()
+    print(json_text(finite(scores), indent=2))
 
 
 def _print_line(scores: dict) -> None:

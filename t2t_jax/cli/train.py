@@ -50,11 +50,14 @@ def main() -> None:
     """Runs the verb."""
     from t2t_jax import hosts
     from t2t_jax.buckets import directory_of
+    from t2t_jax.runs.pretrained import check_read
     from t2t_jax.runs.sections import read_sections
     from t2t_jax.runs.train import train
     from t2t_jax.training.trace import steps_of
 
     values = flags.FLAGS
     sections = read_sections(given_config("config", hosts.log))
+    if values.init is not None:
+        check_read(config_flags.get_override_values(values["config"]))
     profiled = None if values.profile_steps is None else steps_of(values.profile_steps)
     train(sections, directory_of(values.workdir), values.init, profiled)

@@ -106,7 +106,8 @@ def paired_bootstrap(
     observed, samples = _bootstrap(statistics, base, score, seed)
     tail = 100 * (1 - _CONFIDENCE) / 2
     low, high = np.percentile(samples, [tail, 100 - tail])
-    as_far = np.count_nonzero(abs(samples - samples.mean()) >= abs(observed))
+    spread = abs(samples - samples.mean()) if np.ptp(samples) else np.full_like(samples, np.inf)
+    as_far = np.count_nonzero(spread >= abs(observed))  # all of them if they do not vary
     return Comparison(observed, float(low), float(high), (as_far + 1) / (_NUM_RESAMPLES + 1))
 
 
@@ -125,7 +126,8 @@ def simultaneous_bootstrap(
       ValueError: as `paired_bootstrap`.
     """
     found = [_bootstrap(ours, theirs, score, seed=0) for ours, theirs in pairs]
-    deviations = [float(samples.std()) for _, samples in found]
+    # Of equal numbers it may be rounded to more than 0.
+    deviations = [float(samples.std()) if np.ptp(samples) else 0.0 for _, samples in found]
     largest = np.zeros(_NUM_RESAMPLES)
     for (_, samples), deviation in zip(found, deviations, strict=True):
         if deviation > 0:

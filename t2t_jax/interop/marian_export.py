@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from t2t_jax import hosts
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Vocabulary
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.interop.exporting import (
@@ -69,7 +70,8 @@ def export_marian(
     model was imported with. Unlike ours, it does not turn a tab or no-break space into a space.
 
     Args:
-      decoding: beam size, and the length penalty if its formula is "power", the only one there.
+      decoding: beam size, and the length penalty if its formula is "power", the only one there;
+        otherwise a line says that it is left out.
       languages: source and target.
       max_positions: tokens of the longest sentence that it will take.
 
@@ -77,6 +79,12 @@ def export_marian(
       ValueError: MarianMT cannot express the model (says which key), or `output` exists.
     """
     check_expressible(config)
+    if decoding.beam_size > 1 and not _has_its_penalty(decoding):
+        hosts.log(
+            f"decoding.length_penalty={decoding.length_penalty} is left out, since MarianMT knows "
+            "no other formula than 'power': its own search divides by the length; "
+            "--config.decoding.length_penalty_formula=power exports the number"
+        )
     rows = np.arange(config.vocabulary_rows)
     special = dict(pad=PAD_ID, start=START_ID, end=END_ID)
     if isinstance(vocabulary, PretrainedVocabulary):
@@ -175,9 +183,13 @@ def _generation_json(
     }
     if decoding.beam_size > 1:
         values["early_stopping"] = "never"  # until no better one can come, as in our search
-        if decoding.length_penalty_formula == "power":
+        if _has_its_penalty(decoding):
             values["length_penalty"] = decoding.length_penalty
     return values
+
+
+def _has_its_penalty(decoding: DecodingConfig) -> bool:
+    return decoding.length_penalty_formula == "power" or decoding.length_penalty == 0
 
 
 def _suppressed(

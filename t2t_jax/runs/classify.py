@@ -8,7 +8,7 @@ from t2t_jax.decoding.classify import Classification, SentenceClassifier
 from t2t_jax.decoding.long_lines import refusing_long_lines
 from t2t_jax.model.classifier import Classifier
 from t2t_jax.runs.families import wrong_verb
-from t2t_jax.runs.limits import LONG_LINE_ADVICE, line_limit, token_counter
+from t2t_jax.runs.limits import line_limit, long_line_advice, token_counter
 from t2t_jax.runs.workdir import UsableModel
 from t2t_jax.training.progress import Progress
 
@@ -35,7 +35,8 @@ def classify_lines(
     """
     classifier = _classifier(trained)
     count_tokens = token_counter(trained, num_added=2)  # start and end token
-    windows = refusing_long_lines(windows, count_tokens, line_limit(trained), LONG_LINE_ADVICE)
+    limit = line_limit(trained)
+    windows = refusing_long_lines(windows, count_tokens, limit, long_line_advice(limit))
     with Progress("classify", None) as progress:
         num_done = 0
         for lines in windows:

@@ -12,7 +12,7 @@ from jaxtyping import Int
 
 from t2t_jax.data.corpora.corpus import read_pairs
 from t2t_jax.evaluation.bleu import bleu_of, sentence_bleu_of
-from t2t_jax.evaluation.bleu_by_length import LengthScore, bleu_by_length
+from t2t_jax.evaluation.bleu_by_length import LengthScore, bleu_by_length, num_words
 from t2t_jax.evaluation.metrics import METRICS, score_of
 from t2t_jax.evaluation.significance import Comparison, paired_bootstrap
 from t2t_jax.json_files import read_json
@@ -195,7 +195,8 @@ def _pairs(workdir: Path, kept: _Kept, name: str) -> list[tuple[str, str]]:
             pairs = list(read_pairs(read_sections(read_config(workdir)).data, name))
     except (OSError, TypeError, ValueError):
         pairs = []
-    return pairs if len(pairs) == len(kept.words) else [("", "")] * len(kept.words)
+    is_same = num_words([source for source, _ in pairs]) == kept.words
+    return pairs if is_same else [("", "")] * len(kept.words)
 
 
 def _by_length(

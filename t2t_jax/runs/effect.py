@@ -156,13 +156,21 @@ _OF_CORPUS = {
     "data.mask_rate",
 }
 _OF_SCORES = {key for key in _KEYS if key.startswith("evaluation.")}
+_OF_SEARCH = {
+    *("decoding.beam_size", "decoding.n_best", "decoding.length_penalty"),
+    *("decoding.length_penalty_formula", "decoding.max_extra_tokens", "decoding.max_tokens"),
+}
 _LOSS = {"label_smoothing", "label_smoothing_mass", "loss_chunk_tokens", "logits_dtype"}
+_LOSS |= {"microbatches"}
 
 # For each verb that uses a trained model, keys it certainly does not read; others it may read.
 NOT_READ_BY: dict[str, frozenset[str]] = {
     **dict.fromkeys(
-        ("translate", "generate", "classify", "export", "explain"),
-        frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES),
+        ("translate", "export", "explain"), frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES)
+    ),
+    **dict.fromkeys(
+        ("generate", "classify"),
+        frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES | _OF_SEARCH),
     ),
     "score": frozenset(_OF_TRAINING - {f"training.{name}" for name in _LOSS}),
 }

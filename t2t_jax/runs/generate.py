@@ -9,7 +9,7 @@ from t2t_jax.decoding.long_lines import refusing_long_lines
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.runs.families import wrong_verb
-from t2t_jax.runs.limits import LONG_LINE_ADVICE, line_limit, token_counter
+from t2t_jax.runs.limits import line_limit, long_line_advice, token_counter
 from t2t_jax.runs.workdir import UsableModel
 from t2t_jax.training.progress import Progress
 
@@ -58,7 +58,8 @@ def generate_lines(
     """
     generator = _generator(trained, max_new_tokens, sampling, top_n)
     count_tokens = token_counter(trained, num_added=int(trained.opens_with_start))
-    windows = refusing_long_lines(windows, count_tokens, line_limit(trained), LONG_LINE_ADVICE)
+    limit = line_limit(trained)
+    windows = refusing_long_lines(windows, count_tokens, limit, long_line_advice(limit))
     with Progress("generate", None) as progress:
         first = 0
         for prompts in windows:

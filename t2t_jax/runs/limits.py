@@ -3,7 +3,11 @@
 from t2t_jax.decoding.long_lines import CountTokens, LineLimit
 from t2t_jax.runs.workdir import UsableModel
 
-LONG_LINE_ADVICE = "shorten or cut it, or allow more with --config.data.max_length"
+
+def long_line_advice(limit: LineLimit) -> str:
+    """What helps where a line is longer than that."""
+    more = ", or allow more with --config.data.max_length"
+    return "shorten or cut it" + (more if limit.key == "data.max_length" else "")
 
 
 def line_limit(trained: UsableModel) -> LineLimit:
@@ -14,7 +18,7 @@ def line_limit(trained: UsableModel) -> LineLimit:
     limits = [LineLimit(trained.sections.data.max_length, "data.max_length")]
     if (longest := trained.model.config.longest_sequence) is not None:
         limits.append(LineLimit(longest, "model.max_positions"))
-    return min(limits)
+    return min(limits, key=lambda limit: (limit.most, limit.key != "model.max_positions"))
 
 
 def token_counter(trained: UsableModel, num_added: int) -> CountTokens:

@@ -19,7 +19,7 @@ import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 from ml_collections import ConfigDict
 
-from t2t_jax import hosts
+from t2t_jax import buckets, hosts
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import read_json, write_json
@@ -63,8 +63,10 @@ def dump(
         np.savez(directory / "batch.npz", **arrays)
         write_json(directory / "config.json", sections.values())
     hosts.wait("the batch is kept")
+    # By all hosts, which may share a bucket alone.
+    place = buckets.place_of(workdir) / "nonfinite" / str(bad.number) / "state"
     with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(directory / "state", state._asdict(), force=True)
+        checkpointer.save(place.resolve(), state._asdict(), force=True)
     if hosts.is_first():
         values = {"batch": bad.batch, "microbatches": microbatches}
         write_json(directory / "step.json", values)
@@ -129,8 +131,8 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 1:
         sys.exit("nonfinite: one argument is needed, the directory of a step, W/nonfinite/STEP")
     try:
-        found = reproduce(Path(arguments[0]).expanduser())
-    except ValueError as error:
+        found = reproduce(buckets.directory_of(arguments[0], "the directory"))
+    except (ValueError, OSError) as error:
         sys.exit(f"nonfinite: {error}")
     print(f"loss {found.loss}, norm of the gradients {found.gradient_norm}")
     print(f"gradients that are not finite: {found.names or 'none'}")

@@ -5,6 +5,7 @@ disk; nothing is downloaded.
 """
 
 import dataclasses
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,12 @@ _SCHEME = "hf:"
 # Keys that give the longest sequence in a model's files, and the default if they are missing.
 _LENGTH_KEYS = ("max_position_embeddings", "n_positions")
 _MAX_LENGTH = 512
+# Keys that must fit the task, and those that a tokenizer leaves unread.
+_OF_TASK = ("family", "pooling", "num_classes")
+_OF_VOCABULARY = (
+    *("data.vocabulary_kind", "data.vocabulary_size", "data.vocabulary_sentences"),
+    "data.character_coverage",
+)
 
 
 class PretrainedData(NamedTuple):
@@ -152,6 +159,17 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
     )
     check_fit(sections)
     return Beginning(sections, pretrained.vocabulary, pretrained.params)
+
+
+def check_read(given: Collection[str]) -> None:
+    """Raises ValueError if a key that was set is replaced by what the weights come with."""
+    for key in given:
+        section, _, name = key.partition(".")
+        of_model = section == "model" and name not in {*OF_TRAINING, *_OF_TASK}
+        if of_model or key in _OF_VOCABULARY:
+            raise ValueError(
+                f"--config.{key} has no effect with --init, whose weights come with their own"
+            )
 
 
 def _head(sections: Sections) -> dict[str, Any]:

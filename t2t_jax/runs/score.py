@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from t2t_jax import hosts
 from t2t_jax.compilation import compile_by_row
-from t2t_jax.data.corpora.corpus import read_examples
+from t2t_jax.data.corpora.corpus import read_usable
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.evaluation.bleu import bleu, sentence_statistics
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length, num_words
@@ -31,13 +31,16 @@ from t2t_jax.runs.scored_text import (
     ScoredText,
     check_kept,
     check_split,
+    curve_file,
     given_text,
+    read_curve,
     split_of,
 )
 from t2t_jax.runs.sections import Sections
 from t2t_jax.runs.steps import make_evaluate
 from t2t_jax.runs.translate import translate
 from t2t_jax.runs.workdir import Trained, checkpoint_steps, load_trained, read_config
+from t2t_jax.training.about import DamagedError
 from t2t_jax.training.loss import perplexity
 
 
@@ -115,8 +118,9 @@ def score_checkpoints(
 ) -> list[dict[str, Any]]:
     """The scores of every checkpoint on a split or on given files, in order.
 
-    They are written to a JSON lines file of their own. With `decoding.average_checkpoints` above 1,
-    the first checkpoints are left out, since too few precede them.
+    They are written to a JSON lines file of their own, where those of checkpoints that are gone
+    stay if the search is the same. With `decoding.average_checkpoints` above 1, the first
+    checkpoints are left out, since too few precede them; damaged ones are, with a word.
 
     Args:
       show: called with the scores of each as soon as they are there.
@@ -135,15 +139,32 @@ def score_checkpoints(
         scored = _given_text(last, text)
     curve: list[dict[str, Any]] = []
     average = last.sections.decoding.average_checkpoints
+    path = curve_file(workdir, scored.name)
     for step in checkpoint_steps(workdir)[average - 1 :]:
-        curve.append(_found(load_trained(workdir, sections, step), scored, True).scores)
+        try:
+            trained = load_trained(workdir, sections, step)
+        except ValueError as error:
+            if not isinstance(error.__cause__, DamagedError):
+                raise
+            hosts.log(f"{error.__cause__}: left out")
+            continue
+        curve.append(_found(trained, scored, True).scores)
         if hosts.is_first():
-            lines = "".join(json_text(finite(scores)) + "\n" for scores in curve)
-            path = workdir / "scores" / f"{scored.name}.checkpoints.jsonl"
-            path.parent.mkdir(exist_ok=True)
-            write_bytes(path, lines.encode())
+            _keep_in_curve(path, finite(curve[-1]))
         show(curve[-1])
     return curve
+
+
+def _keep_in_curve(path: Path, scores: dict[str, Any]) -> None:
+    """Writes a checkpoint's scores to their place in a file; those of another search go."""
+
+    def of_curve(each: dict[str, Any]) -> list[Any]:
+        return [each.get(name) for name in ("decoding", "data_fingerprint")]
+
+    kept = [each for each in read_curve(path) if of_curve(each) == of_curve(scores)]
+    by_step = {each["step"]: each for each in [*kept, scores]}
+    path.parent.mkdir(exist_ok=True)
+    write_bytes(path, "".join(json_text(by_step[s]) + "\n" for s in sorted(by_step)).encode())
 
 
 def _check_splits(workdir: Path, sections: Sections | None, splits: Iterable[str]) -> None:
@@ -320,7 +341,7 @@ def _most_frequent_scores(prepared: Prepared, split: str) -> dict[str, Any]:
 
 
 def _class_scores(trained: Trained, split: str) -> dict[str, Any]:
-    texts, names = map(list, zip(*read_examples(trained.sections.data, split), strict=True))
+    texts, names = map(list, zip(*read_usable(trained.sections.data, split), strict=True))
     right: dict[str, list[bool]] = {}
     for found, name in zip(classify(trained, texts), names, strict=True):
         if found is not None:

@@ -1,5 +1,6 @@
 """What a model is scored on: a split of its corpus, or two given files."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,11 +79,31 @@ def read_given(source: Path, reference: Path, name: str | None = None) -> GivenF
 def check_kept(workdir: Path, given: GivenFiles) -> None:
     """Raises ValueError if scores of other files, or of other lines, are kept under this name."""
     path = workdir / "scores" / f"{given.name}.json"
-    if path.exists() and (kept := read_json(path)).get("sha256") != given.sha256:
-        files = " and ".join(map(str, kept.get("files") or ["other files"]))
-        raise ValueError(
-            f"{path} has the scores of {files} as they were: choose another --name, or remove it"
-        )
+    curve = curve_file(workdir, given.name)
+    kept = [(curve, scores) for scores in read_curve(curve)]
+    if path.exists():
+        kept.append((path, read_json(path)))
+    for file, scores in kept:
+        if scores.get("sha256") != given.sha256:
+            files = " and ".join(map(str, scores.get("files") or ["other files"]))
+            raise ValueError(
+                f"{file} has the scores of {files} as they were: choose another --name, or "
+                "remove it"
+            )
+
+
+def curve_file(workdir: Path, name: str) -> Path:
+    """The file with the scores of every checkpoint, one line each."""
+    return workdir / "scores" / f"{name}.checkpoints.jsonl"
+
+
+def read_curve(path: Path) -> list[dict[str, Any]]:
+    """The scores of every checkpoint; none if there is no such file, or it is damaged."""
+    try:
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    except (OSError, ValueError):
+        return []
+    return [line for line in lines if isinstance(line, dict) and isinstance(line.get("step"), int)]
 
 
 def check_split(workdir: Path, before: Any, now: Sections, split: str) -> None:

@@ -33,9 +33,9 @@ def step_cost(batches: Batches, config: TransformerConfig) -> StepCost:
 
 
 def target_tokens(batches: Batches) -> float:
-    """Target tokens of an update, without padding, averaged over an epoch."""
-    _, target, times = batches.lengths
-    return float(target @ times) / batches.batches_per_epoch
+    """Target tokens of an update, averaged over an epoch: those that have a loss."""
+    *_, times = batches.lengths
+    return float(batches.num_predicted @ times) / batches.batches_per_epoch
 
 
 def measures_of(

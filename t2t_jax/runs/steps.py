@@ -38,6 +38,7 @@ from t2t_jax.training.step import (
     make_train_step,
 )
 
+_CHUNK_OF_EVALUATION = 4_096  # target tokens of a device: half a GiB of logits of base
 _ADVICE = (
     "; set training.microbatches=0, which makes as many parts as it takes, or "
     "training.loss_chunk_tokens, or model.rematerialise=True, or lower "
@@ -51,11 +52,14 @@ def batches_and_step(
     devices: Devices,
     model: Model,
     optimizer: optax.GradientTransformation,
-    state: TrainState,
+    shapes: TrainState,
 ) -> tuple[Batches, TrainStep, int]:
     """The batches of train, their step and its microbatches; logs how an update is split.
 
     If `training.microbatches` is 0, there are as few as fit a device's memory: 1, 2, 4, ...
+
+    Args:
+      shapes: of the state.
 
     Raises:
       ValueError: not even microbatches of one row fit, or a sentence is too long for a batch.
@@ -69,7 +73,7 @@ def batches_and_step(
         largest = largest_batches(batches)
         needed = 0
         if limit is not None:
-            needed = max(memory_needed(devices, step, state, each) for each in largest)
+            needed = max(memory_needed(devices, step, shapes, each) for each in largest)
         if limit is None or not hosts.any_of(needed > limit):
             hosts.log(describe_cut(batches, devices, microbatches))
             return batches, step, microbatches
@@ -130,8 +134,15 @@ def make_evaluate(
     prepared: Prepared,
     split: str,
 ) -> Callable[[PyTree], Metrics]:
-    """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each."""
-    eval_step = compile_sums(devices, make_eval_step(_loss_fn(sections, model)))
+    """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each.
+
+    A batch goes through the model whole. Where training cuts it in microbatches, its logits, most
+    of what it takes without gradients, are held in chunks.
+    """
+    chunk = sections.training.loss_chunk_tokens
+    if not chunk and sections.training.microbatches != 1:
+        chunk = _CHUNK_OF_EVALUATION
+    eval_step = compile_sums(devices, make_eval_step(_loss_fn(sections, model, chunk)))
     batches = evaluation_batches(prepared, split, sections, devices)
 
     def evaluate(params: PyTree[Any]) -> Metrics:
@@ -141,12 +152,12 @@ def make_evaluate(
     return evaluate
 
 
-def _loss_fn(sections: Sections, model: Model) -> LossFn:
+def _loss_fn(sections: Sections, model: Model, tokens_per_chunk: int | None = None) -> LossFn:
     training = sections.training
     return make_loss_fn(
         model,
         training.label_smoothing,
-        training.loss_chunk_tokens,
+        training.loss_chunk_tokens if tokens_per_chunk is None else tokens_per_chunk,
         training.label_smoothing_mass,
         training.logits_dtype,
     )

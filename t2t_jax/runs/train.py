@@ -6,6 +6,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 
 from t2t_jax import buckets, hosts
@@ -79,23 +80,24 @@ def _train_alone(
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
 
+    make_state = partial(make_train_state, model, optimizer)
+    # A device may have no room for two states: the first is made only where no checkpoint is.
+    shapes = devices.shapes(jax.eval_shape(make_state, sections.seed))
+
     def first_state() -> TrainState:
-        state = compile_init(
-            devices, lambda seed: make_train_state(model, optimizer, seed), sections.seed
-        )
+        state = compile_init(devices, make_state, sections.seed, shapes)
         if begin is None:
             return state
         params = pretrained.with_pretrained(state.params, begin.params)
         return state._replace(params=devices.put(params))
 
-    state = first_state()
     batches, train_step, microbatches = batches_and_step(
-        prepared, sections, devices, model, optimizer, state
+        prepared, sections, devices, model, optimizer, shapes
     )
     num_params = num_parameters(sections.model)
     hosts.log(f"{num_params / 1e6:.2f} million parameters")
     kinds = switches(sections.model)
-    for line in (*devices.describe_layout(state.params, state), describe(batches), *kinds.lines):
+    for line in (*devices.describe_layout(shapes.params, shapes), describe(batches), *kinds.lines):
         hosts.log(line)
     if devices.are_accelerators and sections.model.dtype == "float32":
         hosts.log(
@@ -113,7 +115,7 @@ def _train_alone(
         keep=sections.training.keep_checkpoints + 1,
     )
     with checkpoints:
-        state = checkpoints.restore_last(state) or state
+        state = checkpoints.restore_last(shapes) or first_state()
         step, steps = int(state.step), sections.training.steps
         if step > steps:
             raise ValueError(f"{workdir} has {step} steps already, training.steps={steps} is less")
@@ -122,7 +124,7 @@ def _train_alone(
         # Not earlier: a refused run changes nothing.
         run_directory.write_run(workdir, sections, prepared)
         record_file = workdir / "training.json"
-        if step == steps and not hosts.any_of(not _is_recorded(record_file)):
+        if step == steps and not hosts.any_of(not _is_recorded(record_file, steps)):
             return 0.0
         if profile_steps is not None and not step < profile_steps.first <= steps:
             hosts.log(
@@ -179,16 +181,15 @@ def _operations(batches: Batches, sections: Sections, steps: int) -> dict[str, f
     }
 
 
-def _is_recorded(record_file: Path) -> bool:
-    """Whether the record is there; a damaged one is rewritten later."""
+def _is_recorded(record_file: Path, steps: int) -> bool:
+    """Whether the record of so many steps is there; a damaged one is rewritten later."""
     if not record_file.exists():
         return False
     try:
-        read_json(record_file)
+        return read_json(record_file).get("steps") == steps
     except ValueError as error:
         hosts.log(f"{error}: it is written anew, from the checkpoint")
         return False
-    return True
 
 
 def _beginning(workdir: Path, sections: Sections, init: str | None) -> pretrained.Beginning | None:

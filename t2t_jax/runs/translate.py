@@ -9,7 +9,7 @@ from t2t_jax.decoding.long_lines import LongLines, parts_of, refusing_long_lines
 from t2t_jax.decoding.translate import Translation, Translator
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.runs.families import wrong_verb
-from t2t_jax.runs.limits import LONG_LINE_ADVICE, line_limit, token_counter
+from t2t_jax.runs.limits import line_limit, long_line_advice, token_counter
 from t2t_jax.runs.workdir import UsableModel
 from t2t_jax.training.progress import Progress
 
@@ -45,7 +45,7 @@ def translate_lines(
     limit = line_limit(trained)
     count_tokens = token_counter(trained, num_added=1)  # the end token
     if long_lines == "refuse":
-        windows = refusing_long_lines(windows, count_tokens, limit, LONG_LINE_ADVICE)
+        windows = refusing_long_lines(windows, count_tokens, limit, long_line_advice(limit))
 
     with Progress("translate", None) as progress:
         num_lines = num_done = 0

@@ -91,6 +91,8 @@ def only_training(workdir: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iter
             refusal = error
         if hosts.any_of(refusal is not None):
             raise refusal or IsTakenError(f"the first host may not train in {workdir}")
+        if not hosts.is_first():  # which has fetched them with the lock
+            buckets.fetch_again(workdir)
         yield
 
 

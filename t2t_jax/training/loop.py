@@ -196,7 +196,10 @@ def _save(
     """Saves the measurements, then a checkpoint: on disk, they never lag behind it."""
     file.flush()
     if hosts.is_first():
-        buckets.upload(workdir)
+        try:
+            buckets.upload(workdir)
+        except Exception as error:  # they go with the next ones; a checkpoint has tries of its own
+            hosts.log(f"measurements have not reached {buckets.name_of(workdir)}: {error}")
     checkpoints.save(
         state,
         target_tokens=clock.target_tokens,

@@ -63,8 +63,8 @@ def make_gradients(
 
     `loss_fn` returns the loss summed over tokens. Gradients are summed over microbatches and
     devices and divided once by the global token count, so the update does not depend on how a batch
-    is split. Nor does dropout depend on how devices share it, but each microbatch draws its own
-    masks.
+    is split. Nor does dropout depend on how devices share it, unless there are microbatches: each
+    draws its own masks, for rows that depend on the devices.
 
     Args:
       microbatches: number of parts of a batch that go through the model one after another.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from t2t_jax import hosts
+from t2t_jax import buckets, hosts
 
 
 class Steps(NamedTuple):
@@ -40,7 +40,8 @@ class Trace:
 
     def before(self, step: int) -> None:
         """Call this before the step with this number."""
-        if self._steps is not None and step == self._steps.first:
+        # It may be on already: a run that goes back to a checkpoint repeats steps.
+        if self._steps is not None and step == self._steps.first and not self._is_on:
             jax.profiler.start_trace(str(self._directory))
             self._is_on = True
 
@@ -55,4 +56,5 @@ class Trace:
         if self._is_on:
             self._is_on = False
             jax.profiler.stop_trace()
-            hosts.log(f"a trace of the steps lies in {self._directory}: tensorboard --logdir")
+            where = buckets.told(str(self._directory))
+            hosts.log(f"a trace of the steps lies in {where}: tensorboard --logdir")

@@ -1,5 +1,6 @@
 """Verbs that read lines from standard input: windows, long lines, closed pipes."""
 
+import codecs
 import contextlib
 import io
 import itertools
@@ -34,6 +35,8 @@ def test_lines_may_end_in_any_way_and_must_be_utf8(monkeypatch, at_once):
 
     assert list(read(b"a\r\n\nb\x0cc")) == ["a", "", "b\x0cc"]
     assert list(read(b"a\n")) == ["a"]
+    # A mark of the byte order, as in files; only where there is one.
+    assert list(read(codecs.BOM_UTF8 + "a\n\ufeffb\n".encode())) == ["a", "\ufeffb"]
     assert list(read(b"")) == []
     assert len(list(read(b"one\n" * 100))) == 100
     given = read("ä\n".encode() + b"\xff\n")

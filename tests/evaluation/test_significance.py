@@ -12,6 +12,7 @@ from t2t_jax.evaluation.significance import (
     mean_interval,
     p_value_above,
     paired_bootstrap,
+    simultaneous_bootstrap,
     welch_t_test,
 )
 
@@ -156,6 +157,17 @@ def test_a_bootstrap_of_a_sum_is_what_sampling_theory_says():
 
 def test_a_model_against_itself_is_no_difference():
     assert paired_bootstrap(_statistics(3), _statistics(3), bleu_of) == (0, 0, 0, 1)
+
+
+def test_samples_that_do_not_vary_say_nothing():
+    """One sentence, and sentences that are all alike: the deviation of samples is rounding."""
+    ours, base = _statistics(1), _statistics(2)
+    for place in ([1], [1] * 7):
+        sides = ours[place], base[place]
+        found = paired_bootstrap(*sides, bleu_of)
+        assert found.difference < 0 and found.p_value == 1
+        [found] = simultaneous_bootstrap([sides], bleu_of)
+        assert found.difference < 0 and found.p_value == 1
 
 
 def test_the_same_seed_draws_the_same_samples():

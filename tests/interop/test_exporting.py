@@ -1,5 +1,8 @@
 """Models are exported to directories, or one sentence names the key in the way."""
 
+import dataclasses
+import json
+
 import jax
 import numpy as np
 import pytest
@@ -123,3 +126,18 @@ def test_what_they_cannot_be_is_told_by_its_key(tmp_path, names, changes, told):
         with pytest.raises(ValueError, match=told):
             export_to(name, tmp_path / "out", config, params={})
         assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("formula", "penalty", "exported"), [("gnmt", 0.6, None), ("power", 0.6, 0.6), ("gnmt", 0.0, 0)]
+)
+def test_a_length_penalty_goes_out_where_marian_has_it_and_else_a_line_says_so(
+    tmp_path, monkeypatch, capsys, formula, penalty, exported
+):
+    search = dict(length_penalty=penalty, length_penalty_formula=formula)
+    monkeypatch.setitem(globals(), "DECODING", dataclasses.replace(DECODING, **search))
+    export_to("marian", tmp_path / "out", small(norm_epsilon=1e-5, **SIZES))
+    values = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    assert values.get("length_penalty") == exported
+    said = "decoding.length_penalty=0.6 is left out, since MarianMT knows no other formula"
+    assert (said in capsys.readouterr().err) == (exported is None)

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from configs import tiny
 from t2t_jax.evaluation.bleu import bleu_of, sentence_statistics
 from t2t_jax.evaluation.metrics import METRICS, counted
 from t2t_jax.evaluation.significance import paired_bootstrap
 from t2t_jax.json_files import read_json, write_json
+from t2t_jax.runs import compare as comparing
 from t2t_jax.runs.compare import compare
 from tests.runs.written_scores import PAIRS, RIGHT, WRONG, write_run
 
@@ -60,6 +62,18 @@ def test_without_the_text_the_translations_are_shown_alone(runs, tmp_path):
     (tmp_path / "mine.en").unlink()
     [sentence] = compare(*runs, "mine", 1).by_length[0].most_different
     assert sentence.source == sentence.reference == "" != sentence.translations[0]
+
+
+def test_a_split_of_other_sentences_than_were_scored_is_not_shown(runs, monkeypatch):
+    kept = [read_json(run / "scores" / "mine.json") for run in runs]
+    for run, values in zip(runs, kept, strict=True):  # as if it were a split
+        del values["sha256"]
+        write_json(run / "scores" / "mine.json", values)
+    monkeypatch.setattr(comparing, "read_config", lambda _: tiny.get_config())
+    for pairs, shown in ((PAIRS, PAIRS[2]), ([*PAIRS[1:], PAIRS[0]], ("", ""))):
+        monkeypatch.setattr(comparing, "read_pairs", lambda *_, pairs=pairs: iter(pairs))
+        [sentence] = compare(*runs, "mine", 1).by_length[0].most_different
+        assert (sentence.source, sentence.reference) == shown
 
 
 def test_another_search_is_told_key_by_key(runs):

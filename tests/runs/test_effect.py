@@ -5,10 +5,12 @@ import shutil
 from typing import get_args
 
 import pytest
+from ml_collections import ConfigDict
 
 from configs import base, tiny
 from t2t_jax.json_files import flat_dict
 from t2t_jax.runs.effect import ALWAYS_READ, NOT_READ_BY, READ_WHERE, check_effect, unmet
+from t2t_jax.runs.pretrained import check_read
 from t2t_jax.runs.score import score
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.translate import translate_lines
@@ -138,12 +140,22 @@ def test_keys_that_a_verb_does_not_read_are_keys(verb):
                 check_effect("config", [key], [config], verb)
         check_effect("config", [key], [config])
     for key in (
-        "decoding.beam_size",
+        "decoding.tokens_per_batch",
         "data.max_length",
         "devices.data",
         "training.keep_checkpoints",
     ):
         check_effect("config", [key], [config], verb)
+
+
+@pytest.mark.parametrize("verb", ["generate", "classify"])
+def test_a_model_of_another_library_searches_only_where_it_translates(verb):
+    """Its config has no task, and no condition on the task can refuse the key."""
+    config = ConfigDict({"data": {"max_length": 512}, "decoding": {"beam_size": 4, "n_best": 2}})
+    for key in ("decoding.beam_size", "decoding.n_best"):
+        with pytest.raises(ValueError, match=f"--config.{key} has no effect on {verb}, which"):
+            check_effect("config", [key], [config], verb)
+        check_effect("config", [key], [config], "translate")
 
 
 def test_one_row_that_reads_a_key_is_enough():
@@ -160,3 +172,10 @@ def test_what_asks_for_nothing_may_stand():
 
 def test_a_config_of_an_earlier_version_is_not_asked_for_what_it_lacks():
     assert unmet("model.max_positions", {"model.max_positions": 1_024}) is None
+
+
+def test_what_the_weights_of_init_come_with_cannot_be_set():
+    check_read(["model.dropout_rate", "model.num_classes", "data.max_length", "training.steps"])
+    for key in ("model.num_encoder_layers", "data.vocabulary_size", "data.character_coverage"):
+        with pytest.raises(ValueError, match=f"--config.{key} has no effect with --init, whose"):
+            check_read(["training.steps", key])

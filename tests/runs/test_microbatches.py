@@ -7,6 +7,8 @@ import pytest
 from t2t_jax.devices import Devices
 from t2t_jax.runs import steps
 from t2t_jax.runs.train import train
+from t2t_jax.training.loss import make_loss_fn
+from t2t_jax.training.metrics_file import read_metrics
 from tests.runs.configs import smallest
 
 
@@ -83,3 +85,22 @@ def test_a_model_that_does_not_fit_row_by_row_is_told(trained_with, monkeypatch)
         r"lower the numbers of model, or data\.max_length",
         str(error.value),
     )
+
+
+def test_where_training_is_cut_dev_is_measured_with_logits_in_chunks(cache, tmp_path, monkeypatch):
+    """A batch that is too much for a step at once would be too much for its logits."""
+    chunks = []
+
+    def remembered(model, smoothing, tokens_per_chunk, *others):
+        chunks.append(tokens_per_chunk)
+        return make_loss_fn(model, smoothing, tokens_per_chunk, *others)
+
+    monkeypatch.setattr(steps, "make_loss_fn", remembered)
+    fixed = {"training.steps": 1, "training.schedule": "peak", "training.loss_chunk_tokens": 0}
+    dev = []
+    for number in (1, 2):
+        workdir = tmp_path / str(number)
+        train(smallest(cache, **fixed, **{"training.microbatches": number}), workdir)
+        dev += [e for e in read_metrics(workdir / "metrics.jsonl") if e["split"] == "dev"]
+    assert chunks == [0, 0, 0, steps._CHUNK_OF_EVALUATION]
+    assert dev[0]["perplexity"] == pytest.approx(dev[1]["perplexity"], rel=1e-5)

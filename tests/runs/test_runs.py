@@ -1,5 +1,6 @@
 """A run from the embedded corpus, or files, to scores and translations."""
 
+import dataclasses
 import errno
 import fcntl
 import functools
@@ -11,9 +12,13 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
+from t2t_jax.decoding.long_lines import LineLimit
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length
+from t2t_jax.model.families import make_model
+from t2t_jax.runs import train as training
 from t2t_jax.runs import workdir
+from t2t_jax.runs.limits import line_limit, long_line_advice
 from t2t_jax.runs.score import score
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
@@ -300,3 +305,36 @@ def test_a_model_is_loaded_as_it_was_at_a_step(trained):
     jax.tree.map(np.testing.assert_array_equal, early.params, expected)
     with pytest.raises(ValueError, match=r"--checkpoint=5 is not in .*, there are: 4, 8$"):
         load_trained(trained, checkpoint=5)
+
+
+def test_the_record_of_fewer_steps_is_not_that_of_a_longer_run(trained, cache, tmp_path):
+    """A run that is lengthened, and killed between its last checkpoint and its record."""
+    changes = {"training.schedule": "peak"}
+    workdir = tmp_path / "w"
+    train(smallest(cache, **changes, **{"training.steps": 4}), workdir)
+    before = (workdir / "training.json").read_bytes()
+    train(smallest(cache, **changes), workdir)
+    (workdir / "training.json").write_bytes(before)
+    train(smallest(cache, **changes), workdir)
+    assert json.loads((workdir / "training.json").read_text())["steps"] == 8
+
+
+def test_where_there_is_a_checkpoint_no_first_state_is_made_beside_it(
+    trained, cache, tmp_path, monkeypatch
+):
+    workdir = shutil.copytree(trained, tmp_path / "w")
+    (workdir / "training.json").unlink()
+    monkeypatch.setattr(training, "compile_init", lambda *_: pytest.fail("a second state"))
+    train(smallest(cache), workdir)
+    assert (workdir / "training.json").exists()
+
+
+def test_the_advice_for_a_long_line_is_one_that_helps(trained):
+    """Learned positions end where they end, whatever data.max_length says."""
+    model = load_trained(trained)
+    assert line_limit(model) == LineLimit(64, "data.max_length")
+    assert long_line_advice(line_limit(model)).endswith("more with --config.data.max_length")
+    config = dataclasses.replace(model.sections.model, positions="learned", max_positions=64)
+    limit = line_limit(model._replace(model=make_model(config)))
+    assert limit == LineLimit(64, "model.max_positions")
+    assert long_line_advice(limit) == "shorten or cut it"

@@ -13,7 +13,9 @@ from t2t_jax.runs import score as scoring
 from t2t_jax.runs.pretrained import load_vocabulary
 from t2t_jax.runs.score import score, score_checkpoints, score_files
 from t2t_jax.runs.scored_text import check_split, given_text, read_given
+from t2t_jax.runs.train import train
 from t2t_jax.runs.workdir import read_config
+from tests.data.text_corpus import sentence_pairs, write_pairs
 from tests.runs.configs import smallest
 from tests.runs.written_scores import write_files
 
@@ -142,3 +144,48 @@ def test_a_curve_has_every_checkpoint_and_changes_no_other_score(run, tmp_path):
     expected = score_files(run, given, checkpoint=4)
     assert curve[0] | {"seconds": 0} == expected | {"seconds": 0}
     assert curve[0]["perplexity"] != curve[1]["perplexity"]
+
+
+def test_the_curve_of_other_files_is_not_overwritten(run, tmp_path):
+    score_checkpoints(run, read_given(*write_files(tmp_path, "t", PAIRS[:1])))
+    other = read_given(*write_files(tmp_path, "t17", PAIRS), "t")
+    for refused in (score_checkpoints, score_files):
+        with pytest.raises(ValueError, match=r"t.checkpoints.jsonl has the scores of .*t.en and"):
+            refused(run, other)
+
+
+def test_a_curve_keeps_the_checkpoints_that_are_gone_if_the_search_is_the_same(
+    run, cache, tmp_path, capsys
+):
+    given = read_given(*write_files(tmp_path, "t", PAIRS))
+    curve = score_checkpoints(run, given)
+
+    def kept():
+        lines = (run / "scores" / "t.checkpoints.jsonl").read_text().splitlines()
+        return [scores["step"] for scores in map(json.loads, lines)]
+
+    params = run / "checkpoints/4/params/d"
+    for file in [each for each in params.rglob("*") if each.is_file()]:
+        file.write_bytes(bytes(file.stat().st_size))
+    assert [scores["step"] for scores in score_checkpoints(run, given)] == [8]
+    assert "4 is damaged" in capsys.readouterr().err and kept() == [4, 8]
+    shutil.rmtree(run / "checkpoints/4")
+    assert score_checkpoints(run, given)[0]["bleu"] == curve[1]["bleu"] and kept() == [4, 8]
+    score_checkpoints(run, given, smallest(cache, **{"decoding.beam_size": 1}))
+    assert kept() == [8]
+
+
+def test_a_sentence_that_training_would_drop_is_not_scored(cache, tmp_path):
+    """A blank reference would make a mistake of every translation."""
+    pairs = sentence_pairs(60)
+    write_pairs(tmp_path, "train", pairs[:40])
+    write_pairs(tmp_path, "dev", pairs[40:50])
+    with_blanks = [("", "Ein Hund."), *pairs[50:55], ("A dog.", " "), ("A\x01dog.", "b")]
+    write_pairs(tmp_path, "test", with_blanks)
+    changes = {"data.source": "text", "data.directory": str(tmp_path)}
+    sections = smallest(cache, **changes, **{"data.vocabulary_size": 60})
+    train(sections, tmp_path / "w")
+    scores = score(tmp_path / "w", "test")
+    assert scores["sentences"] == 5
+    lines = (tmp_path / "w/translations/test.txt").read_text().splitlines()
+    assert len(lines) == 5

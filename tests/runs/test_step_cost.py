@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.batches.batches import BucketedBatches, PackedBatches
-from t2t_jax.data.vocabulary.vocabulary import PAD_ID
+from t2t_jax.data.batches.masking import Masking
+from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.runs.step_cost import measures_of, step_cost, target_tokens
 from t2t_jax.training.operations import step_operations
@@ -66,3 +67,17 @@ def test_mfu_is_of_the_operations_without_padding_and_of_all_devices(tmp_path, m
 
 def test_what_a_device_does_not_tell_is_left_out(tmp_path, monkeypatch):
     assert measured(tmp_path, monkeypatch, {"TPU v4": 275e12})[0] == {}
+
+
+def test_of_masked_sentences_the_hidden_tokens_count():
+    masking = Masking(rate=0.2, vocabulary_size=1_000, seed=3)
+    lengths = [(length, length) for length, _ in RANDOM_LENGTHS]
+    split = split_of(lengths)
+    split.source_ids[split.source_offsets[:-1]] = START_ID
+    options = OPTIONS | {"target_tokens_per_batch": 600, "num_buckets": 3}
+    batches = BucketedBatches(split, masking=masking, **options)
+    hidden = sum(
+        np.count_nonzero(batches[i].target_ids != PAD_ID) for i in range(batches.batches_per_epoch)
+    )
+    assert target_tokens(batches) == pytest.approx(hidden / batches.batches_per_epoch)
+    assert target_tokens(batches) < sum(n for n, _ in lengths) / batches.batches_per_epoch / 3

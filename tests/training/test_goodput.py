@@ -106,6 +106,17 @@ def test_a_run_that_ends_within_its_trace_still_writes_it(run, tmp_path):
     assert list((tmp_path / "profile").rglob("*.xplane.pb"))
 
 
+def test_a_step_that_is_repeated_within_its_trace_begins_no_second_one(tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setattr(trace.jax.profiler, "start_trace", begun.append)
+    monkeypatch.setattr(trace.jax.profiler, "stop_trace", lambda: None)
+    traced = trace.Trace(trace.Steps(2, 9), tmp_path)
+    for step in (1, 2, 3, 2, 3):  # back to the checkpoint of step 1
+        traced.before(step)
+    traced.close()
+    assert begun == [str(tmp_path)]
+
+
 @pytest.mark.parametrize("text", ["", "3", "0:2", "5:4", "a:b", "-1:2"])
 def test_what_is_no_range_of_steps_is_refused(text):
     with pytest.raises(ValueError, match="is no range of steps a:b, such as 10:12"):

@@ -104,10 +104,10 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
 
 
 def _bleu(table: TableSummary) -> Measure:
-    """BLEU on test; on dev if the paper's numbers are comparable, or without one on test."""
+    """BLEU on test; on dev if the paper's numbers are of dev, or without one on test."""
     measures = {measure.name: measure for measure in table.measures}
     dev, test = (measures.get(measure.name) for measure in (DEV_BLEU, TEST_BLEU))
-    is_dev = dev is not None and (table.paper_base is not None or test is None)
+    is_dev = dev is not None and (reported(table.paper_base, DEV_BLEU) is not None or test is None)
     return DEV_BLEU if is_dev else test or TEST_BLEU
 
 

@@ -13,12 +13,13 @@ import numpy as np
 from jaxtyping import Int
 
 from t2t_jax.data.batches.assembling import Batch, BatchShape
-from t2t_jax.data.batches.masking import Masking
+from t2t_jax.data.batches.masking import Masking, num_hidden
 from t2t_jax.data.batches.order import occurrences, shuffled
 from t2t_jax.data.prepare.prepared import PreparedSplit
 
 # Near the end of an epoch, threads that assemble ahead work on two at once.
 _CACHED_EPOCHS = 2
+_START_AND_END = 2  # of a sentence that is to be masked: never hidden
 
 
 class EpochPlan(NamedTuple):
@@ -124,6 +125,14 @@ class Batches(ABC):
         source, target = self._lengths()
         times = self._times()
         return source, target, np.ones_like(source) if times is None else times
+
+    @property
+    def num_predicted(self) -> np.ndarray:
+        """For each pair, the tokens of its target; with masking, those that are hidden."""
+        _, target = self._lengths()
+        if self._masking is None:
+            return target
+        return num_hidden(target - _START_AND_END, self._masking.rate)
 
     @property
     def non_padding_share(self) -> float:

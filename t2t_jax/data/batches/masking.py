@@ -7,7 +7,7 @@ section 3.1). The masks change every epoch (Liu et al. 2019, section 4.1).
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Integer, UInt
+from jaxtyping import Float, Int, Integer, UInt
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, MASK_ID, PAD_ID, START_ID
 
@@ -44,8 +44,7 @@ def masked(
     sentence = np.repeat(np.arange(len(lengths)), lengths)
     position = np.arange(len(ids)) - (np.cumsum(lengths) - lengths)[sentence]
     is_text = (ids != PAD_ID) & (ids != START_ID) & (ids != END_ID)
-    num_tokens = np.bincount(sentence[is_text], minlength=len(lengths))
-    num_hidden = np.where(num_tokens > 0, np.maximum(1, np.rint(masking.rate * num_tokens)), 0)
+    hidden = num_hidden(np.bincount(sentence[is_text], minlength=len(lengths)), masking.rate)
 
     tokens = numbers.astype(np.uint64)[sentence] << _POSITION_BITS | position.astype(np.uint64)
     state = np.random.SeedSequence([masking.seed, _PURPOSE, epoch]).generate_state(2, np.uint64)
@@ -53,7 +52,7 @@ def masked(
     # Sorting within sentences permutes positions: the n-th token by lot has rank n.
     rank = np.empty_like(position)
     rank[np.lexsort((lots, sentence))] = position
-    is_hidden = is_text & (rank < num_hidden[sentence])
+    is_hidden = is_text & (rank < hidden[sentence])
 
     fate, other = np.divmod(_random_bits(state[1:], tokens), np.uint64(10))[::-1]
     num_pieces = np.uint64(masking.vocabulary_size - MASK_ID - 1)
@@ -61,6 +60,13 @@ def masked(
     becomes = np.where(fate < _MASKED_OF_TEN, ids.dtype.type(MASK_ID), other)
     becomes = np.where(fate < _MASKED_OF_TEN + _REPLACED_OF_TEN, becomes, ids)
     return np.where(is_hidden, becomes, ids), np.where(is_hidden, ids, ids.dtype.type(PAD_ID))
+
+
+def num_hidden(
+    num_tokens: Integer[np.ndarray, " sentences"], rate: float
+) -> Float[np.ndarray, " sentences"]:
+    """How many tokens are hidden of so many, start and end not counted."""
+    return np.where(num_tokens > 0, np.maximum(1, np.rint(rate * num_tokens)), 0)
 
 
 def _random_bits(

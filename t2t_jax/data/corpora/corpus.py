@@ -135,9 +135,14 @@ def make_ready(config: DataConfig, log: Callable[[str], None]) -> None:
 
 
 def read_pairs(config: DataConfig, split: str) -> Iterator[tuple[str, str]]:
-    """(source, target) sentences of a split, for any task; see `read_examples`."""
+    """(source, target) sentences of a split, for any task; see `read_usable`."""
     translation = dataclasses.replace(config, task="translation")
-    return ((source, target) for source, target in read_examples(translation, split))
+    return ((source, target) for source, target in read_usable(translation, split))
+
+
+def read_usable(config: DataConfig, split: str) -> Iterator[tuple[str, ...]]:
+    """The examples of a split in order without a `drop_reason`; see `read_examples`."""
+    return (each for each in read_examples(config, split) if drop_reason(each) is None)
 
 
 def read_examples(config: DataConfig, split: str) -> Iterator[tuple[str, ...]]:

@@ -18,9 +18,13 @@ def endings(config: DataConfig) -> tuple[str, ...]:
 
 
 def holds_train(config: DataConfig) -> bool:
-    """Whether the directory has training text under a usual name."""
-    stems = _whole_stems(config, text_files.names_in(config.directory))
-    return any(re.fullmatch(_USUAL["train"], stem) for stem in stems)
+    """Whether there is training text, of the config's name or a usual one."""
+    return all(
+        config.train in stems or any(re.fullmatch(_USUAL["train"], stem) for stem in stems)
+        for stems in (
+            _whole_stems(config, text_files.names_in(directory)) for directory in _of_train(config)
+        )
+    )
 
 
 def find_names(config: DataConfig, given: Collection[str], section: str) -> dict[str, str]:
@@ -36,8 +40,7 @@ def find_names(config: DataConfig, given: Collection[str], section: str) -> dict
     """
     found = {}
     for split, usual in _USUAL.items():
-        corpora = [name for name, _ in config.corpora] if split == "train" else []
-        directories = corpora or [config.directory]
+        directories = _of_train(config) if split == "train" else [config.directory]
         name = getattr(config, split)
         files = [text_files.names_in(directory) for directory in directories]
         if split in given or any(_has_part(name, config, names) for names in files):
@@ -52,6 +55,11 @@ def find_names(config: DataConfig, given: Collection[str], section: str) -> dict
         if meant:
             found[split] = meant[0]
     return found
+
+
+def _of_train(config: DataConfig) -> list[str]:
+    """The directories with files of train."""
+    return [name for name, _ in config.corpora] or [config.directory]
 
 
 def _has_part(stem: str, config: DataConfig, names: Collection[str]) -> bool:

@@ -207,8 +207,9 @@ def _build_aside(
     unfinished = directory.with_name(f".{directory.name}.unfinished")
     try:
         manifest = build(config, unfinished, vocabulary, options) | made_from
-    except ValueError:  # the next run would fail in the same way
-        shutil.rmtree(unfinished, ignore_errors=True)
+    except ValueError as error:
+        if not isinstance(error.__cause__, OSError | RuntimeError):  # which may not come again
+            shutil.rmtree(unfinished, ignore_errors=True)
         raise
     except ChildProcessError as error:
         raise ChildProcessError(f"{error}: {WHAT_IS_LEFT}") from error

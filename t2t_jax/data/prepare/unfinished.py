@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t2t_jax.data.prepare.tokenise import Side, Tokenised
+from t2t_jax.json_files import DiskFullError
 from t2t_jax.locks import told_waiting
 
 ARRAYS = ("source_ids", "source_offsets", "target_ids", "target_offsets")
@@ -166,6 +167,8 @@ def writing(path: Path) -> Iterator[None]:
     """Rewords errors: that `path` cannot be written, why, and that finished work is kept."""
     try:
         yield
+    except DiskFullError as error:  # in words already, without a number
+        raise OSError(f"{error}: {WHAT_IS_LEFT}") from error
     except OSError as error:
         when = " once there is space" if error.errno in _NO_SPACE else ""
         raise OSError(

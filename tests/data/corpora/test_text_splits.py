@@ -5,7 +5,7 @@ import re
 import pytest
 
 from t2t_jax.data.corpora import corpus
-from t2t_jax.data.corpora.text_splits import find_names
+from t2t_jax.data.corpora.text_splits import find_names, holds_train
 from tests.data.text_corpus import sentence_pairs, text_config, write_labelled, write_pairs
 
 PAIRS = sentence_pairs(3)
@@ -98,3 +98,15 @@ def test_of_a_file_and_its_gzipped_twin_it_is_said_which_is_read(tmp_path):
     said = []
     corpus.make_ready(text_config(tmp_path), said.append)
     assert said == [f"{tmp_path} has train.en and train.en.gz: train.en is read"]
+
+
+def test_train_is_there_by_the_name_that_was_given_or_a_usual_one(tmp_path):
+    write_pairs(tmp_path, "corpus", PAIRS)
+    assert not holds_train(text_config(tmp_path))
+    assert holds_train(text_config(tmp_path, train="corpus"))
+    (tmp_path / "other").mkdir()
+    mixture = f"{tmp_path}=1,{tmp_path}/other=2"
+    for _ in range(2):
+        its = text_config(tmp_path, train="corpus", mixture=mixture)
+        assert holds_train(its) == (tmp_path / "other/train.en").exists()
+        write_pairs(tmp_path / "other", "train", PAIRS)

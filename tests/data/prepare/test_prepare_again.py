@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import itertools
 import os
 import signal
@@ -312,3 +313,23 @@ def test_a_given_vocabulary_is_not_written(directory):
     given = learn_vocabulary(["the cow sees die Kuh ."], "char", 30, 1.0)
     prepared = prepare(text_config(directory), silent, given)
     assert not (prepared.directory / "vocabulary.model").exists()
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("is_passing", [True, False])
+def test_an_error_of_the_disk_keeps_what_is_finished_and_a_mistake_does_not(
+    directory, monkeypatch, is_passing
+):
+    num_tokenised = [0]
+
+    def fails(self, chunk, tokenise=Tokenise.__call__):
+        num_tokenised[0] += 1
+        if num_tokenised[0] < 5:
+            return tokenise(self, chunk)
+        cause = OSError(errno.ESTALE, "Stale file handle") if is_passing else None
+        raise ValueError("train.en cannot be read") from cause
+
+    monkeypatch.setattr(Tokenise, "__call__", fails)
+    with pytest.raises(ValueError, match="cannot be read"):
+        prepare(text_config(directory), silent)
+    assert any((directory / "cache").glob(".*.unfinished")) == is_passing

@@ -21,7 +21,9 @@ from t2t_jax.data.prepare.unfinished import (
     finish,
     only_one_process,
     write_whole,
+    writing,
 )
+from t2t_jax.json_files import DiskFullError
 
 IDENTITY = {"vocabulary": "0123", "examples_per_chunk": 3}
 
@@ -180,6 +182,12 @@ def test_what_cannot_be_written_is_told_and_what_is_there_stays(
                 unfinished.add("train", 0, CHUNKS[2])
     assert written(tmp_path / "b") == written(tmp_path / "a")
     assert arrays(tmp_path / "b") == arrays(tmp_path / "a")
+
+
+def test_what_says_by_itself_that_the_disk_is_full_keeps_its_words(tmp_path):
+    with pytest.raises(OSError, match=r"^m.json cannot .* 3 MiB left: what is finished is kept"):
+        with writing(tmp_path):
+            raise DiskFullError("m.json cannot be written, 3 MiB left")
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):

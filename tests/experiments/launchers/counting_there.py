@@ -13,6 +13,8 @@ from tests.experiments.launchers import counting_run, fake_gcloud
 if __name__ == "__main__":
     directory = fake_gcloud.path(sys.argv[-1])
     print(f"on {Path.home().name}")
+    if "--is_taken" in sys.argv:
+        sys.exit(presence.IS_TAKEN)
     if Path.home().name == "w-0":
         with presence.present(directory):
             counting_run.main(directory)

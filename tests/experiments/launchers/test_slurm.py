@@ -4,6 +4,7 @@ import json
 import subprocess
 import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -76,6 +77,21 @@ def test_a_preempted_job_saves_is_queued_again_and_goes_on(tmp_path, state):
     script = (state / "70.sh").read_text()
     for line in ("array=0-1%2", "partition=gpu", "time=60", "gpus-per-node=1", "requeue"):
         assert f"#SBATCH --{line}\n" in script
+
+
+def test_the_reason_of_an_error_in_a_job_is_the_last_line_of_its_trace(tmp_path):
+    [directory] = prepared(tmp_path, "base")
+    rule = "-" * 22
+    trace = "Traceback (most recent call last):\n  File ...\nModuleNotFoundError: no experiments\n"
+    error = RuntimeError(
+        f"Job (task=0) failed during processing with trace:\n{rule}\n{trace}\n{rule}\n"
+        "You can check full logs with 'job.stderr(0)'"
+    )
+    (tmp_path / "result.pkl").touch()
+    paths = SimpleNamespace(result_pickle=tmp_path / "result.pkl")
+    job = SimpleNamespace(job_id="70_0", paths=paths, exception=lambda: error)
+    found = slurm._end(slurm._Followed(directory, job, 0.0))
+    assert found.reason == "SLURM job 70_0: ModuleNotFoundError: no experiments"
 
 
 def test_jobs_outlive_the_command_and_are_followed_by_the_next(tmp_path, state, capsys):

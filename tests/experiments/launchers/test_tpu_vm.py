@@ -213,6 +213,18 @@ def test_what_an_earlier_try_left_in_the_bucket_is_not_taken_for_this_one(
     assert not (there / "running.json").exists()
 
 
+def test_a_run_that_took_its_own_lock_for_anothers_gets_another_slice(
+    tmp_path, cloud, monkeypatch, capsys
+):
+    monkeypatch.setenv("FAKE_GCLOUD_RUN", f"{counting_there.__file__} --is_taken")
+    monkeypatch.setattr(tpu_vm, "_MOST_LOST_HOSTS", 1)
+    with _launch(*prepared(tmp_path, "base"), type="v5litepod-16") as events:
+        *_, last = events
+    assert (last.kind, last.reason) == ("failed", "another command works on it")
+    assert _verbs(cloud).count("create") == 2
+    assert "a host was lost; asking for another" in capsys.readouterr().err
+
+
 def test_hosts_that_cannot_write_the_bucket_do_not_start(tmp_path, cloud):
     [directory] = prepared(tmp_path, "base")
     _plan(cloud, refused="uploaded.json")

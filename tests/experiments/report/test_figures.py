@@ -10,7 +10,7 @@ from experiments.report.figures import forest_plot, gallery, learning_curves, le
 from experiments.report.figures.forest_plot import Point, limits_of
 from experiments.report.measures import DEV_BLEU, PERPLEXITY, TEST_BLEU
 from experiments.report.summary import summaries
-from experiments.tables import table3
+from experiments.tables import table2, table3
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
 
@@ -214,6 +214,20 @@ def test_the_papers_differences_stand_beside_ours_at_its_base(tmp_path):
     figure = forest_plot.draw([panel])
     [legend] = figure.subfigs[0].legends
     assert legend.get_texts()[-1].get_text() == "the paper's difference"
+
+
+def test_the_papers_differences_are_of_the_split_it_has(tmp_path):
+    """Table 2 reports BLEU of test alone, though runs at the paper's base have that of dev too."""
+    paper = base.get_config()
+    paper.data.directory = "."
+    for row in ("base", "big"):
+        scores = {"dev": {"perplexity": 5.0, "bleu": 25.0}, "test": {"bleu": 27.0}}
+        fakes.write_record(
+            tmp_path, table2.TABLE, paper, row, 0, perplexity=5.0, bleu=1.0, scores=scores
+        )
+    [panel] = forest_plot.panels(summaries(tmp_path))
+    assert panel.forests[0].measure == TEST_BLEU
+    assert panel.forests[0].points[0].paper == pytest.approx(28.4 - 27.3)
 
 
 def _point(difference, low=None, high=None):

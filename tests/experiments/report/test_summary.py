@@ -1,5 +1,6 @@
 """Means, differences and verdicts: numbers recomputed by hand."""
 
+import copy
 import json
 import math
 import shutil
@@ -295,6 +296,24 @@ def test_the_same_run_twice_is_no_second_seed(workdir, tmp_path):
     # Where one of two is finished, it counts.
     next(workdir.glob("copy/*/base/seed-0/record.json")).unlink()
     assert _rows(workdir)["base"].num_seeds == 3
+
+
+def test_a_run_of_another_config_is_no_seed_of_its_row(workdir):
+    """Two sweeps below one directory, such as those of --equal=steps and --equal=flops."""
+    before = _rows(workdir)
+    longer = copy.deepcopy(CONFIG)
+    longer.training.steps = 2 * CONFIG.training.steps
+    path = fakes.write_record(
+        workdir / "longer", TABLE, longer, "one_head", 2, perplexity=9.0, bleu=1.0
+    )
+    for name in ("run.json", "record.json"):  # the base of both is the same
+        values = json.loads((path / name).read_text())
+        values["base"] = CONFIG.to_dict()
+        (path / name).write_text(json.dumps(values))
+    [table] = summaries(workdir)
+    assert [row.means for row in table.rows] == [row.means for row in before.values()]
+    [note] = [note for note in table.notes if "first one's config" in note]
+    assert note.endswith(f"left out: {path}.")
 
 
 def test_a_row_has_the_changes_that_its_runs_were_made_with(workdir):

@@ -66,6 +66,20 @@ def test_every_finished_run_gets_its_scores_and_the_report_their_columns(
     assert len(scored) == 4
 
 
+def test_two_test_sets_that_are_scored_at_once_are_both_kept(tmp_path, files, monkeypatch):
+    [path] = [fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=2.0, bleu=90.0)]
+
+    def score_files(directory, given, sections):
+        values = record.read_record(path)  # meanwhile another command has its own
+        values["scores"]["t18"] = {"name": "t18", "bleu": 70.0}
+        record.write_json(path / record.RECORD_FILE, values)
+        return {"name": given.name, "sha256": given.sha256, "bleu": 80.0}
+
+    monkeypatch.setattr("t2t_jax.runs.score.score_files", score_files)
+    assert later_scores.score(tmp_path, *files, None) == 0
+    assert record.read_record(path)["scores"].keys() >= {"t17", "t18"}
+
+
 def test_a_run_that_cannot_be_scored_is_told_and_stops_no_other(tmp_path, files, scored, capsys):
     for row in ("base", "no_positions", "one_head"):
         write_row(tmp_path / "w", row, [(2.0, 90.0)])

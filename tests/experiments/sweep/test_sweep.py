@@ -121,6 +121,17 @@ def _command(*arguments: str) -> subprocess.CompletedProcess:
             ],
             "row C.d_ff=128 changes nothing but model.d_ff, which --tune sets in every row",
         ),
+        (
+            ["table3", "--base=configs/tiny.py", "--plan=v5e-8", "--equal=flops"],
+            "--equal changes nothing in a --plan",
+        ),
+        (
+            [
+                *("table3", "--base=configs/tiny.py", "--dry_run", "--equal=flops"),
+                *("--rows=base,A.*", "--tune=model.d_ff=[128,512]"),
+            ],
+            "--tune=model.d_ff changes what an update costs",
+        ),
         (["table3", "--dry_run=5"], "sweep: --dry_run=5 is neither true nor false"),
     ],
 )

@@ -1,10 +1,13 @@
 """Trials, and the runs at the values they choose; a formula replaces the training."""
 
+import shutil
+
 import pytest
 
 from experiments.launchers.event import Event
+from experiments.report.summary import summaries
 from experiments.run import record
-from experiments.sweep import dry_run, prepared_runs, status, time_left
+from experiments.sweep import dry_run, prepared_runs, status, time_left, tuned_runs
 from tests.experiments import tuned_sweeps
 from tests.experiments.tuned_sweeps import CONFIG, RATE, TABLE, launch, prepared, swept
 
@@ -114,6 +117,31 @@ def test_another_space_in_the_same_directory_is_refused(tmp_path):
     swept(tmp_path, "base")
     with pytest.raises(ValueError, match=rf"trial-1 holds a run with another config: {RATE} is"):
         prepared(tmp_path, "base", found=tuned_sweeps.space(trials=4))
+
+
+def test_what_fewer_trials_chose_is_not_taken_for_the_best_of_more(tmp_path):
+    def of(*values):
+        return tuned_sweeps.space([f"{RATE}=[{','.join(map(str, values))}]"], None)
+
+    swept(tmp_path, "worse", found=of(0.0003, 0.0005), num_seeds=1)
+    assert _rate(tmp_path / "planted/worse/tuned-seed-0") == 0.0005
+    for _ in range(2):  # nothing is written
+        with pytest.raises(ValueError, match="tuned-seed-0 was trained at the best of 2 trials of"):
+            prepared(tmp_path, "worse", found=of(0.0003, 0.0005, CHOSEN), num_seeds=2)
+        assert not (tmp_path / "planted/worse/tuned-seed-1").exists()
+    shutil.rmtree(tmp_path / "planted/worse/tuned-seed-0")
+    swept(tmp_path, "worse", found=of(0.0003, 0.0005, CHOSEN), num_seeds=2)
+    assert {_rate(tmp_path / f"planted/worse/tuned-seed-{seed}") for seed in (0, 1)} == {CHOSEN}
+    [table] = summaries(tmp_path)
+    assert table.tuning.num_trials == 3
+
+
+def test_what_another_command_has_removed_is_left_out(tmp_path):
+    directories = prepared(tmp_path, "base,worse")
+    [removed] = [path for path in directories if str(path).endswith("base/tuned-seed-0")]
+    (removed / record.RUN_FILE).unlink()
+    left = tuned_runs.settle(directories, print)
+    assert removed not in left and len(left) == len(directories) - 1
 
 
 def test_a_sweep_without_tuning_becomes_a_tuned_one_and_back(tmp_path, capsys):

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import pytest
 
 from configs import base, multi30k, tiny
-from experiments.tables.ablation import check_config, flat
+from experiments.tables.ablation import check_config, check_row, flat
 from experiments.tables.discrepancies import RECIPES, TABLE, questions
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.schedule import learning_rate
@@ -147,6 +147,15 @@ def test_answers_that_a_base_has_no_room_for_are_left_out_with_the_reason():
     assert "warm-up would be 6 of 4 steps" in left_out["schedule=t2t"]
     assert "4 steps leave no 5 checkpoints in their last tenth" in left_out["averaging=5"]
     assert left_out["t2t_head"] == left_out["schedule=t2t"]
+
+
+def test_checkpoints_by_the_clock_are_not_averaged():
+    config = _config("tiny")
+    config.training.checkpoint_every_minutes = 10.0
+    rows = TABLE.rows(config)
+    assert "does not say at which steps" in dict(rows.left_out)["averaging=5"]
+    for row in rows.rows:
+        check_row(row, config)
 
 
 SINUSOIDS = {"model.positions": "sinusoidal_tensor2tensor"}

@@ -5,7 +5,7 @@ import pytest
 
 from configs import base as paper
 from configs import tiny
-from experiments.tables.ablation import Row
+from experiments.tables.ablation import Row, check_row
 from experiments.tables.equal import is_stretched, stretched
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.schedule import learning_rate
@@ -44,6 +44,14 @@ def test_a_row_with_its_own_steps_gets_what_it_is_given():
     row = stretched(Row("long", {"training.steps": 5_000}), tiny.get_config(), 2_500)
     training = row.config(tiny.get_config()).training
     assert (training.steps, training.warmup_steps) == (2_500, 50)
+
+
+def test_checkpoints_by_the_clock_are_not_stretched():
+    base = tiny.get_config()
+    base.training.checkpoint_every_minutes = 10.0
+    row = stretched(ROW, base, 2_200)
+    assert "training.checkpoint_every_steps" not in row.changes
+    check_row(row, base)
 
 
 def test_as_many_updates_as_before_change_nothing():
