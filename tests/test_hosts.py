@@ -216,7 +216,7 @@ def test_a_step_that_fails_on_hosts_in_a_bucket_is_kept_there_whole(
 ):
     wild = {"training.peak_learning_rate": 1e30, "devices.data": 4}
     config = config_of(8, **wild).to_dict()
-    tuning = {"space": [], "trials": 1, "trial": 0, "point": {"seed": config["seed"]}}
+    tuning = {"space": [], "trials": 2, "trial": 0, "point": {"seed": config["seed"]}}
     trial = record.Run("a_table", "a_row", {}, config["seed"], config, config, "steps", tuning)
     record.write_run(tmp_path, trial)
     url = "gs://bkt/run"

@@ -64,9 +64,11 @@ def dump(
         write_json(directory / "config.json", sections.values())
     hosts.wait("the batch is kept")
     # By all hosts, which may share a bucket alone.
-    place = buckets.place_of(workdir) / "nonfinite" / str(bad.number) / "state"
+    place = directory
+    if buckets.is_copy(workdir):
+        place = buckets.place_of(workdir) / "nonfinite" / str(bad.number)
     with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(place.resolve(), state._asdict(), force=True)
+        checkpointer.save(place / "state", state._asdict(), force=True)
     if hosts.is_first():
         values = {"batch": bad.batch, "microbatches": microbatches}
         write_json(directory / "step.json", values)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_jax.data.corpora.corpus import check_corpus, content_hashes, read_pairs
+from t2t_jax.data.corpora.corpus import check_corpus, content_hashes, read_examples
 from tests.data.text_corpus import (
     sentence_pairs,
     text_config,
@@ -21,40 +21,40 @@ def write_train(directory, english: bytes, german: bytes) -> None:
 
 def test_pairs_come_in_order_with_blank_ones(directory):
     write_train(directory, b"one\n\nthree\n", "eins\nzwei\ndreißig\n".encode())
-    pairs = list(read_pairs(text_config(directory), "train"))
+    pairs = list(read_examples(text_config(directory), "train"))
     assert pairs == [("one", "eins"), ("", "zwei"), ("three", "dreißig")]
 
 
 def test_the_direction_follows_the_languages(directory):
     config = text_config(directory, source_language="de", target_language="en")
-    swapped = [(english, german) for german, english in read_pairs(config, "train")]
-    assert swapped == list(read_pairs(text_config(directory), "train"))
+    swapped = [(english, german) for german, english in read_examples(config, "train")]
+    assert swapped == list(read_examples(text_config(directory), "train"))
 
 
 def test_only_a_line_feed_ends_a_line(directory):
     inside = "a\u2028b\x0bc\x0cd\x85e\rf\u2029g"
     write_train(directory, f"{inside}\nsecond\n".encode(), b"x\ny\n")
-    assert list(read_pairs(text_config(directory), "train")) == [(inside, "x"), ("second", "y")]
+    assert list(read_examples(text_config(directory), "train")) == [(inside, "x"), ("second", "y")]
 
 
 def test_byte_order_mark_and_carriage_returns_are_taken_off(directory):
     write_train(directory, b"\xef\xbb\xbfone\r\ntwo\r\n", b"eins\nzwei")
-    pairs = list(read_pairs(text_config(directory), "train"))
+    pairs = list(read_examples(text_config(directory), "train"))
     assert pairs == [("one", "eins"), ("two", "zwei")]
 
 
 def test_gzip_files_read_like_plain_ones(directory):
-    plain = list(read_pairs(text_config(directory), "train"))
+    plain = list(read_examples(text_config(directory), "train"))
     for language in ("en", "de"):
         file = directory / f"train.{language}"
         (directory / f"train.{language}.gz").write_bytes(gzip.compress(file.read_bytes()))
         file.unlink()
-    assert list(read_pairs(text_config(directory), "train")) == plain
+    assert list(read_examples(text_config(directory), "train")) == plain
 
 
 def test_reading_begins_before_the_end_of_the_file_is_known(directory):
     write_train(directory, b"one\n" * 100_000 + b"\xff\n", b"eins\n" * 100_001)
-    pairs = read_pairs(text_config(directory), "train")
+    pairs = read_examples(text_config(directory), "train")
     assert list(itertools.islice(pairs, 2)) == [("one", "eins")] * 2
 
 
@@ -93,7 +93,7 @@ def test_a_mistake_far_into_large_files_is_told_with_its_line(directory):
 def test_carriage_returns_in_one_file_alone_do_not_matter(directory):
     write_train(directory, b"one\r\ntwo\r\n\r\n", b"eins\nzwei\r\r\n\n")
     check_corpus(text_config(directory))
-    pairs = list(read_pairs(text_config(directory), "train"))
+    pairs = list(read_examples(text_config(directory), "train"))
     assert pairs == [("one", "eins"), ("two", "zwei\r"), ("", "")]
 
 
@@ -101,7 +101,7 @@ def test_lines_may_be_very_long(directory):
     english, german = "word " * 100_000, "x" * 10_000_000
     write_train(directory, f"{english}\na\n".encode(), f"{german}\nb\n".encode())
     check_corpus(text_config(directory))
-    assert list(read_pairs(text_config(directory), "train")) == [(english, german), ("a", "b")]
+    assert list(read_examples(text_config(directory), "train")) == [(english, german), ("a", "b")]
 
 
 def test_every_split_is_checked(directory):
@@ -148,7 +148,7 @@ def test_a_file_that_cannot_be_read_is_told(directory):
 def test_a_plain_file_is_taken_before_a_gzip_file(directory):
     (directory / "train.en.gz").write_bytes(b"no gzip file at all")
     check_corpus(text_config(directory))
-    assert list(read_pairs(text_config(directory), "train")) == sentence_pairs(80)
+    assert list(read_examples(text_config(directory), "train")) == sentence_pairs(80)
 
 
 @pytest.mark.parametrize("keep", [15, -4])
