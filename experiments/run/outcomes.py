@@ -100,14 +100,15 @@ def of_one_config(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
     Trials, each of which has its own, stay.
     """
+    found = [(each, record.settings(each.run.config)) for each in outcomes]
     first: dict[tuple[str, str], dict[str, Any]] = {}
-    kept = []
-    for outcome in sorted(outcomes, key=lambda outcome: outcome.run.seed):
-        run = outcome.run
-        its = record.settings(run.config)
-        if run.kind == "trial" or first.setdefault((run.row, run.kind), its) == its:
-            kept.append(outcome)
-    return kept
+    for outcome, its in sorted(found, key=lambda pair: pair[0].run.seed):
+        first.setdefault((outcome.run.row, outcome.run.kind), its)
+    return [
+        outcome
+        for outcome, its in found
+        if outcome.run.kind == "trial" or first[outcome.run.row, outcome.run.kind] == its
+    ]
 
 
 def records_of(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
