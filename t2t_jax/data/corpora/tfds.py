@@ -129,7 +129,7 @@ def _read(
             raise ValueError(
                 f"{where}, examples {block[0]:,} to {block[-1]:,}: damaged file "
                 f"({_one_line(error)})"
-            ) from error
+            ) from None
         for number, record in zip(block, records, strict=True):
             try:
                 features = parse(record).features.feature

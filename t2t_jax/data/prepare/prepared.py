@@ -208,7 +208,7 @@ def _build_aside(
     try:
         manifest = build(config, unfinished, vocabulary, options) | made_from
     except ValueError as error:
-        if not isinstance(error.__cause__, OSError | RuntimeError):  # which may not come again
+        if not isinstance(error.__cause__, OSError):  # which may not come again
             shutil.rmtree(unfinished, ignore_errors=True)
         raise
     except ChildProcessError as error:
