@@ -63,7 +63,7 @@ def dump(
         np.savez(directory / "batch.npz", **arrays)
         write_json(directory / "config.json", sections.values())
     hosts.wait("the batch is kept")
-    # By all hosts, which may share a bucket alone.
+    # Written by all hosts, which may share nothing but a bucket.
     place = directory
     if buckets.is_copy(workdir):
         place = buckets.place_of(workdir) / "nonfinite" / str(bad.number)
