@@ -181,8 +181,9 @@ def _run_table(arguments: list[str], values: Any) -> int:
 
         print_plan(table, base, values.seeds, values)
         return 0
-    if values.one_row_per_chip:
-        raise ValueError("--one_row_per_chip is for --plan")
+    for name in ("one_row_per_chip", "programs", "facts", "prices", "old_prices", "calibrate"):
+        if values[name].present:
+            raise ValueError(f"--{name} is for --plan")
     if workdir is None:
         raise ValueError("--workdir is needed; --dry_run and --plan need none")
     for name in ("tokens_per_second", "tflops"):

@@ -3,10 +3,10 @@
 Rows of the same shape share one program, compiled once.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from experiments.sweep.time_left import makespan
 from experiments.tables.ablation import AnyConfig, Table
 from t2t_jax.plan import hardware, report
 from t2t_jax.plan.plan import Plan, plan, price_of
@@ -41,17 +41,18 @@ def text(table: Table, base: AnyConfig, num_seeds: int, values: Any, log=lambda 
 def total_text(
     rented: hardware.Topology, plans: Sequence[Plan], num_seeds: int, prices: Prices
 ) -> str:
-    """All runs of all rows that fit, on one slice rented until the last run ends."""
+    """All runs of all rows that fit, on one slice rented until the last run ends.
+
+    They start in the order of a sweep, seeds outermost; seeds after the first compile nothing.
+    """
     fitting = [each for each in plans if each.fits]
     if not fitting:
         return f"on {rented.name} no row fits"
     at_once = rented.num_chips // fitting[0].topology.num_chips
-    hours = Range(
-        *(
-            makespan([end for end in ends for _ in range(num_seeds)], at_once)
-            for ends in zip(*(each.hours for each in fitting), strict=True)
-        )
-    )
+    first = [each.hours for each in fitting]
+    later = [each.hours_after_compiling for each in fitting]
+    runs = [*first, *later * (num_seeds - 1)]
+    hours = Range(*(makespan([], ends, at_once) for ends in zip(*runs, strict=True)))
     chip_hours = hours.times(rented.num_chips)
     dollars = price_of(chip_hours.middle, prices.of(rented.chip.name))
     count = len(fitting) * num_seeds
@@ -63,12 +64,3 @@ def total_text(
         f"demand, {report.dollars_text(dollars.spot)} spot"
         + (f"; without {left_out} that do not fit" if left_out else "")
     )
-
-
-def makespan(hours: Sequence[float], at_once: int) -> float:
-    """Hours until the last run ends; the longest start first, each in the first free place."""
-    ends = [0.0] * at_once
-    for each in sorted(hours, reverse=True):
-        ends[ends.index(min(ends))] += each
-    assert all(map(math.isfinite, ends))
-    return max(ends)

@@ -78,7 +78,7 @@ def forecast(jobs: Sequence[Job], parallel: int) -> Forecast:
         lefts.append(_left(job, train, score, overhead))
         totals.append((train or 0.0) + (score or 0.0) + overhead)
     to_come = [(job, left) for job, left in zip(jobs, lefts, strict=True) if job.stage != "over"]
-    seconds = _makespan(
+    seconds = makespan(
         [left or 0.0 for job, left in to_come if job.stage != "waiting"],
         [left or 0.0 for job, left in to_come if job.stage == "waiting"],
         parallel,
@@ -117,8 +117,8 @@ def _rest(seconds: float, elapsed: float) -> float:
     return max(seconds - elapsed, _OVERDUE * elapsed)
 
 
-def _makespan(running: Iterable[float], waiting: Iterable[float], parallel: int) -> float:
-    """Seconds until the last one ends, if each begins as soon as there is room."""
+def makespan(running: Iterable[float], waiting: Iterable[float], parallel: int) -> float:
+    """Time until the last one ends, if each of `waiting`, in order, begins once there is room."""
     ends = sorted(running)
     ends = [0.0] * (parallel - len(ends)) + ends
     for seconds in waiting:

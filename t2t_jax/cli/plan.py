@@ -32,7 +32,7 @@ def define_flags(arguments: list[str]) -> None:
         "layouts",
         "config",
         ["config", "auto"],
-        "how chips share the run: as config.devices says, or every way, fastest first",
+        "how chips share the run: as config.devices says, or up to four ways, fastest first",
     )
     flags.DEFINE_list("output", [], "files to write: plan.png, a figure; plan.json")
     define_plan_flags()
@@ -74,12 +74,17 @@ def main() -> None:
 
     values = flags.FLAGS
     jax.config.update("jax_platforms", "cpu")  # nothing is computed, no device is taken
-    if (values.topology is None) == (values.topologies is None):
+    if bool(values.topology) == bool(values.topologies):
         raise ValueError(f"give --topology or --topologies: {hardware.names_text()}")
     named = hardware.topologies(values.topology or values.topologies)
     outputs = [Path(name).expanduser() for name in values.output]
     if unknown := [path for path in outputs if path.suffix not in (".json", ".png", ".svg")]:
         raise ValueError(f"--output={unknown[0]} must end in .json, .png or .svg")
+    if values.layouts == "auto" and (gpus := [each for each in named if not each.chip.is_tpu]):
+        raise ValueError(
+            f"--layouts=auto compares compiled programs; {gpus[0].name} is planned from its peaks "
+            "alone, which are the same for every layout"
+        )
     sections = read_sections(given_config("config", hosts.log))
     settings, prices, words = tools(values, lambda line: print(line, file=sys.stderr, flush=True))
     if values.layouts == "auto":
@@ -96,10 +101,15 @@ def main() -> None:
     if len(best) > 1 and grown:
         data = sections.data
         tokens = data.source_tokens_per_batch, data.target_tokens_per_batch
-        print(f"\n{report.growth_table(grown, prices)}\n{choices.growth_text(grown, tokens)}")
+        print(f"\n{report.growth_table(grown, prices)}")
+        for of_kind in grown:
+            if len(of_kind) > 1:
+                print(choices.growth_text(of_kind, tokens))
     print("\n".join([*words(), prices.words]))
     for path in outputs:
         if path.suffix == ".json":
             report.write(plans, prices, path)
         elif grown:
             report.write_figure(grown, prices, path)
+        else:
+            print(f"{path} was not written: nothing fits")

@@ -17,6 +17,7 @@ _RECORDS = ("record.json", "training.json")  # of a run in a sweep, and of any r
 
 class Calibration(NamedTuple):
     factor: float  # seen / predicted
+    chip: str  # where it was seen
     words: str
 
 
@@ -45,7 +46,7 @@ def calibration(place: Path, settings: Settings) -> Calibration:
         f"calibrated by {steps:,} steps on {hardware}: a step took {seen * 1e3:.1f} ms, "
         f"{factor:.2f} times the {predicted * 1e3:.1f} ms predicted"
     )
-    return Calibration(factor, words)
+    return Calibration(factor, known.chip.name, words)
 
 
 def _record_of(place: Path) -> Path:

@@ -16,7 +16,7 @@ class Growth(NamedTuple):
     """The plan for one of several topologies."""
 
     plan: Plan
-    efficiency: float  # chip-seconds of a step at the smallest topology / here
+    efficiency: float  # chip-seconds of a step at the smallest of this kind of chip / here
 
 
 def layouts(topology: Topology) -> list[dict[str, int]]:
@@ -42,17 +42,23 @@ def best_layout(sections: Sections, topology: Topology, settings: Settings) -> l
     return sorted(plans, key=lambda each: each.step_seconds.middle if each.fits else float("inf"))
 
 
-def growth(plans: Sequence[Plan]) -> list[Growth]:
-    """The plans of one run that fit, by number of chips, with their efficiency."""
-    fitting = sorted(
-        (each for each in plans if each.fits), key=lambda each: each.topology.num_chips
-    )
-    first = _chip_seconds(fitting[0]) if fitting else 0.0
-    return [Growth(each, first / _chip_seconds(each)) for each in fitting]
+def growth(plans: Sequence[Plan]) -> list[list[Growth]]:
+    """The plans of one run that fit, for each kind of chip by their number, with efficiency."""
+    by_kind: dict[str, list[Plan]] = {}
+    for each in plans:
+        if each.fits:
+            by_kind.setdefault(each.topology.chip.name, []).append(each)
+    return [_growth(of_kind) for of_kind in by_kind.values()]
+
+
+def _growth(plans: Sequence[Plan]) -> list[Growth]:
+    few_first = sorted(plans, key=lambda each: each.topology.num_chips)
+    first = _chip_seconds(few_first[0])
+    return [Growth(each, first / _chip_seconds(each)) for each in few_first]
 
 
 def growth_text(grown: Sequence[Growth], tokens: tuple[int, int]) -> str:
-    """Up to how many chips a run scales, in a sentence."""
+    """Up to how many chips of one kind a run scales, in a sentence."""
     words = f"{tokens[0]:,} + {tokens[1]:,} tokens a step"
     few = [each for each in grown if each.efficiency < _LEAST_EFFICIENCY]
     if not few:

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib.metadata
 import math
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -56,6 +57,7 @@ _OF_DECODING = (
     *("beam_size", "n_best", "max_extra_tokens", "max_tokens", "length_penalty_formula"),
 )
 _CODE = ("model", "training", "decoding", "compilation.py", "devices.py", "row_keys.py")
+_HOST_DEVICES = "xla_force_host_platform_device_count"  # changes no program for a TPU
 _OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 _SIZE = r"([\d.]+)([KMGT])i?B?"
 # The compiler's message, and whether the state comes on top of its number.
@@ -176,8 +178,8 @@ class Keeper:
 
     def _is_same_program(self, entry: dict[str, Any], program: Program) -> bool:
         """Whether the changed code still gives the same program to the same compiler."""
-        others = {name for name in self._versions if name != "code"}
-        if any(entry["made_with"].get(name) != self._versions[name] for name in others):
+        code = {"code": self._versions["code"]}
+        if entry["made_with"] | code != self._versions:
             return False
         return entry["text"] != "" and entry["text"] == program_digest(program)
 
@@ -343,6 +345,10 @@ def _shard_bytes(devices: Devices, tree: PyTree) -> int:
 def _versions() -> dict[str, str]:
     """Versions of what a program depends on besides its config."""
     found = {"jax": jax.__version__, "code": _code_digest()}
+    for name in ("LIBTPU_INIT_ARGS", "XLA_FLAGS"):
+        flags = [flag for flag in os.environ.get(name, "").split() if _HOST_DEVICES not in flag]
+        if flags:
+            found[name] = " ".join(flags)
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         found["libtpu"] = importlib.metadata.version("libtpu")
     return found

@@ -1,9 +1,10 @@
 """Makes a training step fit: microbatches first, then rematerialised layers."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from t2t_jax.data.batches.assembling import BatchShape
 from t2t_jax.plan.facts import Facts, Program, num_parts
 
 _GIB = 2**30
@@ -29,20 +30,30 @@ class Fitted(NamedTuple):
         return self.facts.limit_bytes or self.program.topology.chip.memory
 
     @property
+    def is_hopeless(self) -> bool:
+        """Whether the state alone, whatever the batch, is too large."""
+        return self.facts.state_bytes >= self.limit_bytes
+
+    @property
     def advice(self) -> str:
         """What the user can do about it; empty if it fits."""
         if self.facts.fits:
             return ""
         chip, has = self.program.topology.chip.name, _gib(self.limit_bytes)
-        if (state_bytes := self.facts.state_bytes) >= self.limit_bytes:
+        chips, devices = self.program.topology.num_chips, self.program.sections.devices
+        more = "rent more chips, and cut the model over them with --config.devices.fsdp=N"
+        if devices.fsdp * devices.tensor < chips:
+            more = "cut the model over the chips with --config.devices.fsdp=N, or --layouts=auto"
+        if self.is_hopeless:
             return (
-                f"does not fit: parameters and optimizer alone take {_gib(state_bytes)}, a {chip} "
-                f"has {has}; cut them over chips with --config.devices.fsdp=N, or --layouts=auto"
+                f"does not fit: parameters and optimizer alone take "
+                f"{_gib(self.facts.state_bytes)}, a {chip} has {has}; {more}"
             )
         return (
             f"does not fit: {_gib(self.facts.peak_bytes)} of {has} on a {chip} with "
-            f"{self.microbatches} microbatches and layers computed again; lower data.max_length, "
-            "set training.loss_chunk_tokens, or cut the model with --config.devices.fsdp=N"
+            f"{self.microbatches} microbatches and layers computed again, "
+            f"{_gib(self.facts.state_bytes)} of them parameters and optimizer; {more}, lower "
+            "data.max_length, or set training.loss_chunk_tokens"
         )
 
 
@@ -57,11 +68,33 @@ def fitted(program: Program, facts_of: Callable[[Program], Facts]) -> Fitted:
     return tried
 
 
+def all_fitted(
+    program: Program, shapes: Sequence[BatchShape], facts_of: Callable[[Program], Facts]
+) -> dict[BatchShape, Fitted]:
+    """The programs of all shapes, in as few microbatches as fit for each of them.
+
+    If a shape does not fit, only this one.
+    """
+    while True:
+        found: dict[BatchShape, Fitted] = {}
+        for shape in shapes:
+            tried = found[shape] = fitted(program._replace(shape=shape), facts_of)
+            if not tried.facts.fits:
+                return {shape: tried}
+            if tried.program.sections != program.sections:
+                program = tried.program
+                break
+        if len(found) == len(shapes) and all(
+            each.program.sections == program.sections for each in found.values()
+        ):
+            return found
+
+
 def _next(tried: Fitted) -> Program | None:
     facts, program = tried.facts, tried.program
     most = -(-program.shape.rows // num_parts(program.sections))  # a chip's row is not split
-    if facts.state_bytes >= tried.limit_bytes:
-        return None  # the state does not depend on the batch
+    if tried.is_hopeless:
+        return None
     if tried.microbatches < most:
         # By as much as the activations must shrink, if the compiler gave their size.
         room = tried.limit_bytes - facts.state_bytes

@@ -166,7 +166,7 @@ def of_device(description: str) -> Topology | None:
     if found is None:
         return None
     for chip in CHIPS.values():
-        if found[2] == chip.kind or not chip.is_tpu and chip.name.upper() in found[2]:
+        if found[2] == chip.kind:
             return topology(f"{chip.name}-{int(found[1]) * chip.cores}")
     return None
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +11,7 @@ from t2t_jax.data.batches.assembling import BatchShape
 from t2t_jax.model.families import make_model, num_parameters
 from t2t_jax.plan import workload as workloads
 from t2t_jax.plan.facts import Facts, Keeper, Program, num_parts, shared
-from t2t_jax.plan.fitting import Fitted, fitted
+from t2t_jax.plan.fitting import Fitted, all_fitted
 from t2t_jax.plan.hardware import Topology
 from t2t_jax.plan.prices import Price, Prices
 from t2t_jax.plan.roofline import Range, Work, estimated_bytes, peak, seconds, sent_bytes
@@ -47,6 +47,11 @@ class Plan(NamedTuple):
     notes: tuple[str, ...]
 
     @property
+    def hours_after_compiling(self) -> Range:
+        """Hours of a run that finds its programs compiled."""
+        return self.hours_parts["training"].plus(self.hours_parts["scoring"])
+
+    @property
     def chip_hours(self) -> Range:
         return self.hours.times(self.topology.num_chips)
 
@@ -64,7 +69,7 @@ class Settings(NamedTuple):
 
     facts_of: Keeper
     all_programs: bool = True  # False: compile only the step of the largest batches
-    factor: float | None = None  # seen / predicted seconds of a step; None: not calibrated
+    factors: Mapping[str, float] = {}  # chip's name -> seen / predicted seconds of a step
 
 
 def price_of(chip_hours: float, price: Price) -> Price:
@@ -83,19 +88,17 @@ def plan(sections: Sections, topology: Topology, settings: Settings) -> Plan:
     if not topology.chip.is_tpu:
         return _of_roofline_alone(sections, topology, settings)
     work = workloads.workload(sections)
-    longest = work.largest(sections.model)
-    program = Program(sections, topology, longest, work.is_packed)
-    largest = fitted(program, settings.facts_of)
+    shapes = {work.largest(sections.model): None}
+    if settings.all_programs:
+        shapes[work.commonest] = None
+    program = Program(sections, topology, next(iter(shapes)), work.is_packed)
+    steps = all_fitted(program, list(shapes), settings.facts_of)
+    largest = max(steps.values(), key=lambda each: each.facts.peak_bytes)
     if not largest.facts.fits:
         return _misfit(sections, topology, largest)
-    steps = {longest: largest.facts}
-    search = None
-    if settings.all_programs:
-        if work.commonest != longest:
-            usual = largest.program._replace(shape=work.commonest)
-            steps[work.commonest] = settings.facts_of(usual)
-        search = _search(sections, topology, settings)
-    return _of_facts(sections, topology, work, largest, steps, search, settings)
+    search = _search(sections, topology, settings) if settings.all_programs else None
+    facts = {shape: each.facts for shape, each in steps.items()}
+    return _of_facts(sections, topology, work, largest, facts, search, settings)
 
 
 def _search(sections: Sections, topology: Topology, settings: Settings) -> Facts | None:
@@ -127,17 +130,19 @@ def _of_facts(
         facts = steps[like]
         like = _padded(like, multiple)
         scale = _cells(shape) / _cells(like)
-        # A loop over microbatches counts once; the rest is the optimizer.
+        # A loop over microbatches counts once; the rest is the optimizer, whatever the batch.
         beside = min(2 * facts.state_bytes + facts.param_bytes, facts.accessed_bytes)
-        accessed = beside + (facts.accessed_bytes - beside) * microbatches
-        # Everything grows with the tokens except attention, which is larger in long sentences.
+        of_loop = scale * (facts.accessed_bytes - beside) * microbatches
+        # It grows with the tokens except for attention, which is larger in long sentences.
         beyond = _estimate(sections, shape) - scale * _estimate(sections, like)
-        accessed = max(scale * accessed + beyond / chips, scale * accessed / 4)
         again = 4 / 3 if largest.rematerialise else 1  # a third of the operations are forward
+        # Tensor parallelism communicates within the loop; gradients, summed after it, are then
+        # counted too often.
+        times = microbatches if sections.devices.tensor > 1 else 1
         return Work(
             float(operations.of(*shape)) * again / chips,
-            accessed,
-            sent_bytes(facts.moved, chips),
+            beside + max(of_loop + beyond / chips, of_loop / 4),
+            sent_bytes(facts.moved, chips) * times,
         )
 
     works = [work_of(shape) for shape in work.shapes]
@@ -151,6 +156,7 @@ def _of_facts(
     loops = {
         "model.scan_layers": sections.model.scan_layers,
         "training.loss_chunk_tokens": sections.training.loss_chunk_tokens,
+        "model.family='recurrent'": sections.model.family == "recurrent",
     }
     if used := " and ".join(key for key, is_used in loops.items() if is_used):
         notes.append(f"too little time: the compiler counts the bytes of a loop once, see {used}")
@@ -190,9 +196,16 @@ def _of_roofline_alone(sections: Sections, topology: Topology, settings: Setting
     ]
     parts = sections.devices.fsdp * sections.devices.tensor
     param_bytes, state_bytes = 4 * num_params // parts, _state_bytes(sections) // parts
-    if state_bytes >= topology.chip.memory:
-        facts = Facts(param_bytes, state_bytes, state_bytes, False, topology.chip.memory)
-        return _misfit(sections, topology, Fitted(Program(sections, topology, shapes[0]), facts))
+    # Each device gathers whole parameters, or has all their gradients at once.
+    memory = {
+        "parameters": param_bytes,
+        "optimizer": state_bytes - param_bytes,
+        "gathered or gradients": 4 * num_params // sections.devices.tensor,
+    }
+    if (needed := sum(memory.values())) >= topology.chip.memory:
+        facts = Facts(param_bytes, needed, needed, False, topology.chip.memory)
+        tried = Fitted(Program(sections, topology, shapes[0]), facts)
+        return _misfit(sections, topology, tried)._replace(memory=memory)
     return _timed(
         sections,
         topology,
@@ -201,7 +214,7 @@ def _of_roofline_alone(sections: Sections, topology: Topology, settings: Setting
         layout=_layout(sections),
         microbatches=max(sections.training.microbatches, 1),
         rematerialise=sections.model.rematerialise,
-        memory={"parameters": param_bytes, "optimizer": state_bytes - param_bytes},
+        memory=memory,
         limit_bytes=topology.chip.memory,
         operations=_mean_operations(operations, work, chips),
         step=_mean_range([seconds(each, topology, rate) for each in works], work.shares),
@@ -225,12 +238,15 @@ def _timed(
     notes: Sequence[str],
     **others: Any,
 ) -> Plan:
-    if settings.factor is not None:
-        step = Range(*[step.middle * settings.factor] * 2)
+    if (factor := settings.factors.get(topology.chip.name)) is not None:
+        step = Range(*[step.middle * factor] * 2)
+    elif settings.factors:
+        notes = [*notes, f"not calibrated: the run was not on a {topology.chip.name}"]
     if sections.model.dtype == "float32":
         notes = [*notes, "model.dtype='float32': bfloat16 takes a fraction of that"]
-    # Once for training, and at most as often for the perplexity of dev.
-    programs = 2 * work.num_shapes + _OTHER_PROGRAMS
+    # For training, and at most as many for the perplexity of dev, which is never packed.
+    of_dev = sections.data.num_buckets if work.is_packed else work.num_shapes
+    programs = work.num_shapes + of_dev + _OTHER_PROGRAMS
     parts = {
         "training": step.times(sections.training.steps / 3600),
         "compiling": _COMPILING.times(programs / 3600),

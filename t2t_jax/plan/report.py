@@ -1,5 +1,6 @@
 """Plans as text and as JSON, and their scaling as a figure."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,10 +80,10 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def growth_table(grown: Sequence[Growth], prices: Prices) -> str:
+def growth_table(grown: Sequence[Sequence[Growth]], prices: Prices) -> str:
     """How step time, efficiency and price grow with the chips."""
     lines = [["on", "chips", "step, ms", "efficiency", "hours", "on demand", "spot"]]
-    for each in grown:
+    for each in itertools.chain.from_iterable(grown):
         dollars = each.plan.dollars(prices)
         lines.append(
             [
@@ -130,8 +131,8 @@ def write(plans: Sequence[Plan], prices: Prices, path: Path) -> None:
     write_json(path, {"prices": prices.words, "plans": [as_json(each, prices) for each in plans]})
 
 
-def write_figure(grown: Sequence[Growth], prices: Prices, path: Path) -> None:
-    """Step time and price over the number of chips.
+def write_figure(grown: Sequence[Sequence[Growth]], prices: Prices, path: Path) -> None:
+    """Step time and price over the number of chips, a line for each kind.
 
     Raises:
       ValueError: the file ending is of no format for figures.
@@ -141,24 +142,29 @@ def write_figure(grown: Sequence[Growth], prices: Prices, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    chips = [each.plan.topology.num_chips for each in grown]
-    steps = [each.plan.step_seconds.times(1e3) for each in grown]
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
-    middles = [step.middle for step in steps]
-    left.fill_between(chips, *zip(*steps, strict=True), alpha=0.2)
-    left.plot(chips, middles, marker="o", label="predicted")
-    ideal = [middles[0] * chips[0] / number for number in chips]
-    left.plot(chips, ideal, linestyle=":", color="grey", label="nothing lost")
-    left.set(xscale="log", xlabel="chips", ylabel="milliseconds a step", ylim=(0, None))
+    for number, of_kind in enumerate(grown):
+        name, color = of_kind[0].plan.topology.chip.name, f"C{number}"
+        chips = [each.plan.topology.num_chips for each in of_kind]
+        steps = [each.plan.step_seconds.times(1e3) for each in of_kind]
+        middles = [step.middle for step in steps]
+        left.fill_between(chips, *zip(*steps, strict=True), alpha=0.2, color=color)
+        left.plot(chips, middles, marker="o", color=color, label=f"{name}, predicted")
+        ideal = [middles[0] * chips[0] / more for more in chips]
+        left.plot(chips, ideal, linestyle=":", color=color, label=f"{name}, nothing lost")
+        for kind, label, style in (("on_demand", "on demand", "-"), ("spot", "spot", "--")):
+            dollars = [getattr(each.plan.dollars(prices), kind) for each in of_kind]
+            if None not in dollars:
+                right.plot(
+                    *(chips, dollars, style), marker="o", color=color, label=f"{name}, {label}"
+                )
+                right.legend()
     left.legend()
-    for kind, label in (("on_demand", "on demand"), ("spot", "spot")):
-        dollars = [getattr(each.plan.dollars(prices), kind) for each in grown]
-        if None not in dollars:
-            right.plot(chips, dollars, marker="o", label=label)
-            right.legend()
+    left.set(xscale="log", xlabel="chips", ylabel="milliseconds a step", ylim=(0, None))
     right.set(xscale="log", xlabel="chips", ylabel="dollars for the run", ylim=(0, None))
+    all_chips = sorted({each.plan.topology.num_chips for of_kind in grown for each in of_kind})
     for axes in (left, right):
-        axes.set_xticks(chips, [str(number) for number in chips])
+        axes.set_xticks(all_chips, [str(number) for number in all_chips])
         axes.minorticks_off()
     try:
         figure.savefig(path, dpi=120)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from t2t_jax.data.batches.assembling import BatchShape
 from t2t_jax.devices import MatmulPrecision
 from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.fused_attention import why_not_fused
 from t2t_jax.plan.hardware import Chip, Topology
 
 # Shares of the published peak, at best and at worst. Large products alone reach 70-80 %. The
@@ -94,5 +95,11 @@ def estimated_bytes(
     hidden = rows * sum(layers) * (6 * config.d_ff) * size
     looks = layers[0] * source + layers[1] * (target + source)
     weights = rows * config.num_heads * looks * 10 * size  # a compiled bfloat16 step had 19 bytes
+    if config.family == "recurrent" or _never_writes_weights(config):
+        weights = 0
     logits = rows * target * config.vocabulary_rows * 22
     return 28 * num_params + (outputs + hidden + weights + logits) / num_chips
+
+
+def _never_writes_weights(config: TransformerConfig) -> bool:
+    return config.attention_kernel == "fused" and not why_not_fused(config)

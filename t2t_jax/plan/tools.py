@@ -29,6 +29,6 @@ def tools(
     words = ["hours and dollars are predictions; dollars at the middle of the range of hours"]
     if values.calibrate:
         found = calibration(Path(values.calibrate).expanduser(), settings)
-        settings = settings._replace(factor=found.factor)
+        settings = settings._replace(factors={found.chip: found.factor})
         words.append(found.words)
     return settings, prices, lambda: [*words, *sorted(keeper.told)]

@@ -62,12 +62,19 @@ def test_out_of_memory_is_an_answer(compiler, tmp_path):
     done = command("plan", *ARGUMENTS, f"--facts={tmp_path}/facts.json", "--topology=v5e-8")
     assert done.returncode == 0, done.stderr
     assert "v5e-8: does not fit: parameters and optimizer alone take 20.00 GiB" in done.stdout
+    done = command(
+        *("plan", *ARGUMENTS, f"--facts={tmp_path}/facts.json", "--topology=v5e-8"),
+        f"--output={tmp_path}/plan.png",
+    )
+    assert f"{tmp_path}/plan.png was not written: nothing fits" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ((), "give --topology or --topologies: there are v4-2 to v4-512"),
+        (("--topology=",), "give --topology or --topologies: there are v4-2 to v4-512"),
+        (("--topology=h100-8", "--layouts=auto"), "h100-8 is planned from its peaks alone"),
         (("--topology=v5e-8", "--topologies=v5e-8"), "give --topology or --topologies"),
         (("--topology=v5e-9",), "'v5e-9': v5e comes in sizes of 1, 4, 8"),
         (("--topology=h100-1", "--output=plan.txt"), "must end in .json, .png or .svg"),

@@ -47,28 +47,38 @@ def grown(tmp_path, *names):
 
 
 def test_efficiency_is_against_the_chip_seconds_of_the_smallest(tmp_path):
-    found = grown(tmp_path, "v5e-32", "v5e-1", "v5e-8")
+    [found] = grown(tmp_path, "v5e-32", "v5e-1", "v5e-8")
     assert [each.plan.topology.num_chips for each in found] == [1, 8, 32]
     assert found[0].efficiency == 1
     one, eight = (each.plan.step_seconds.middle for each in found[:2])
     assert found[1].efficiency == pytest.approx(one / eight / 8)
 
 
+def test_chips_are_compared_with_their_own_kind(tmp_path):
+    found = grown(tmp_path, "v5e-8", "v4-8", "v5e-16")
+    assert [[each.plan.topology.name for each in of_kind] for of_kind in found] == [
+        *(["v5e-8", "v5e-16"], ["v4-8"])
+    ]
+    assert [of_kind[0].efficiency for of_kind in found] == [1, 1]
+    write_figure(found, PRICES, tmp_path / "plan.png")
+    assert (tmp_path / "plan.png").stat().st_size > 10_000
+
+
 def test_where_it_stops_to_scale_is_told(tmp_path):
-    found = grown(tmp_path, "v5e-1", "v5e-8", "v5e-256")
+    [found] = grown(tmp_path, "v5e-1", "v5e-8", "v5e-256")
     few = next(each for each in found if each.efficiency < 0.5)
     assert f"stop scaling at {few.plan.topology.name}" in growth_text(found, (25_000, 25_000))
     assert "scale up to v5e-1" in growth_text(found[:1], (25_000, 25_000))
 
 
 def test_plans_are_printed_written_and_drawn(tmp_path):
-    found = grown(tmp_path, "v5e-1", "v5e-8")
-    printed = table([("base", each.plan) for each in found], PRICES)
+    [of_kind] = found = grown(tmp_path, "v5e-1", "v5e-8")
+    printed = table([("base", each.plan) for each in of_kind], PRICES)
     assert "v5e-8" in printed and "8 x 1 x 1" in printed and "parameters" in printed
     assert "100%" in growth_table(found, PRICES)
     write_figure(found, PRICES, tmp_path / "plan.png")
     assert (tmp_path / "plan.png").stat().st_size > 10_000
-    values = as_json(found[1].plan, PRICES)
+    values = as_json(of_kind[1].plan, PRICES)
     assert values["chips"] == 8 and values["dollars"]["on_demand"] > 0
 
 

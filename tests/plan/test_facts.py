@@ -117,6 +117,7 @@ def test_without_the_compiler_kept_facts_are_used_and_others_are_refused(tmp_pat
         ({"libtpu": "9", "code": "new"}, "a program", False),  # the same from other code
         ({"libtpu": "9", "code": "new"}, "another", True),
         ({"libtpu": "8", "code": "old"}, "a program", True),  # another compiler
+        ({"libtpu": "9", "code": "old", "XLA_FLAGS": "--a"}, "a program", True),  # other flags
     ],
 )
 def test_facts_are_asked_anew_of_another_compiler_or_another_program(
@@ -136,6 +137,19 @@ def test_facts_are_asked_anew_of_another_compiler_or_another_program(
     for _ in range(2):
         found = keeper_with(versions, Compiler(state=6))(program())
         assert found.state_bytes == (6 if is_anew else 3)
+
+
+def test_the_compilers_flags_are_among_what_made_the_facts(monkeypatch):
+    facts._versions.cache_clear()
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8 --xla_a=1")
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_b=2")
+    found = facts._versions()
+    assert (found["XLA_FLAGS"], found["LIBTPU_INIT_ARGS"]) == ("--xla_a=1", "--xla_b=2")
+    monkeypatch.delenv("XLA_FLAGS")
+    monkeypatch.delenv("LIBTPU_INIT_ARGS")
+    facts._versions.cache_clear()
+    assert not {"XLA_FLAGS", "LIBTPU_INIT_ARGS"} & facts._versions().keys()
+    facts._versions.cache_clear()
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):

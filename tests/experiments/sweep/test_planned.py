@@ -3,10 +3,19 @@
 import pytest
 
 from configs import tiny
-from experiments.sweep.planned import makespan, text
+from experiments.sweep.planned import text, total_text
+from experiments.sweep.time_left import makespan
 from experiments.tables.registry import find_table
 from t2t_jax.plan import facts
-from tests.plan.stand_in import StandIn
+from t2t_jax.plan.facts import Keeper
+from t2t_jax.plan.hardware import topology
+from t2t_jax.plan.plan import Settings, plan
+from t2t_jax.plan.prices import read_prices
+from t2t_jax.plan.report import range_text
+from t2t_jax.plan.roofline import Range
+from tests.plan.stand_in import StandIn, sections
+
+PRICES = read_prices(may_be_old=True)
 
 
 class Flags:
@@ -55,6 +64,17 @@ def test_one_row_per_chip_is_a_program_of_one_chip_and_eight_runs_at_a_time(comp
     assert "runs, 8 at a time: " in printed and "v5e-8: " in printed
 
 
+def test_seeds_are_outermost_and_those_after_the_first_compile_nothing(compiler, tmp_path):
+    settings = Settings(Keeper(tmp_path / "facts.json", compiler), all_programs=False)
+    row = plan(sections(), topology("v5e-8"), settings)
+    long = row._replace(hours_parts={**row.hours_parts, "training": Range(50.0, 90.0)})
+    long = long._replace(hours=long.hours_after_compiling.plus(long.hours_parts["compiling"]))
+    printed = total_text(topology("v5e-8"), [row, long], 2, PRICES)
+    compiling = row.hours_parts["compiling"]
+    twice = row.hours_after_compiling.plus(long.hours_after_compiling).times(2)
+    assert f"{range_text(twice.plus(compiling.times(2)))} hours" in printed
+
+
 def test_rows_that_do_not_fit_are_left_out_of_the_totals(compiler, tmp_path):
     compiler.state = 20 * 2**30
     assert "on v5e-8 no row fits" in planned(tmp_path)
@@ -62,7 +82,7 @@ def test_rows_that_do_not_fit_are_left_out_of_the_totals(compiler, tmp_path):
 
 @pytest.mark.parametrize(
     ("hours", "at_once", "wanted"),
-    [([1.0, 2.0, 3.0], 1, 6.0), ([1.0, 2.0, 3.0], 2, 3.0), ([1.0, 2.0, 3.0], 8, 3.0)],
+    [([1.0, 2.0, 3.0], 1, 6.0), ([1.0, 2.0, 3.0], 2, 4.0), ([1.0, 2.0, 3.0], 8, 3.0)],
 )
-def test_the_last_run_ends_when_there_was_room_for_it(hours, at_once, wanted):
-    assert makespan(hours, at_once) == wanted
+def test_the_last_run_ends_when_there_was_room_for_it_in_its_turn(hours, at_once, wanted):
+    assert makespan([], hours, at_once) == wanted
