@@ -70,7 +70,7 @@ def get_config() -> ConfigDict:
     model.relative_buckets = 32  # for positions "relative" (T5)
     model.relative_max_distance = 128  # tokens, for positions "relative"
     model.max_positions = 1_024  # rows of learned positions; divisor of "scaled" ones
-    model.norm = "post"  # "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre" | "none"
+    model.norm = "post"  # LayerNorm(x + Sublayer(x)) (section 3.1); "pre" | "none": in no layer
     model.norm_kind = "layer"  # | "rms": divides by the root mean square, no mean, no bias
     model.norm_epsilon = 1e-6  # added to the variance; the paper does not say
     model.activation = "relu"  # equation 2; | "gelu" | "gelu_tanh" | "swish" | "none"

@@ -231,13 +231,15 @@ def check_row(row: Row, base: ConfigDict) -> None:
     """Checks the config of a row, and that everything it changes is read.
 
     Raises:
-      ValueError: a value is not allowed, or nothing reads it; 0, "" and False are always accepted.
+      ValueError: a value is not allowed, or nothing reads it though it asks for something.
     """
-    from t2t_jax.runs.effect import why_unread
+    from t2t_jax.runs.effect import asks_for_nothing, why_unread
 
     name = f"row {row.name}"
     check_config(row.config(base), name)
     before, after = flat(base), flat(row.config(base))
     for key in row.changes:
-        if after[key] and after[key] != before[key] and (why := why_unread(key, after)):
+        if asks_for_nothing(key, after[key]) or after[key] == before[key]:
+            continue
+        if why := why_unread(key, after):
             raise ValueError(f"{name}: {key} {why}")

@@ -88,7 +88,8 @@ class Stack(NamedTuple):
     attentions: list[Attention]
     sub_layers: list[SubLayer]
     active: Float[np.ndarray, "N T"] | None  # share of feed-forward units above 0
-    cosine: Float[np.ndarray, "L T T"]  # between tokens: as embedded, and after each layer
+    # Between tokens: as embedded, after each layer and, with norm="pre", after the last norm.
+    cosine: Float[np.ndarray, "L T T"]
 
 
 class Candidate(NamedTuple):

@@ -301,4 +301,6 @@ def _facts_of(config: TransformerConfig) -> tuple[str, ...]:
         unread = unread | {"num_encoder_layers"}
     if config.family == "encoder_only":
         unread = unread | {"num_decoder_layers"}
+    if not config.feed_forward:
+        unread = unread | {"d_ff"}
     return tuple(name for name in _FACTS if name not in unread)

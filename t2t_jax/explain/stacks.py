@@ -72,6 +72,8 @@ def stack_of(
     }
     layers = [f"{prefix}{number}" for number in range(depths[name])]
     states = [embedded, *(heard.array(f"{layer}.output") for layer in layers)]
+    if loaded.config.norm == "pre" and not is_recurrent:
+        states.append(heard.array(f"{name}.output"))  # after the last norm: what is handed on
     attentions, sub_layers, active = [], [], []
     if is_recurrent and name == "decoder" and "attention.weights" in heard:
         attentions = [_source_attention(heard, states[-1])]

@@ -238,6 +238,7 @@ _LABELS: dict[str, tuple[str, str]] = {
     "inputs": ("The decoder reads", "Der Decoder liest"),
     "outputs": ("What follows each token", "Was auf jedes Token folgt"),
     "output": ("Output", "Ausgabe"),
+    "equation": ("Usually", "Üblich"),  # a config may depart from it
     "token": ("Token", "Token"),
     "id": ("id", "ID"),
     "cosine": ("cosine", "Kosinus"),

@@ -65,10 +65,10 @@ class TransformerConfig:
     relative_buckets: int  # positions="relative": number of distance buckets
     relative_max_distance: int  # positions="relative": from here on distances share one bucket
     max_positions: int  # rows of the table of learned positions; "scaled" divides by it
-    norm: Norm  # after the residual sum (the paper), before the sub-layer, or nowhere
+    norm: Norm  # after the residual sum (the paper), before the sub-layer, or in no layer
     norm_kind: NormKind  # layer norm (the paper), or RMS norm
     norm_epsilon: float
-    activation: Activation
+    activation: Activation  # of the feed-forward layer, and of the head that predicts masked tokens
     attention_init: AttentionInit  # Glorot of query, key and value as one matrix, or as three
     attention_biases: bool
     feed_forward_biases: bool
@@ -104,9 +104,10 @@ class TransformerConfig:
         rates = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")
         check_rates("model", self, rates)
         check_above_zero("model", self, ("norm_epsilon",))
-        self._check_positions()
         if self.family == "recurrent":
             self._check_recurrence()
+        else:
+            self._check_positions()
 
     @property
     def longest_sequence(self) -> int | None:

@@ -43,7 +43,8 @@ def dropped(
     """`x` with `true_rate` of its elements 0, the others divided by the true share kept."""
     is_kept = _lanes(key, x.shape, bits) >= _num_dropped(rate, bits)
     scale = 1 / (1 - true_rate(rate, bits))
-    return jnp.where(is_kept, x * jnp.asarray(scale, x.dtype), jnp.zeros_like(x))
+    # In bfloat16 the scale itself would be rounded, and every mean with it.
+    return jnp.where(is_kept, (x * jnp.float32(scale)).astype(x.dtype), jnp.zeros_like(x))
 
 
 def _num_dropped(rate: float, bits: int) -> int:

@@ -172,7 +172,7 @@ def relative_bucket(
 class RelativeBias(nn.Module):
     """A learned number per bucket of distances and head.
 
-    Departs from T5: as everywhere here, scores are scaled by 1/sqrt(d_k) before it is added.
+    Departs from T5 unless `score_divisor` is "none": scores are divided before it is added.
     """
 
     config: TransformerConfig

@@ -36,6 +36,7 @@ def _unless(other: str, *values: Any) -> Condition:
 
 
 _TRANSLATES = _where("data.task", "translation")
+_MASKED = _where("data.task", "masked_language_modelling")  # whose head has a norm of its own
 _CLASSIFIES = _where("data.task", "classification")
 _EMBEDDED = _where("data.source", "embedded")
 _NOT_EMBEDDED = _unless("data.source", "embedded")
@@ -54,7 +55,7 @@ READ_WHERE: dict[str, tuple[Condition, ...]] = {
     **dict.fromkeys(("data.corpus_seed", "data.train_pairs"), (_EMBEDDED,)),
     "data.packed_length": (_where("data.batching", "packed"),),
     "data.source_tokens_per_batch": (_unless("data.task", "language_modelling"),),
-    "data.mask_rate": (_where("data.task", "masked_language_modelling"),),
+    "data.mask_rate": (_MASKED,),
     "model.num_encoder_layers": (_unless("model.family", "decoder_only"),),
     "model.num_decoder_layers": (_unless("model.family", "encoder_only"),),
     **dict.fromkeys(
@@ -91,6 +92,7 @@ READ_WHERE: dict[str, tuple[Condition, ...]] = {
     ),
     "model.pooling": (_where("model.family", "encoder_only"),),
     **dict.fromkeys(("model.pooler_activation", "model.num_classes"), (_CLASSIFIES,)),
+    "model.dropout_bits": (),
     **dict.fromkeys(("model.recurrent_cell", "model.recurrent_attention"), (_RECURRENT,)),
     "training.label_smoothing_mass": (_unless("training.label_smoothing", 0.0),),
     "training.logits_dtype": (_where("model.dtype", "bfloat16"),),
@@ -118,6 +120,18 @@ READ_WHERE: dict[str, tuple[Condition, ...]] = {
     "evaluation.num_probes": (_TRANSLATES, _EMBEDDED),
 }
 
+# Of these, one must hold too.
+READ_IF_ANY: dict[str, tuple[Condition, ...]] = {
+    **dict.fromkeys(
+        ("model.norm_kind", "model.norm_epsilon"),
+        (_unless("model.norm", "none"), _where("model.embedding_norm", True), _MASKED),
+    ),
+    "model.activation": (_where("model.feed_forward", True), _MASKED),
+    "model.dropout_bits": tuple(
+        _unless(f"model.{part}dropout_rate", 0.0) for part in ("", "attention_", "feed_forward_")
+    ),
+}
+
 ALWAYS_READ = frozenset(
     {
         *("seed", "data.task", "data.source", "data.vocabulary_kind", "data.vocabulary_size"),
@@ -126,7 +140,6 @@ ALWAYS_READ = frozenset(
         "data.num_buckets",  # packed too: dev and test are bucketed
         *("model.family", "model.vocabulary_rows", "model.d_model"),
         *("model.embedding_init", "model.scale_embeddings", "model.dropout_rate", "model.dtype"),
-        "model.dropout_bits",
         *("training.steps", "training.label_smoothing", "training.loss_chunk_tokens"),
         *("training.microbatches", "training.schedule", "training.warmup_steps"),
         *("training.optimizer", "training.gradient_clip_norm", "training.log_every_steps"),
@@ -147,6 +160,10 @@ _OF_TRAINING = {
     *(key for key in _KEYS if key.startswith("training.")),
     *("evaluation.bleu_on_dev", "evaluation.bleu_on_long"),
 } - {f"training.{key}" for key in _OF_CHECKPOINTS}
+_OF_DROPOUT_AND_START = {  # `export` alone writes them: with the model
+    *("model.dropout_rate", "model.attention_dropout_rate", "model.feed_forward_dropout_rate"),
+    *("model.dropout_bits", "model.attention_init", "model.embedding_init"),
+}
 _OF_CORPUS = {
     *("data.name", "data.directory", "data.mixture", "data.train", "data.dev", "data.test"),
     *("data.corpus_seed", "data.train_pairs", "data.vocabulary_kind", "data.character_coverage"),
@@ -160,43 +177,66 @@ _OF_SEARCH = {
     *("decoding.beam_size", "decoding.n_best", "decoding.length_penalty"),
     *("decoding.length_penalty_formula", "decoding.max_extra_tokens", "decoding.max_tokens"),
 }
+_SHOWN_BY_EXPLAIN = {"decoding.beam_size": 2}  # it shows scores of greedy search as well
 _LOSS = {"label_smoothing", "label_smoothing_mass", "loss_chunk_tokens", "logits_dtype"}
 _LOSS |= {"microbatches"}
 
 # For each verb that uses a trained model, keys it certainly does not read; others it may read.
 NOT_READ_BY: dict[str, frozenset[str]] = {
+    "export": frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES),
     **dict.fromkeys(
-        ("translate", "export", "explain"), frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES)
+        ("translate", "explain"),
+        frozenset(_OF_TRAINING | _OF_DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES),
     ),
     **dict.fromkeys(
         ("generate", "classify"),
-        frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES | _OF_SEARCH),
+        frozenset(_OF_TRAINING | _OF_DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES | _OF_SEARCH),
     ),
-    "score": frozenset(_OF_TRAINING - {f"training.{name}" for name in _LOSS}),
+    "score": frozenset(
+        _OF_TRAINING - {f"training.{name}" for name in _LOSS} | _OF_DROPOUT_AND_START
+    ),
 }
 
+# True unless set: to ask for something is to set them to False.
+ASKED_BY_FALSE = frozenset(
+    {
+        *("model.feed_forward", "model.residual", "model.attention_biases"),
+        *("model.feed_forward_biases", "model.recurrent_attention"),
+    }
+)
 
-def unmet(key: str, config: Mapping[str, Any]) -> Condition | None:
-    """The condition that keeps a key of a flat config from being read; None if it is read.
 
-    A key not listed here counts as read.
+def unmet(key: str, config: Mapping[str, Any]) -> tuple[Condition, ...]:
+    """The conditions that keep a key of a flat config from being read; none if it is read.
+
+    If there are several, one of them would do. A key not listed here counts as read.
     """
-    conditions = READ_WHERE.get(key, ())
-    return next((each for each in conditions if not each.holds(config)), None)
+    for condition in READ_WHERE.get(key, ()):
+        if not condition.holds(config):
+            return (condition,)
+    of_these = READ_IF_ANY.get(key, ())
+    return () if any(condition.holds(config) for condition in of_these) else of_these
 
 
 def why_unread(key: str, config: Mapping[str, Any]) -> str | None:
     """Why a key of a flat config is not read, a sentence without its subject; None if it is."""
-    if (reason := unmet(key, config)) is None:
+    reasons = unmet(key, config)
+    if not reasons:
         return None
-    there = f"{reason.other}={config[reason.other]!r}"
-    return f"has no effect where {there}: it is read only where {reason}"
+    there = " and ".join(f"{reason.other}={config[reason.other]!r}" for reason in reasons)
+    only_where = " or ".join(map(str, reasons))
+    return f"has no effect where {there}: it is read only where {only_where}"
+
+
+def asks_for_nothing(key: str, value: Any) -> bool:
+    """Whether a value may be given to a key that is not read: 0, "", False where it is usual."""
+    return not value and not (value is False and key in ASKED_BY_FALSE)
 
 
 def check_effect(
     flag: str, given: Collection[str], configs: Sequence[ConfigDict], verb: str = ""
 ) -> None:
-    """Refuses keys that were set but are not read; values such as 0, "" or False are allowed.
+    """Refuses keys that were set but are not read, unless they ask for nothing.
 
     Args:
       flag: the flag that sets the keys, "config" or "base".
@@ -209,9 +249,11 @@ def check_effect(
     """
     values = [flat_dict(config.to_dict()) for config in configs]
     for key in given:
-        reasons = [why_unread(key, each) for each in values]
-        if not values or not values[0].get(key):
+        if not values or asks_for_nothing(key, values[0].get(key)):
             continue
+        reasons = [why_unread(key, each) for each in values]
+        if verb == "explain" and key.startswith("decoding.length_penalty"):
+            reasons = [why_unread(key, each | _SHOWN_BY_EXPLAIN) for each in values]
         if None not in reasons:
             raise ValueError(f"--{flag}.{key} {reasons[0]}")
         if key in NOT_READ_BY.get(verb, ()):

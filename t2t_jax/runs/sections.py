@@ -14,6 +14,7 @@ from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.devices import Compile, MatmulPrecision
 from t2t_jax.evaluation.config import EvaluationConfig
 from t2t_jax.model.config import Family, TransformerConfig
+from t2t_jax.model.fused_attention import why_not_fused
 from t2t_jax.training.config import TrainingConfig
 
 Section = TypeVar("Section")
@@ -91,7 +92,9 @@ def check_fit(sections: Sections) -> None:
             f"{data.vocabulary_size}, and a vocabulary of data.vocabulary_kind="
             f"{data.vocabulary_kind!r} has all its pieces: it must be at least as many"
         )
-    if sections.model.attention_kernel == "fused" and sections.devices.tensor > 1:
+    model = sections.model
+    is_fused = model.attention_kernel == "fused" and model.family != "recurrent"
+    if is_fused and sections.devices.tensor > 1 and not why_not_fused(model):
         raise ValueError(
             "model.attention_kernel='fused' does not go with devices.tensor="
             f"{sections.devices.tensor}: no kernel is cut over heads; it needs 'einsum'"
@@ -137,10 +140,13 @@ def _check_task(sections: Sections) -> None:
             f"evaluation.bleu_on_long=True does not go with data.source={sections.data.source!r}: "
             "only the embedded corpus has a split of long sentences, and not to classify"
         )
-    if task == "classification" and sections.training.label_smoothing > 0:
+    training = sections.training
+    gives_padding = training.label_smoothing_mass != "others_but_padding"
+    if task == "classification" and training.label_smoothing > 0 and gives_padding:
         raise ValueError(
-            f"training.label_smoothing={sections.training.label_smoothing} must be 0 where "
-            "data.task='classification': padding has a row beside the classes"
+            f"training.label_smoothing={training.label_smoothing} must be 0 where "
+            "data.task='classification', or training.label_smoothing_mass 'others_but_padding': "
+            "padding has a row beside the classes"
         )
 
 

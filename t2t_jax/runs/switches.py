@@ -7,7 +7,7 @@ from t2t_jax.model.dropout import true_rate
 from t2t_jax.model.fused_attention import fused_implementation, why_not_fused
 
 _KERNELS = {
-    "cudnn": "cuDNN's",
+    "cudnn": "cuDNN's, except for packed rows of odd length",
     "pallas": "a Pallas kernel, where a row fits on the chip, and einsum where it does not",
     "xla": "XLA's own, as there is neither a GPU nor a TPU",
 }
@@ -31,7 +31,13 @@ def switches(config: TransformerConfig) -> Switches:
             kernel = fused_implementation()
             lines.append(f"model.attention_kernel='fused': in training it is {_KERNELS[kernel]}")
     facts: dict[str, Any] = {"attention_kernel": kernel}
+    unread = {
+        "attention_dropout_rate": config.family == "recurrent",
+        "feed_forward_dropout_rate": config.family == "recurrent" or not config.feed_forward,
+    }
     for name in RATES:
+        if unread.get(name, False):
+            continue
         rate, bits = getattr(config, name), config.dropout_bits
         if (true := true_rate(rate, bits)) != rate:
             lines.append(

@@ -187,7 +187,7 @@ def smallest_flags(arguments, cache):
     values = OVERRIDES | FEWEST_STEPS | {"data.cache": str(cache), "data.vocabulary_size": 60}
     config.update_from_flattened_dict(values)
     all_values = flat_dict(config.to_dict())
-    read = [key for key in values if unmet(key, all_values) is None]
+    read = [key for key in values if not unmet(key, all_values)]
     return [f"--config.{key}={values[key]}" for key in read]
 
 

@@ -10,6 +10,7 @@ from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.explain.document import as_lists
 from t2t_jax.explain.explained import MOST_TOKENS, explain, explain_control
 from t2t_jax.explain.heard import hear
+from t2t_jax.explain.stacks import cosines
 from t2t_jax.runs.classify import classify
 from t2t_jax.runs.generate import generate
 from t2t_jax.runs.translate import make_translator
@@ -133,6 +134,17 @@ def test_sub_layers_follow_one_another(kind):
         np.testing.assert_allclose(first.length, np.linalg.norm(stack.embedded, axis=-1), 1e-5)
         assert all(np.all(abs(each.cosine) <= 1 + 1e-5) for each in stack.sub_layers)
         assert stack.cosine.shape == (3, len(stack.tokens), len(stack.tokens))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_the_last_cosines_are_of_what_the_encoder_hands_on(norm):
+    stack = document(**{"model.norm": norm}).stack("encoder")
+    loaded = trained(**{"model.norm": norm})
+    source = jnp.array([[token.id for token in stack.tokens]])
+    variables = {"params": loaded.params}
+    states = loaded.model.apply(variables, source, deterministic=True, method="encode").states[0]
+    assert len(stack.cosine) == (4 if norm == "pre" else 3)
+    np.testing.assert_allclose(stack.cosine[-1], cosines(np.asarray(states)), atol=1e-5)
 
 
 def test_a_sub_layer_is_measured_between_what_comes_in_and_what_goes_out():

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import flax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -154,6 +155,8 @@ def test_dropout_needs_a_key_and_changes_logits(rate):
     model, params = model_and_variables(**{rate: 0.5})
     source, target = some_ids(B, S), some_ids(B, T)
     without = model.apply(params, source, target, deterministic=True)
+    with pytest.raises(flax.errors.InvalidRngError):
+        model.apply(params, source, target, deterministic=False)
 
     @jax.jit
     def dropped(seed):

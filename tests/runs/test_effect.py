@@ -9,7 +9,15 @@ from ml_collections import ConfigDict
 
 from configs import base, tiny
 from t2t_jax.json_files import flat_dict
-from t2t_jax.runs.effect import ALWAYS_READ, NOT_READ_BY, READ_WHERE, check_effect, unmet
+from t2t_jax.runs.effect import (
+    ALWAYS_READ,
+    ASKED_BY_FALSE,
+    NOT_READ_BY,
+    READ_IF_ANY,
+    READ_WHERE,
+    check_effect,
+    unmet,
+)
 from t2t_jax.runs.pretrained import check_read
 from t2t_jax.runs.score import score
 from t2t_jax.runs.sections import read_sections
@@ -36,7 +44,7 @@ def test_every_key_is_named_once():
 @pytest.mark.parametrize("key", READ_WHERE)
 def test_a_condition_names_keys_and_choices_that_there_are(key):
     fields = {f"model.{name}": kind for name, kind in FIELDS.items()}
-    for condition in READ_WHERE[key]:
+    for condition in READ_WHERE[key] + READ_IF_ANY.get(key, ()):
         assert condition.other in BASE and condition.other != key
         choices = get_args(fields.get(condition.other))
         assert not choices or set(condition.values) <= set(choices)
@@ -61,6 +69,35 @@ def test_a_key_that_is_not_read_is_refused_and_one_that_is_read_is_not(key):
     check_effect("config", [key], [config_with(**{key: some(key)} | all_met)])
 
 
+@pytest.mark.parametrize("key", READ_IF_ANY)
+def test_one_of_several_conditions_is_enough_and_all_are_named(key):
+    none_met = {condition.other: values_for(condition)[1] for condition in READ_IF_ANY[key]}
+    asked = config_with(**{key: some(key)} | none_met)
+    with pytest.raises(ValueError, match=rf"--config\.{key} has no effect where") as refused:
+        check_effect("config", [key], [asked])
+    for condition in READ_IF_ANY[key]:
+        assert str(condition) in str(refused.value)
+        asked = config_with(
+            **{key: some(key)} | none_met | {condition.other: values_for(condition)[0]}
+        )
+        check_effect("config", [key], [asked])
+
+
+def test_false_asks_for_something_where_true_is_usual():
+    usual = {key for key in READ_WHERE if key.startswith("model.") and BASE[key] is True}
+    assert usual == ASKED_BY_FALSE
+    config = config_with(**{"model.recurrent_attention": False})
+    with pytest.raises(ValueError, match="--config.model.recurrent_attention has no effect where"):
+        check_effect("config", ["model.recurrent_attention"], [config])
+
+
+def test_explain_shows_the_penalty_of_greedy_search():
+    config = config_with(**{"decoding.beam_size": 1, "decoding.length_penalty": 1.0})
+    check_effect("config", ["decoding.length_penalty"], [config], "explain")
+    with pytest.raises(ValueError, match=r"where decoding\.beam_size=1"):
+        check_effect("config", ["decoding.length_penalty"], [config], "translate")
+
+
 def some(key):
     """A value that asks for something."""
     value = BASE[key]
@@ -79,15 +116,23 @@ def values_for(condition):
 
 @pytest.mark.parametrize(("family", "pooling", "task"), FAMILIES)
 def test_what_is_said_of_a_model_is_so(family, pooling, task):
+    kinds = {"family": family, "pooling": pooling}
+    assert_told(set(FIELDS) - {*KINDS, *NOT_IN_THE_LOGITS}, task, **kinds)
+    some_of = {key.removeprefix("model.") for key in READ_IF_ANY}
+    assert_told(some_of, task, **kinds, norm="none")
+    assert_told(some_of, task, **kinds, norm="none", embedding_norm=True)
+    assert_told(some_of, task, **kinds, feed_forward=False)
+    assert_told(some_of, task, **kinds, dropout_rate=0.0)
+
+
+def assert_told(keys, task, **switches):
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1}
-    config = small(family=family, pooling=pooling, dropout_rate=0.1, **sizes)
+    config = small(**{"dropout_rate": 0.1, **sizes, **switches})
     values = BASE | {f"model.{name}": value for name, value in dataclasses.asdict(config).items()}
     values["data.task"] = task
-    for key in FIELDS:
-        if key in (*KINDS, *NOT_IN_THE_LOGITS):
-            continue
+    for key in keys:
         has_effect = computation(changed(config, key)) != computation(config)
-        assert has_effect == (unmet(f"model.{key}", values) is None), key
+        assert has_effect == (not unmet(f"model.{key}", values)), key
 
 
 def changed(config, key):
@@ -171,7 +216,7 @@ def test_what_asks_for_nothing_may_stand():
 
 
 def test_a_config_of_an_earlier_version_is_not_asked_for_what_it_lacks():
-    assert unmet("model.max_positions", {"model.max_positions": 1_024}) is None
+    assert not unmet("model.max_positions", {"model.max_positions": 1_024})
 
 
 def test_what_the_weights_of_init_come_with_cannot_be_set():

@@ -135,6 +135,12 @@ def test_a_family_that_cannot_learn_the_task_is_told(module, changes, sentence):
     assert sentence in str(error.value) and "\n" not in str(error.value)
 
 
+def test_classes_are_smoothed_if_padding_gets_nothing():
+    smoothing = {"training.label_smoothing": 0.1}
+    smoothing["training.label_smoothing_mass"] = "others_but_padding"
+    assert sections_of(classifier, "cache", **smoothing).training.label_smoothing == 0.1
+
+
 def test_another_number_of_classes_than_the_corpus_has_is_told(cache, tmp_path):
     sections = sections_of(classifier, cache, **{"model.num_classes": 3})
     sentence = r"model\.num_classes=3, but the corpus has 2 classes \(statement, question\)"

@@ -153,7 +153,7 @@ function showPage() {
   showBar();
   document.getElementById("stages").replaceChildren(...stages.map((stage) => make("section", { id: `stage-${stage.name}`, "aria-labelledby": `title-${stage.name}` },
     make("h2", { id: `title-${stage.name}` }, stage.title[chosen.language]),
-    make("p", { class: "equation" }, formula(stage.equation)),
+    make("p", { class: "equation" }, `${words.equation}: `, formula(stage.equation)),
     make("p", { class: "text" }, formula(stage.text[chosen.language])),
     make("div", { class: documents().length > 1 ? "documents several" : "documents" }, documents().map((document_, place) => make("div", { "data-document": place },
       documents().length > 1 ? make("h3", {}, nameOf(document_)) : null,

@@ -322,6 +322,7 @@ STAGES.feed_forward = {
     const { words } = view;
     const name = view.looks === "encoder" || view.looks === "pooling" ? "encoder" : "decoder";
     const stack = stackNamed(document_, name) || document_.stacks[0];
+    if (!stack.active) return [make("p", {}, words.nothing_there)];
     const rows = [...Array(stack.active.shape[0]).keys()].map((layer) => `${words.layer} ${layer + 1}`);
     return [heatMap(stack.active, { name: "active", title: `${words[stack.name]}: ${words.active}`, rows, columns: pieces(stack.tokens), most: 1, digits: 2, numbers: view.numbers })];
   },
