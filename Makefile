@@ -105,7 +105,7 @@ gpu-check: $(GPU_VENV)/installed
 
 # Kept: while a program stays the same, the compiler is not asked again.
 PLAN := experiments/results/plan
-PLAN_ON := v5e-8
+PLAN_ON := v5e-8,v6e-8,v4-8,v5p-8
 
 plan: $(TPU_VENV)/installed
 	JAX_PLATFORMS=cpu $(TPU_VENV)/bin/python -m experiments.sweep table3 --base=configs/base.py \

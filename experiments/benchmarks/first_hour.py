@@ -8,12 +8,14 @@ r"""The first hour on a machine with an accelerator: everything worth knowing, i
     step           base and big in bfloat16 as they are, with each speed switch, with all
     multi30k       DIR's corpus with its config, three seeds, trained and scored
     decode         that model's translations, against transformers with the same weights
-    plan           the prediction of `t2t-jax plan` for that training, against what it took
+    plan           the prediction of `t2t-jax plan` for that training, and corrected by what it took
 
-Each part is a command of at most --minutes, all together of at most --total_minutes. Its results go
-to W/PART.json, its output to W/PART.log, and after every part the summary to W/first_hour.md. Run
-the same command again for the parts without a record; a training that ran out of time resumes. A
-failed part does not stop the others. Without --directory, multi30k and decode are left out.
+Each part is a command of at most --minutes, a training up to three times, all together of at most
+--total_minutes. Its results go to W/PART.json, what it prints to W/PART.log, and after every part
+the summary to W/first_hour.md. Run the same command again for the parts without a record, or with
+one of another command or machine; a training that ran out of time resumes. A failed part does not
+stop the others. Without --directory, multi30k and decode are left out. Without an accelerator that
+JAX uses, only the rehearsal runs.
 """
 
 import contextlib
@@ -31,7 +33,7 @@ from typing import Any, NamedTuple
 
 from absl import app, flags
 
-from experiments.benchmarks.records import make_record
+from experiments.benchmarks.records import machine, make_record
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.json_files import read_json, write_json
 
@@ -62,10 +64,12 @@ class Part(NamedTuple):
     name: str
     command: Sequence[str]
     times: int = 1  # how often it may run; a training resumes when its minutes are over
+    output: Path | None = None  # where it leaves what it has found so far
 
 
 def parts(workdir: Path, directory: str, topology: str, toy: bool) -> Iterator[Part]:
-    """All parts, the shortest first."""
+    """All parts, the shortest first; the rehearsal reads no `directory`."""
+    directory = "" if toy else directory
 
     def bench(module: str, *arguments: str) -> list[str]:
         return [*_PYTHON, f"experiments.benchmarks.{module}", *arguments]
@@ -94,10 +98,11 @@ def parts(workdir: Path, directory: str, topology: str, toy: bool) -> Iterator[P
         shape = small if toy else large
         given = [f"--config=configs/{size}.py", *changed("config", **{"model.dtype": "bfloat16"})]
         given += [f"--shape={shape}", f"--switches={switches}", *(["--rounds=1"] if toy else [])]
-        command = bench("step", *given)
-        yield Part(f"step_{size}_{shape}", command)
+        so_far = workdir / "so_far" / f"{size}_{shape}.json"
+        command = bench("step", *given, f"--output={so_far}")
+        yield Part(f"step_{size}_{shape}", command, output=so_far)
 
-    trained = workdir / "multi30k"
+    trained = workdir / ("rehearsal" if toy else "multi30k")
     config = "configs/tiny.py" if toy else "configs/multi30k.py"
     corpus = {"data.directory": directory} if directory else {}
     sweep = ["experiments.sweep", "table3", "--rows=base", f"--base={config}"]
@@ -116,49 +121,68 @@ def parts(workdir: Path, directory: str, topology: str, toy: bool) -> Iterator[P
     if topology:
         plan = ["t2t_jax.cli.main", "plan", f"--config={config}", f"--topology={topology}"]
         plan += ["--old_prices", *changed("config", **corpus)]
-        # The time it took, which on a CPU says nothing.
-        plan += [f"--calibrate={run}"] if directory and not toy else []
         yield Part("plan", [*_PYTHON, *plan])
+        if directory:
+            yield Part("plan_calibrated", [*_PYTHON, *plan, f"--calibrate={run}"])
 
 
-def measure(part: Part, workdir: Path, seconds: float, until: float = math.inf) -> dict[str, Any]:
+def measure(
+    part: Part, workdir: Path, here: dict[str, Any], seconds: float, until: float = math.inf
+) -> dict[str, Any]:
     """Runs the command for at most `seconds`, as often as it may; returns its record.
 
-    By the monotonic clock, nothing runs after `until`.
+    By the monotonic clock, nothing runs after `until`. `here` is the machine.
     """
     made = make_record()
+    if part.output is not None:
+        part.output.unlink(missing_ok=True)
     started, num_tries = time.monotonic(), 0
+    tethered = [*_PYTHON, "experiments.launchers.tethered", *part.command]  # ends with this process
     while True:
         num_tries += 1
         with open(workdir / f"{part.name}.log", "a") as log:
-            process = subprocess.Popen(part.command, stdout=subprocess.PIPE, stderr=log, text=True)
-            output = _output_within(process, min(seconds, until - time.monotonic()))
-        if output is not None or num_tries == part.times or time.monotonic() >= until:
+            process = subprocess.Popen(tethered, stdout=subprocess.PIPE, stderr=log, text=True)
+            output, in_time = _output_within(process, min(seconds, until - time.monotonic()))
+            log.write(output)
+        if in_time or num_tries == part.times or time.monotonic() >= until:
             break
+    if part.output is not None and part.output.exists():
+        output = part.output.read_text(encoding="utf-8")
     return {
         "when": made.when,
-        "commit": made.commit,
-        "machine": made.machine,
-        "command": " ".join(["python", *part.command[1:]]),
+        "commit": made.short_commit,
+        "machine": here,
+        "command": _words(part),
         "seconds": time.monotonic() - started,
         "exit_code": process.returncode,
-        "in_time": output is not None,
-        "found": _read(output or ""),
+        "in_time": in_time,
+        "found": _read(output),
     }
 
 
-def _output_within(process: subprocess.Popen, seconds: float) -> str | None:
-    """What the process prints; None if it had to be stopped, with time to save its state."""
+def _words(part: Part) -> str:
+    return " ".join(["python", *part.command[1:]])
+
+
+def _output_within(process: subprocess.Popen, seconds: float) -> tuple[str, bool]:
+    """What the process prints; and False if it had to be stopped, with time to save its state."""
     try:
-        return process.communicate(timeout=seconds)[0]
+        return process.communicate(timeout=seconds)[0], True
     except subprocess.TimeoutExpired:
         process.terminate()
     try:
-        process.communicate(timeout=_SECONDS_TO_SAVE)
+        return process.communicate(timeout=_SECONDS_TO_SAVE)[0], False
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
-    return None
+        return process.communicate()[0], False
+
+
+def _is_done(part: Part, path: Path, here: dict[str, Any]) -> bool:
+    """Whether there is a record of this command on this machine."""
+    if not path.exists():
+        return False
+    kept = read_json(path)
+    return kept["command"] == _words(part) and kept["machine"] == here
 
 
 def _read(output: str) -> Any:
@@ -173,15 +197,16 @@ def table(workdir: Path, names: Sequence[str]) -> str:
     """The results of the parts, in Markdown."""
     lines = ["# The first hour", ""]
     for name in names:
-        path = workdir / f"{name}.json"
-        if not path.exists():
+        paths = [workdir / f"{name}.json", workdir / f"{name}.failed.json"]
+        path = next(filter(Path.exists, paths), None)
+        if path is None:
             lines += [f"## {name}", "", "not done", ""]
             continue
         record = read_json(path)
         said = "" if record["exit_code"] == 0 else f", exit code {record['exit_code']}"
         said += "" if record["in_time"] else ", out of time"
         lines += [f"## {name}", "", f"    {record['command']}", ""]
-        lines += [f"{record['seconds']:.0f} s{said}, commit {record['commit'][:7]}", ""]
+        lines += [f"{record['seconds']:.0f} s{said}, commit {record['commit']}", ""]
         found = record["found"]
         if isinstance(found, list):
             lines += [*(line if line.startswith("|") else f"    {line}" for line in found), ""]
@@ -192,16 +217,26 @@ def table(workdir: Path, names: Sequence[str]) -> str:
 
 
 def _flat(found: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every number with the path of names to it; for a list of numbers, the median."""
+    """Every number with the path of names to it; of a list of numbers, the median and the ends."""
     if isinstance(found, dict):
         for key, value in found.items():
             yield from _flat(value, f"{name}, {key}" if name else key)
     elif isinstance(found, list) and found and all(isinstance(one, int | float) for one in found):
-        yield name, f"{statistics.median(found):.4g}"
+        median, low, high = (f(found) for f in (statistics.median, min, max))
+        yield name, f"{median:.4g} ({low:.4g} to {high:.4g})"
     elif isinstance(found, float):
         yield name, f"{found:.4g}"
     else:
         yield name, str(found)
+
+
+def devices() -> str:
+    """JAX's devices here, such as "1 x NVIDIA H100 80GB HBM3", asked by a process of its own."""
+    ask = "import jax; print(jax.device_count(), 'x', jax.devices()[0].device_kind)"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"first_hour: JAX finds no device: {done.stderr.strip().splitlines()[-1]}")
+    return done.stdout.strip()
 
 
 def main(_: list[str]) -> None:
@@ -213,21 +248,30 @@ def main(_: list[str]) -> None:
     names = [part.name for part in every]
     if unknown := sorted(set(given.only) - set(names)):
         sys.exit(f"first_hour: --only={unknown[0]} is none of {', '.join(names)}")
+    here = {**machine(), "devices": devices()}
+    if not given.toy and here["devices"].endswith("cpu"):
+        sys.exit(
+            "first_hour: JAX finds no accelerator, only a CPU: install the extra cuda or tpu, or "
+            "rehearse with --toy"
+        )
     has_failed = False
     until = time.monotonic() + 60 * given.total_minutes
     for part in every:
         path = workdir / f"{part.name}.json"
-        if (given.only and part.name not in given.only) or path.exists():
+        if (given.only and part.name not in given.only) or _is_done(part, path, here):
             continue
         if time.monotonic() >= until:
             has_failed = True
             print("first_hour: the time is over, the same command goes on", file=sys.stderr)
             break
         print(f"first_hour: {part.name}", file=sys.stderr, flush=True)
-        record = measure(part, workdir, 60 * given.minutes, until)
+        record = measure(part, workdir, here, 60 * given.minutes, until)
         is_done = record["exit_code"] == 0 and record["in_time"]
         has_failed |= not is_done
-        write_json(path if is_done else path.with_suffix(".failed.json"), record)
+        failed = path.with_suffix(".failed.json")
+        write_json(path if is_done else failed, record)
+        if is_done:
+            failed.unlink(missing_ok=True)
         (workdir / "first_hour.md").write_text(table(workdir, names))
         if not is_done:
             print(f"first_hour: {part.name} has failed: {workdir / part.name}.log", file=sys.stderr)

@@ -7,14 +7,16 @@ r"""What one training step costs here, with the config as it is and with each sp
       --config.model.num_encoder_layers=48 --config.model.num_decoder_layers=48
 
 Trains on one full batch of random tokens, rows x source x target length, and prints a JSON record:
-milliseconds in rounds in which the variants take turns, TFLOP/s of the matrix products (there is no
-padding), MFU if the device's peak is known, memory, seconds of compilation. Nothing compiled
-earlier is reused.
+milliseconds in rounds in which each variant takes turns with the first, TFLOP/s of the matrix
+products (there is no padding), MFU if the device's peak is known, memory, seconds of compilation,
+and which variants did not fit. Nothing compiled earlier is reused. --output has the variants
+measured so far if the rest takes too long.
 """
 
 import dataclasses
 import functools
 import json
+import os
 import re
 import statistics
 import sys
@@ -28,6 +30,7 @@ from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
 from t2t_jax.cli.command import parse_flags
+from t2t_jax.json_files import write_json
 
 if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from t2t_jax.data.batches.batches import Batch
@@ -64,6 +67,7 @@ class Cost(NamedTuple):
     state_seconds: float  # to create the first state, mostly compilation
     compile_seconds: float  # of the step
     step_seconds: list[float]  # in each round
+    as_is_seconds: list[float]  # of the first variant, in the same rounds
     tokens_per_second: list[float]  # target tokens
     operations: float  # of the products, by the formulas; 0 if there are none for this model
     teraflops: float  # operations per second at the median, over all devices
@@ -126,27 +130,48 @@ def variants(config: ConfigDict, which: Which) -> dict[str, "Sections"]:
     return found | {ALL: changed(together)}
 
 
-def measure(sections: "Sections", shape: Shape, rounds: int) -> Cost:
+class Found(NamedTuple):
+    """What is known of several variants."""
+
+    costs: dict[str, Cost]
+    misfits: dict[str, str]  # variant -> what the compiler or device said of its memory
+
+
+def measure(
+    of: Mapping[str, "Sections"],
+    shape: Shape,
+    rounds: int,
+    tell: Callable[[Found], None] = lambda found: None,
+) -> Found:
     """The cost of a step on a batch of this shape, over the devices of the config.
 
+    Each variant takes turns with the first that fits, and is gone before the next; `tell` is given
+    what is known after each.
+
     Raises:
-      ValueError: the rows cannot be split over them, or the model does not train on such batches.
+      ValueError: the rows cannot be split over the devices, or the model does not train on such
+        batches.
     """
-    return measure_in_turns({AS_IS: sections}, shape, rounds)[AS_IS]
+    import jax
 
-
-def measure_in_turns(of: Mapping[str, "Sections"], shape: Shape, rounds: int) -> dict[str, Cost]:
-    """The same for several, taking turns in each round; all their states exist at once."""
-    states: dict[str, Any] = {}
-    made = {name: _made(sections, shape, states) for name, sections in of.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in of}
-    for _ in range(rounds):
-        for name, (_, round_of) in made.items():
-            seconds[name].append(round_of())
-    return {
-        name: _with_seconds(cost, sections, shape, seconds[name])
-        for (name, sections), (cost, _) in zip(of.items(), made.values(), strict=True)
-    }
+    found, states = Found({}, {}), {}
+    first_round: Callable[[], float] | None = None
+    for name, sections in of.items():
+        try:
+            cost, round_of = _made(sections, shape, states)
+            before = first_round or round_of
+            seconds = [
+                (before(), round_of()) if first_round else (round_of(),) * 2 for _ in range(rounds)
+            ]
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            found.misfits[name] = str(error).splitlines()[0]
+        else:
+            first_round = before
+            found.costs[name] = _with_seconds(cost, sections, shape, *zip(*seconds, strict=True))
+        tell(found)
+    return found
 
 
 def _made(
@@ -198,7 +223,9 @@ def _made(
     times = max(1, round(_SECONDS_A_ROUND / seconds_of(run, 1)))
     memory = bytes_of(compiled) / 2**20
     effect = switches(sections.model).facts
-    cost = Cost(state_seconds, compile_seconds, [], [], 0.0, 0.0, None, memory, 0.0, None, effect)
+    cost = Cost(
+        *(state_seconds, compile_seconds, [], [], [], 0.0, 0.0, None, memory, 0.0, None, effect)
+    )
     return cost, lambda: seconds_of(run, times)
 
 
@@ -226,7 +253,13 @@ def _batch(sections: "Sections", shape: Shape) -> "Batch":
     return Batch(read.astype(np.int32), predicted.astype(np.int32))
 
 
-def _with_seconds(cost: Cost, sections: "Sections", shape: Shape, seconds: list[float]) -> Cost:
+def _with_seconds(
+    cost: Cost,
+    sections: "Sections",
+    shape: Shape,
+    as_is_seconds: tuple[float, ...],
+    seconds: tuple[float, ...],
+) -> Cost:
     from t2t_jax.devices import make_devices
     from t2t_jax.peaks import peak_operations
     from t2t_jax.training.operations import step_operations
@@ -239,7 +272,8 @@ def _with_seconds(cost: Cost, sections: "Sections", shape: Shape, seconds: list[
     rate, peak = operations / statistics.median(seconds), peak_operations(devices.kind)
     held = devices.peak_memory()
     return cost._replace(
-        step_seconds=seconds,
+        step_seconds=list(seconds),
+        as_is_seconds=list(as_is_seconds),
         tokens_per_second=[shape.rows * shape.target_length / each for each in seconds],
         operations=operations,
         teraflops=rate / 1e12,
@@ -258,28 +292,30 @@ def peak_memory_mib(process_id: int | str) -> float:
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 
 
-def table(costs: Mapping[str, Cost]) -> str:
+def table(found: Found) -> str:
     """The costs as text, a line per variant."""
-    first = costs[AS_IS].milliseconds
     rows = [("", "ms", "lowest to highest", "as is / it", "TFLOP/s", "MFU", "MiB", "compiled in s")]
-    for name, cost in costs.items():
+    for name, cost in found.costs.items():
+        as_is = 1e3 * statistics.median(cost.as_is_seconds)
         ends = f"{1e3 * min(cost.step_seconds):.1f} to {1e3 * max(cost.step_seconds):.1f}"
         mfu = "" if cost.mfu is None else f"{cost.mfu:.1%}"
         rows.append(
             (
-                *(name, f"{cost.milliseconds:.1f}", ends, f"{first / cost.milliseconds:.2f}"),
+                *(name, f"{cost.milliseconds:.1f}", ends, f"{as_is / cost.milliseconds:.2f}"),
                 *(f"{cost.teraflops:.3g}", mfu, f"{cost.program_memory_mib:,.0f}"),
                 f"{cost.compile_seconds:.1f}",
             )
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
+    lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
-    )
+    ]
+    lines += [f"{name} does not fit: {message}" for name, message in found.misfits.items()]
+    return "\n".join(lines)
 
 
-def record(costs: Mapping[str, Cost], shape: Shape) -> dict[str, Any]:
+def record(found: Found, shape: Shape) -> dict[str, Any]:
     """The JSON record: machine, code, flags, shape and costs."""
     import jax
 
@@ -289,31 +325,36 @@ def record(costs: Mapping[str, Cost], shape: Shape) -> dict[str, Any]:
     return {
         "when": about.when,
         "commit": about.commit,
-        "machine": about.machine | {"devices": f"{jax.device_count()} x {jax.devices()[0]}"},
+        "machine": about.machine
+        | {"devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}"},
         "flags": sys.argv[1:],
-        "shape": shape,
-        "costs": {name: cost._asdict() for name, cost in costs.items()},
+        "shape": str(shape),
+        "costs": {name: cost._asdict() for name, cost in found.costs.items()},
+        "misfits": found.misfits,
     }
 
 
 def main(_: list[str]) -> None:
     """Measures."""
+    os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
     import jax
 
     given = flags.FLAGS
     if given.num_cpu_devices:
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", given.num_cpu_devices)
+
+    def keep(found: Found) -> None:
+        if given.output:
+            write_json(Path(given.output), record(found, shape))
+
     try:
         shape = shape_of(given.shape)
-        costs = measure_in_turns(variants(given.config, given.switches), shape, given.rounds)
+        found = measure(variants(given.config, given.switches), shape, given.rounds, keep)
     except ValueError as error:
         sys.exit(f"step: {error}")
-    print(table(costs), file=sys.stderr)
-    text = json.dumps(record(costs, shape))
-    print(text)
-    if given.output:
-        Path(given.output).write_text(f"{text}\n", encoding="utf-8")
+    print(table(found), file=sys.stderr)
+    print(json.dumps(record(found, shape)))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import jax
 import pytest
 
 from configs import base
@@ -60,15 +61,20 @@ def test_a_record_says_which_kernel_it_was_and_what_the_device_held(monkeypatch)
     monkeypatch.setattr(Devices, "peak_memory", lambda _: 3 * 2**20)
     changes = {"model.dtype": "bfloat16", "model.attention_kernel": "fused"}
     [sections] = variants(config(**changes), "none").values()
-    cost = step.measure(sections, Shape(4, 3, 5), 1)
+    cost = cost_of(sections, Shape(4, 3, 5))
     assert cost.switches == {"attention_kernel": "xla"} and cost.device_peak_mib == 3
 
 
 def test_a_step_costs_time_and_memory_and_its_operations_are_those_of_the_formulas(monkeypatch):
     monkeypatch.setattr(step, "_SECONDS_A_ROUND", 0.0)
-    found = step.measure_in_turns(variants(config(), "each"), shape := Shape(4, 3, 5), rounds=2)
+    told = []
+    found = step.measure(
+        variants(config(), "each"), shape := Shape(4, 3, 5), 2, lambda so_far: told.append(so_far)
+    )
+    assert len(told) == len(found.costs) and not found.misfits
     [sections] = variants(config(), "none").values()
-    for cost in found.values():
+    for cost in found.costs.values():
+        assert len(cost.as_is_seconds) == 2 and min(cost.as_is_seconds) > 0
         assert cost.operations == step_operations(sections.model).of(*shape)
         assert len(cost.step_seconds) == 2 and min(cost.step_seconds) > 0
         assert cost.tokens_per_second == [20 / each for each in cost.step_seconds]
@@ -79,14 +85,35 @@ def test_a_step_costs_time_and_memory_and_its_operations_are_those_of_the_formul
             and 0 < cost.program_memory_mib < cost.peak_memory_mib
         )
     lines = step.table(found).splitlines()
-    assert [line.split("  ")[0] for line in lines[1:]] == [*found]
+    assert [line.split("  ")[0] for line in lines[1:]] == [*found.costs]
+
+
+def test_a_variant_that_does_not_fit_stops_no_other(monkeypatch):
+    monkeypatch.setattr(step, "_SECONDS_A_ROUND", 0.0)
+    made = step._made
+
+    def of_small_memory(sections, shape, states):
+        if sections.model.dropout_bits == 32:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory\nand more")
+        return made(sections, shape, states)
+
+    monkeypatch.setattr(step, "_made", of_small_memory)
+    found = step.measure(variants(config(), "each"), Shape(4, 3, 5), 1)
+    assert [*found.costs] == ["8-bit dropout", ALL] and AS_IS in found.misfits
+    assert "as is does not fit: RESOURCE_EXHAUSTED: out of memory" in step.table(found)
+    costs = found.costs["8-bit dropout"]
+    assert len(costs.step_seconds) == len(costs.as_is_seconds) == 1
+
+
+def cost_of(sections, shape):
+    return step.measure({AS_IS: sections}, shape, 1).costs[AS_IS]
 
 
 def test_mfu_is_of_the_peak_of_all_devices(monkeypatch):
     monkeypatch.setattr(step, "_SECONDS_A_ROUND", 0.0)
     monkeypatch.setattr("t2t_jax.peaks._PEAKS", {"cpu": 1e12})
     [sections] = variants(config(**{"devices.data": 2}), "none").values()
-    cost = step.measure(sections, Shape(4, 3, 5), 1)
+    cost = cost_of(sections, Shape(4, 3, 5))
     assert cost.mfu == pytest.approx(cost.teraflops / 2)
 
 
@@ -94,9 +121,9 @@ def test_a_language_model_has_no_source(monkeypatch):
     monkeypatch.setattr(step, "_SECONDS_A_ROUND", 0.0)
     changes = {"data.task": "language_modelling", "model.family": "decoder_only"}
     [sections] = variants(config(**changes), "none").values()
-    assert step.measure(sections, Shape(2, 0, 5), 1).operations > 0
+    assert cost_of(sections, Shape(2, 0, 5)).operations > 0
     with pytest.raises(ValueError, match="--shape=2x3x5: data.task='language_mod.* needs 2x0x5"):
-        step.measure(sections, Shape(2, 3, 5), 1)
+        cost_of(sections, Shape(2, 3, 5))
 
 
 @pytest.mark.parametrize("text", ["", "32", "32x64", "0x4x4", "4x4x0", "4x-1x4", "axbxc"])
@@ -118,7 +145,7 @@ def test_the_command_prints_and_writes_one_record(tmp_path):
     assert done.returncode == 0, done.stderr
     kept = json.loads(output.read_text())
     assert kept == json.loads(done.stdout)
-    assert kept["shape"] == [4, 3, 5] and "--config.model.d_model=16" in kept["flags"]
+    assert kept["shape"] == "4x3x5" and "--config.model.d_model=16" in kept["flags"]
     assert {"when", "commit", "machine", "costs"} <= kept.keys() and [*kept["costs"]] == [AS_IS]
     refused = subprocess.run(
         [*command, *flags, "--config.devices.data=2", "--num_cpu_devices=2", "--shape=3x2x2"],
