@@ -163,6 +163,12 @@ def main(_: list[str]) -> None:
 
     keep_programs()
     parts = {name: part for name, part in PARTS.items() if name in given.parts}
+    comparing = {peer for part in parts.values() for peer in part.against}
+    if unused := set(given.against) - comparing:
+        here = ",".join(parts)
+        sys.exit(f"benchmarks: --against={min(unused)} changes nothing in --parts={here}")
+    if given["points"].present and growth.PART not in parts:
+        sys.exit(f"benchmarks: --points is for --parts={growth.PART}")
     options = Options(
         workdir=given.workdir, directory=given.directory, lines=given.lines, rounds=given.rounds
     )

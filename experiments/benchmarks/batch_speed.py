@@ -9,6 +9,7 @@ The second takes a config's corpus, prepared beforehand, and its batches, and co
 of the feed alone with the steps/s of training.
 """
 
+import dataclasses
 import functools
 import json
 import time
@@ -128,14 +129,16 @@ def feed_against_step(sections: "Sections", prepared: "Prepared") -> dict[str, A
     from t2t_jax.training.optimizer import make_optimizer
     from t2t_jax.training.step import make_train_state
 
-    devices = make_devices(sections.devices.data)
+    devices = make_devices(**dataclasses.asdict(sections.devices))
     batches = train_batches(prepared, sections, devices)
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
     state = compile_init(
         devices, lambda seed: make_train_state(model, optimizer, seed), sections.seed
     )
-    step = compile_train_step(devices, train_step_of(sections, devices, model, optimizer), state)
+    microbatches = sections.training.microbatches or 1
+    train_step = train_step_of(sections, devices, model, optimizer, microbatches)
+    step = compile_train_step(devices, train_step, state)
     for batch in _one_of_each_shape(batches):
         state, _ = step(state, devices.put_batch(batch))
     # They take turns, so that other load on the machine affects both. The fastest round counts.

@@ -6,9 +6,11 @@ Steps on full batches, checksums and checkpoints take turns on one state; the me
 counts. Shares are relative to the steps between two of the config's checkpoints.
 """
 
+import dataclasses
 import functools
 import json
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,33 +22,45 @@ from absl import app, flags
 from ml_collections import config_flags
 
 from t2t_jax.cli.command import parse_flags
-from t2t_jax.model.config import TransformerConfig
-from t2t_jax.training.config import TrainingConfig
 
 _ROUNDS, _STEPS_A_ROUND = 5, 2
 _LENGTH = 16  # tokens of a sentence
 
 
 def measure(config: Any, rounds: int = _ROUNDS) -> dict[str, float]:
-    """Seconds of each, and their shares of training in percent."""
+    """Seconds of each, and their shares of training in percent.
+
+    Raises:
+      ValueError: the config is wrong, or saves checkpoints by the clock.
+    """
     import jax  # here, like other heavy libraries: --help is fast
 
+    from t2t_jax.compilation import compile_init, compile_train_step
     from t2t_jax.data.batches.batches import Batch
+    from t2t_jax.devices import make_devices
     from t2t_jax.model.families import make_model
+    from t2t_jax.runs.sections import read_sections
+    from t2t_jax.runs.steps import train_step_of
     from t2t_jax.training.checkpoint import Checkpoints
     from t2t_jax.training.checksums import checksums
-    from t2t_jax.training.loss import make_loss_fn
     from t2t_jax.training.optimizer import make_optimizer
-    from t2t_jax.training.step import make_train_state, make_train_step
+    from t2t_jax.training.step import make_train_state
 
-    model_config, training = TransformerConfig(**config.model), TrainingConfig(**config.training)
-    model, optimizer = make_model(model_config), make_optimizer(training, model_config.d_model)
-    loss_fn = make_loss_fn(model, training.label_smoothing, training.loss_chunk_tokens)
-    train_step = jax.jit(make_train_step(loss_fn, optimizer), donate_argnums=0)
-    state = jax.jit(lambda: make_train_state(model, optimizer, 0))()
+    sections = read_sections(config)
+    training = sections.training
+    if training.checkpoint_every_minutes:
+        raise ValueError("training.checkpoint_every_minutes must be 0: shares are of steps")
+    devices = make_devices(**dataclasses.asdict(sections.devices))
+    model = make_model(sections.model)
+    optimizer = make_optimizer(training, sections.model.d_model)
+    state = compile_init(devices, lambda seed: make_train_state(model, optimizer, seed), 0)
+    microbatches = training.microbatches or 1
+    train_step = compile_train_step(
+        devices, train_step_of(sections, devices, model, optimizer, microbatches), state
+    )
     shape = (2, config.data.target_tokens_per_batch // _LENGTH, _LENGTH)
-    ids = np.random.default_rng(0).integers(4, model_config.vocabulary_rows, shape)
-    batch = jax.device_put(Batch(*ids.astype(np.int32)))
+    ids = np.random.default_rng(0).integers(4, sections.model.vocabulary_rows, shape)
+    batch = devices.put_batch(Batch(*ids.astype(np.int32)))
     taken: dict[str, list[float]] = {"step": [], "checksums": [], "save": []}
 
     def timed(name: str, run: Callable[[], object]) -> None:
@@ -78,7 +92,10 @@ def measure(config: Any, rounds: int = _ROUNDS) -> dict[str, float]:
 
 
 def _main(_: list[str]) -> None:
-    found = measure(flags.FLAGS.config)
+    try:
+        found = measure(flags.FLAGS.config)
+    except ValueError as error:
+        sys.exit(f"checkpoint_cost: {error}")
     print(json.dumps({name: round(value, 4) for name, value in found.items()}, indent=2))
 
 

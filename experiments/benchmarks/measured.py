@@ -45,7 +45,8 @@ def _newest(records: Sequence[Record]) -> list[Record]:
     """The records without results that a later one from the same machine replaces."""
 
     def key(record: Record, one: Result) -> tuple[object, ...]:
-        return record.machine["cpu"], record.machine["cores"], one.part, one.size, one.what
+        machine = [record.machine.get(name) for name in ("cpu", "cores", "gpus", "JAX_PLATFORMS")]
+        return *machine, one.part, one.size, one.what
 
     newest = {key(record, one): record for record in records for one in record.results}
     left = [

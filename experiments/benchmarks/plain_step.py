@@ -31,12 +31,19 @@ from t2t_jax.training.config import TrainingConfig
 
 
 def measure(size: Size, rounds: int, with_torch: bool) -> list[Measured]:
-    """Tokens/s of each; those of the products are the roof."""
+    """Tokens/s of each; those of the products are the roof.
+
+    Raises:
+      ValueError: PyTorch, which runs on the CPU here, is asked for beside an accelerator.
+    """
     import jax
 
     from t2t_jax.data.batches.batches import Batch
+    from t2t_jax.devices import make_devices
 
     sections = size.read_config()
+    if make_devices(**sections.devices).are_accelerators and with_torch:
+        raise ValueError("--against=torch is for a CPU, the only place where its model runs here")
     config, training = TransformerConfig(**sections.model), TrainingConfig(**sections.training)
     ids = np.random.default_rng(0).integers(4, config.vocabulary_rows, (2, *size.shape))
     batch = jax.device_put(Batch(*ids.astype(np.int32)))
@@ -104,6 +111,8 @@ def plain_step(config: TransformerConfig, training: TrainingConfig):
         return jax.nn.standardize(x, epsilon=config.norm_epsilon)
 
     def dropout(x, key):
+        if config.dropout_rate == 0:
+            return x
         kept = 1 - config.dropout_rate
         return jnp.where(jax.random.bernoulli(key, kept, x.shape), x / kept, 0)
 

@@ -14,7 +14,7 @@ from t2t_jax.cores import own_cores
 from t2t_jax.json_files import read_json, write_json
 
 _FORMAT = 1
-_VARIABLES = ("XLA_FLAGS", "GLIBC_TUNABLES")
+_VARIABLES = ("XLA_FLAGS", "GLIBC_TUNABLES", "JAX_PLATFORMS")
 _PACKAGES = ("jax", "jaxlib", "torch", "ctranslate2", *accelerators.PACKAGES)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from experiments.benchmarks import roof, speed
 from experiments.benchmarks.results import Measured, over
 from experiments.benchmarks.sizes import Size
+from t2t_jax.devices import make_devices
 from t2t_jax.model.config import TransformerConfig
 
 _WINDOWS = 6
@@ -17,11 +18,14 @@ _WINDOWS = 6
 
 def measure(size: Size, directory: str) -> list[Measured]:
     """Tokens/s without padding in the last log windows, seconds to the first step, and memory."""
+    make_devices(**size.read_config().devices)  # its products are in the training's precision
     products = roof.of_a_step(TransformerConfig(**size.read_config().model), size)
     seconds = [products() for _ in range(4)][1:]
     with tempfile.TemporaryDirectory() as place:
         run = Path(place) / "run"
-        trained = speed.measure(size.train_flags(directory), run, _WINDOWS)
+        arguments = [*size.train_flags(directory), f"--config.data.cache={place}/data"]
+        nothing_kept = {"T2T_JAX_CACHE": f"{place}/programs"}
+        trained = speed.measure(arguments, run, _WINDOWS, nothing_kept)
     seconds += [products() for _ in range(3)]  # so both before and after it
     rates = trained.target_tokens_per_second[-speed.RATED_WINDOWS :]
     at_the_roof = [size.tokens / statistics.median(seconds)] * len(rates)

@@ -5,8 +5,12 @@ from experiments.benchmarks.sizes import SIZES
 
 
 def test_the_last_windows_are_rated_and_set_beside_the_roof(monkeypatch):
-    def trained(arguments, run, num_windows):
-        assert arguments == SIZES["tiny"].train_flags("DIR") and not run.exists()
+    def trained(arguments, run, num_windows, environment):
+        *others, cache = arguments
+        assert others == SIZES["tiny"].train_flags("DIR") and not run.exists()
+        # Nothing that an earlier run has prepared or compiled is there.
+        assert cache == f"--config.data.cache={run.parent}/data"
+        assert environment == {"T2T_JAX_CACHE": f"{run.parent}/programs"}
         rates = [100.0, 100.0, 100.0, 256.0, 512.0, 1024.0]
         return speed.Trained(9.0, rates[:num_windows], 800.0)
 
