@@ -106,14 +106,23 @@ gpu-check: $(GPU_VENV)/installed
 # Kept: while a program stays the same, the compiler is not asked again.
 PLAN := experiments/results/plan
 PLAN_ON := v5e-8,v6e-8,v4-8,v5p-8
+GROWTH_ON := v5e-8,v5e-16,v5e-32,v5e-64,v5e-128,v5e-256
+switches = --$(1).model.dtype=bfloat16 --$(1).model.attention_kernel=fused --$(1).training.logits_dtype=bfloat16
+FACTS := --programs=largest --facts=$(PLAN)/facts.json
+t2t_plan = JAX_PLATFORMS=cpu $(TPU_VENV)/bin/t2t-jax plan --config=$(1) $(call switches,config) $(FACTS)
+ONE_BILLION := $(foreach key,d_model=2048 d_ff=8192 d_k=128 d_v=128 num_encoder_layers=8 \
+  num_decoder_layers=8,--config.model.$(key))
 
+# table3, one row per chip; base on 8 to 256 chips; a billion parameters on 8.
 plan: $(TPU_VENV)/installed
 	JAX_PLATFORMS=cpu $(TPU_VENV)/bin/python -m experiments.sweep table3 --base=configs/base.py \
-	  --base.model.dtype=bfloat16 --base.model.attention_kernel=fused \
-	  --base.training.logits_dtype=bfloat16 --seeds=3 --plan=$(PLAN_ON) --one_row_per_chip \
-	  --programs=largest --facts=$(PLAN)/facts.json > $(PLAN)/table3.txt.new
-	mv $(PLAN)/table3.txt.new $(PLAN)/table3.txt
-	cat $(PLAN)/table3.txt
+	  $(call switches,base) --seeds=3 --plan=$(PLAN_ON) --one_row_per_chip $(FACTS) > $(TPU_VENV)/plan.txt
+	mv $(TPU_VENV)/plan.txt $(PLAN)/table3.txt
+	$(call t2t_plan,configs/base.py) --topologies=$(GROWTH_ON) --output=$(PLAN)/base_v5e.png > $(TPU_VENV)/plan.txt
+	mv $(TPU_VENV)/plan.txt $(PLAN)/base_v5e.txt
+	$(call t2t_plan,configs/big.py) $(ONE_BILLION) --topology=v5e-8 --layouts=auto > $(TPU_VENV)/plan.txt
+	mv $(TPU_VENV)/plan.txt $(PLAN)/one_billion_v5e.txt
+	cat $(PLAN)/*.txt
 
 # With the package's own dependencies, before those of the tests are installed.
 twenty-steps: $(VENV)/installed
