@@ -1,7 +1,7 @@
 r"""The first hour on a machine with an accelerator: everything worth knowing, in one command.
 
     python -m experiments.benchmarks.first_hour --workdir=W --directory=DIR --topology=h100-1
-    python -m experiments.benchmarks.first_hour --workdir=W --toy        # the rehearsal, on a CPU
+    python -m experiments.benchmarks.first_hour --workdir=R --toy        # the rehearsal, on a CPU
 
     ceilings       a large product in each precision, a copy
     agreement      float32, float32 with fast products, bfloat16, against a CPU and a second time
@@ -12,10 +12,10 @@ r"""The first hour on a machine with an accelerator: everything worth knowing, i
 
 Each part is a command of at most --minutes, a training up to three times, all together of at most
 --total_minutes. Its results go to W/PART.json, what it prints to W/PART.log, and after every part
-the summary to W/first_hour.md. Run the same command again for the parts without a record, or with
-one of another command or machine; a training that ran out of time resumes. A failed part does not
-stop the others. Without --directory, multi30k and decode are left out. Without an accelerator that
-JAX uses, only the rehearsal runs.
+the summary to W/first_hour.md. Run the same command again for the parts without a record; a
+training that ran out of time resumes. A failed part does not stop the others. Another machine,
+other flags and the rehearsal need a W of their own. Without --directory, multi30k and decode are
+left out. Without an accelerator that JAX uses, only the rehearsal runs.
 """
 
 import contextlib
@@ -177,12 +177,19 @@ def _output_within(process: subprocess.Popen, seconds: float) -> tuple[str, bool
         return process.communicate()[0], False
 
 
-def _is_done(part: Part, path: Path, here: dict[str, Any]) -> bool:
-    """Whether there is a record of this command on this machine."""
-    if not path.exists():
-        return False
+def _check_same(part: Part, path: Path, here: dict[str, Any]) -> None:
+    """Exits if the part has a record of another command or machine."""
     kept = read_json(path)
-    return kept["command"] == _words(part) and kept["machine"] == here
+    then, now = (
+        {"command": words, **of}
+        for words, of in ((kept["command"], kept["machine"]), (_words(part), here))
+    )
+    for name in {**then, **now}:
+        if then.get(name) != now.get(name):
+            sys.exit(
+                f"first_hour: {path} is of another {name}: {then.get(name)!r} there, "
+                f"{now.get(name)!r} now; name another --workdir"
+            )
 
 
 def _read(output: str) -> Any:
@@ -254,11 +261,14 @@ def main(_: list[str]) -> None:
             "first_hour: JAX finds no accelerator, only a CPU: install the extra cuda or tpu, or "
             "rehearse with --toy"
         )
+    for part in every:
+        if (path := workdir / f"{part.name}.json").exists():
+            _check_same(part, path, here)
     has_failed = False
     until = time.monotonic() + 60 * given.total_minutes
     for part in every:
         path = workdir / f"{part.name}.json"
-        if (given.only and part.name not in given.only) or _is_done(part, path, here):
+        if (given.only and part.name not in given.only) or path.exists():
             continue
         if time.monotonic() >= until:
             has_failed = True

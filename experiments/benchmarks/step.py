@@ -67,7 +67,7 @@ class Cost(NamedTuple):
     state_seconds: float  # to create the first state, mostly compilation
     compile_seconds: float  # of the step
     step_seconds: list[float]  # in each round
-    as_is_seconds: list[float]  # of the first variant, in the same rounds
+    first_seconds: list[float]  # of the first variant that fits, in the same rounds
     tokens_per_second: list[float]  # target tokens
     operations: float  # of the products, by the formulas; 0 if there are none for this model
     teraflops: float  # operations per second at the median, over all devices
@@ -136,6 +136,11 @@ class Found(NamedTuple):
     costs: dict[str, Cost]
     misfits: dict[str, str]  # variant -> what the compiler or device said of its memory
 
+    @property
+    def first(self) -> str:
+        """The variant that all others took turns with."""
+        return next(iter(self.costs), AS_IS)
+
 
 def measure(
     of: Mapping[str, "Sections"],
@@ -157,6 +162,7 @@ def measure(
     found, states = Found({}, {}), {}
     first_round: Callable[[], float] | None = None
     for name, sections in of.items():
+        before = round_of = None  # frees the state of the variant before
         try:
             cost, round_of = _made(sections, shape, states)
             before = first_round or round_of
@@ -257,7 +263,7 @@ def _with_seconds(
     cost: Cost,
     sections: "Sections",
     shape: Shape,
-    as_is_seconds: tuple[float, ...],
+    first_seconds: tuple[float, ...],
     seconds: tuple[float, ...],
 ) -> Cost:
     from t2t_jax.devices import make_devices
@@ -273,7 +279,7 @@ def _with_seconds(
     held = devices.peak_memory()
     return cost._replace(
         step_seconds=list(seconds),
-        as_is_seconds=list(as_is_seconds),
+        first_seconds=list(first_seconds),
         tokens_per_second=[shape.rows * shape.target_length / each for each in seconds],
         operations=operations,
         teraflops=rate / 1e12,
@@ -294,14 +300,15 @@ def peak_memory_mib(process_id: int | str) -> float:
 
 def table(found: Found) -> str:
     """The costs as text, a line per variant."""
-    rows = [("", "ms", "lowest to highest", "as is / it", "TFLOP/s", "MFU", "MiB", "compiled in s")]
+    head = ("", "ms", "lowest to highest", f"{found.first} / it")
+    rows = [(*head, "TFLOP/s", "MFU", "MiB", "compiled in s")]
     for name, cost in found.costs.items():
-        as_is = 1e3 * statistics.median(cost.as_is_seconds)
+        first = 1e3 * statistics.median(cost.first_seconds)
         ends = f"{1e3 * min(cost.step_seconds):.1f} to {1e3 * max(cost.step_seconds):.1f}"
         mfu = "" if cost.mfu is None else f"{cost.mfu:.1%}"
         rows.append(
             (
-                *(name, f"{cost.milliseconds:.1f}", ends, f"{as_is / cost.milliseconds:.2f}"),
+                *(name, f"{cost.milliseconds:.1f}", ends, f"{first / cost.milliseconds:.2f}"),
                 *(f"{cost.teraflops:.3g}", mfu, f"{cost.program_memory_mib:,.0f}"),
                 f"{cost.compile_seconds:.1f}",
             )
@@ -329,6 +336,7 @@ def record(found: Found, shape: Shape) -> dict[str, Any]:
         | {"devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}"},
         "flags": sys.argv[1:],
         "shape": str(shape),
+        "first": found.first,
         "costs": {name: cost._asdict() for name, cost in found.costs.items()},
         "misfits": found.misfits,
     }

@@ -165,6 +165,10 @@ def _run_table(arguments: list[str], values: Any) -> int:
     space = tuning.space(values.tune, values.trials, base) if values.tune else None
     if space is not None and values.equal != "steps":
         tuning.check_costs_nothing(space)
+    if values.plan is None:
+        for name in ("one_row_per_chip", "programs", "facts", "prices", "old_prices", "calibrate"):
+            if values[name].present:
+                raise ValueError(f"--{name} is for --plan")
     if values.dry_run and values.plan is not None:
         raise ValueError("--dry_run and --plan are two answers to one question: give one of them")
     if values.dry_run:
@@ -181,9 +185,6 @@ def _run_table(arguments: list[str], values: Any) -> int:
 
         print_plan(table, base, values.seeds, values)
         return 0
-    for name in ("one_row_per_chip", "programs", "facts", "prices", "old_prices", "calibrate"):
-        if values[name].present:
-            raise ValueError(f"--{name} is for --plan")
     if workdir is None:
         raise ValueError("--workdir is needed; --dry_run and --plan need none")
     for name in ("tokens_per_second", "tflops"):

@@ -94,6 +94,9 @@ def main() -> None:
     else:
         plans = best = [plan(sections, each, settings) for each in named]
     print(report.table([("", each) for each in plans], prices))
+    if values.layouts == "config" and not all(each.fits for each in plans):
+        if any(each.num_chips > 1 and each.chip.is_tpu for each in named):
+            print("--layouts=auto tries other ways to share the run")
     for each in best:
         if values.layouts == "auto" and each.fits:
             print(f"the fastest on {each.topology.name} that fits: {each.layout}")

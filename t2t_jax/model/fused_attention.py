@@ -76,6 +76,12 @@ def fused_implementation() -> Implementation:
     return backends.get(jax.default_backend(), "xla")
 
 
+def asks_for_a_kernel(config: TransformerConfig) -> bool:
+    """Whether a model asks for a kernel that some device may have for it."""
+    is_asked = config.attention_kernel == "fused" and config.family != "recurrent"
+    return is_asked and config.dtype == "bfloat16"
+
+
 def why_not_fused(config: TransformerConfig) -> str:
     """Why a model cannot use `fused_attention`, by the limits of cuDNN; "" if it can."""
     if config.dtype != "bfloat16":

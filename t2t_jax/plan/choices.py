@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from t2t_jax.model.fused_attention import asks_for_a_kernel
 from t2t_jax.plan.hardware import Topology
 from t2t_jax.plan.plan import Plan, Settings, plan, with_layout
 from t2t_jax.runs.sections import Sections
@@ -34,7 +35,7 @@ def layouts(topology: Topology) -> list[dict[str, int]]:
 def best_layout(sections: Sections, topology: Topology, settings: Settings) -> list[Plan]:
     """The plans of all layouts, the fastest first; those that do not fit come last."""
     ways, note = layouts(topology), []
-    if sections.model.attention_kernel == "fused" and len(ways) > 1:
+    if asks_for_a_kernel(sections.model) and len(ways) > 1:
         ways = [layout for layout in ways if layout["tensor"] == 1]
         note = ["devices.tensor=2 was not tried: model.attention_kernel='fused' refuses it"]
     plans = [plan(with_layout(sections, **layout), topology, settings) for layout in ways]

@@ -41,9 +41,9 @@ class Fitted(NamedTuple):
             return ""
         chip, has = self.program.topology.chip.name, _gib(self.limit_bytes)
         chips, devices = self.program.topology.num_chips, self.program.sections.devices
-        more = "rent more chips, and cut the model over them with --config.devices.fsdp=N"
-        if devices.fsdp * devices.tensor < chips:
-            more = "cut the model over the chips with --config.devices.fsdp=N, or --layouts=auto"
+        more = "cut the model over the chips with devices.fsdp=N"
+        if devices.fsdp * devices.tensor == chips:
+            more = "rent more chips, and cut the model over them with devices.fsdp=N"
         if self.is_hopeless:
             return (
                 f"does not fit: parameters and optimizer alone take "

@@ -203,9 +203,14 @@ def _of_roofline_alone(sections: Sections, topology: Topology, settings: Setting
         "gathered or gradients": 4 * num_params // sections.devices.tensor,
     }
     if (needed := sum(memory.values())) >= topology.chip.memory:
-        facts = Facts(param_bytes, needed, needed, False, topology.chip.memory)
+        facts = Facts(param_bytes, state_bytes, needed, False, topology.chip.memory)
         tried = Fitted(Program(sections, topology, shapes[0]), facts)
-        return _misfit(sections, topology, tried)._replace(memory=memory)
+        advice = (
+            f"does not fit: {' + '.join(memory)} alone take {needed / 2**30:.2f} GiB, a "
+            f"{topology.chip.name} has {topology.chip.memory / 2**30:.2f}; cut the model over "
+            "more of them with devices.fsdp=N"
+        )
+        return _misfit(sections, topology, tried)._replace(memory=memory, advice=advice)
     return _timed(
         sections,
         topology,

@@ -81,12 +81,18 @@ def sent_bytes(moved: dict[str, int], num_chips: int) -> float:
 
 
 def estimated_bytes(
-    config: TransformerConfig, shape: BatchShape, num_params: int, num_chips: int
+    config: TransformerConfig,
+    shape: BatchShape,
+    num_params: int,
+    num_chips: int,
+    *,
+    as_einsum: bool = False,
 ) -> float:
     """A rough estimate of the bytes that one chip reads and writes in a step, without a compiler.
 
     Adam's pass over the parameters; some twenty passes over each sub-layer's output, ten over each
-    matrix of attention weights and five over the logits, forward and backward together.
+    matrix of attention weights and five over the logits, forward and backward together. If
+    `as_einsum`, weights count even for a model that never writes them.
     """
     rows, source, target = shape
     size = 2 if config.dtype == "bfloat16" else 4
@@ -95,7 +101,7 @@ def estimated_bytes(
     hidden = rows * sum(layers) * (6 * config.d_ff) * size
     looks = layers[0] * source + layers[1] * (target + source)
     weights = rows * config.num_heads * looks * 10 * size  # a compiled bfloat16 step had 19 bytes
-    if config.family == "recurrent" or _never_writes_weights(config):
+    if not as_einsum and (config.family == "recurrent" or _never_writes_weights(config)):
         weights = 0
     logits = rows * target * config.vocabulary_rows * 22
     return 28 * num_params + (outputs + hidden + weights + logits) / num_chips

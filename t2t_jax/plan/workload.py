@@ -1,6 +1,5 @@
 """The workload of a run's steps: the shapes of its batches, and how often each occurs."""
 
-import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -35,8 +34,9 @@ class Workload(NamedTuple):
 
     def largest(self, config: TransformerConfig) -> BatchShape:
         """The shape that moves the most bytes if attention weights are written: it must fit."""
-        config = dataclasses.replace(config, attention_kernel="einsum")
-        return max(self.shapes, key=lambda shape: estimated_bytes(config, shape, 0, 1))
+        return max(
+            self.shapes, key=lambda shape: estimated_bytes(config, shape, 0, 1, as_einsum=True)
+        )
 
     @property
     def commonest(self) -> BatchShape:

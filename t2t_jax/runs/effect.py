@@ -184,10 +184,9 @@ _LOSS |= {"microbatches"}
 # For each verb that uses a trained model, keys it certainly does not read; others it may read.
 NOT_READ_BY: dict[str, frozenset[str]] = {
     "export": frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES),
-    **dict.fromkeys(
-        ("translate", "explain"),
-        frozenset(_OF_TRAINING | _OF_DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES),
-    ),
+    "translate": frozenset(_OF_TRAINING | _OF_DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES),
+    "explain": frozenset(_OF_TRAINING | _OF_DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES)
+    - {"model.attention_init"},  # --control draws projections
     **dict.fromkeys(
         ("generate", "classify"),
         frozenset(_OF_TRAINING | _OF_DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES | _OF_SEARCH),

@@ -14,7 +14,7 @@ from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.devices import Compile, MatmulPrecision
 from t2t_jax.evaluation.config import EvaluationConfig
 from t2t_jax.model.config import Family, TransformerConfig
-from t2t_jax.model.fused_attention import why_not_fused
+from t2t_jax.model.fused_attention import asks_for_a_kernel
 from t2t_jax.training.config import TrainingConfig
 
 Section = TypeVar("Section")
@@ -92,9 +92,7 @@ def check_fit(sections: Sections) -> None:
             f"{data.vocabulary_size}, and a vocabulary of data.vocabulary_kind="
             f"{data.vocabulary_kind!r} has all its pieces: it must be at least as many"
         )
-    model = sections.model
-    is_fused = model.attention_kernel == "fused" and model.family != "recurrent"
-    if is_fused and sections.devices.tensor > 1 and not why_not_fused(model):
+    if asks_for_a_kernel(sections.model) and sections.devices.tensor > 1:
         raise ValueError(
             "model.attention_kernel='fused' does not go with devices.tensor="
             f"{sections.devices.tensor}: no kernel is cut over heads; it needs 'einsum'"

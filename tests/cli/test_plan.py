@@ -62,6 +62,7 @@ def test_out_of_memory_is_an_answer(compiler, tmp_path):
     done = command("plan", *ARGUMENTS, f"--facts={tmp_path}/facts.json", "--topology=v5e-8")
     assert done.returncode == 0, done.stderr
     assert "v5e-8: does not fit: parameters and optimizer alone take 20.00 GiB" in done.stdout
+    assert "--layouts=auto tries other ways" in done.stdout
     done = command(
         *("plan", *ARGUMENTS, f"--facts={tmp_path}/facts.json", "--topology=v5e-8"),
         f"--output={tmp_path}/plan.png",

@@ -61,7 +61,9 @@ def test_a_state_that_is_too_large_is_known_after_one_program():
     found = fitted(program(), compiler)
     assert len(compiler.asked) == 1
     assert "parameters and optimizer alone take 20.00 GiB" in found.advice
-    assert "--config.devices.fsdp=N" in found.advice
+    assert "cut the model over the chips with devices.fsdp=N" in found.advice
+    whole = fitted(program(**{"devices.data": 1, "devices.fsdp": 8}), StandIn(state=20 * GIB))
+    assert "rent more chips" in whole.advice
 
 
 @pytest.mark.parametrize(

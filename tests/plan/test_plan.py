@@ -195,6 +195,7 @@ def test_a_gpu_holds_its_part_of_the_state_or_the_plan_says_that_it_does_not_fit
 
     whole, halves, eighths = on_eight(), *(on_eight(**{"devices.fsdp": n}) for n in (2, 8))
     assert not whole.fits and "devices.fsdp" in whole.advice and math.isnan(whole.hours.low)
+    assert "parameters + optimizer + gathered or gradients alone take" in whole.advice
     # 12 bytes of state, divided, and 4 of gradients or gathered parameters, which are not.
     for made, parts in ((whole, 1), (halves, 2), (eighths, 8)):
         assert made.peak_bytes == pytest.approx((12 / parts + 4) * made.num_params)

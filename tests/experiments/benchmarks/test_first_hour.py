@@ -55,9 +55,11 @@ def test_a_part_that_fails_or_takes_too_long_stops_no_other(monkeypatch, tmp_pat
     assert read_json(tmp_path / "broken.json")["found"] == ["[1, 2]"]
     assert not (tmp_path / "broken.failed.json").exists()
     # On another machine, or with other flags, the record is of something else.
-    assert run(monkeypatch, tmp_path, [whole], on="8 x TPU v5 lite") == 1
-    assert run(monkeypatch, tmp_path, [python("whole", "print('[3]')")]) == 0
-    assert read_json(tmp_path / "whole.json")["found"] == ["[3]"]
+    told = str(run(monkeypatch, tmp_path, [whole], on="8 x TPU v5 lite"))
+    assert "whole.json is of another devices: '1 x NVIDIA H100 80GB HBM3' there, '8 x TPU" in told
+    told = str(run(monkeypatch, tmp_path, [python("whole", "print('[3]')")]))
+    assert "whole.json is of another command" in told and "name another --workdir" in told
+    assert read_json(tmp_path / "whole.json")["found"] == {"a": {"ms": [3, 1, 2.5]}, "b": True}
 
 
 def test_what_a_part_found_before_its_time_was_over_is_kept(monkeypatch, tmp_path):

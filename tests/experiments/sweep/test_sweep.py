@@ -126,6 +126,10 @@ def _command(*arguments: str) -> subprocess.CompletedProcess:
             "--equal changes nothing in a --plan",
         ),
         (
+            ["table3", "--base=configs/tiny.py", "--dry_run", "--calibrate=W"],
+            "--calibrate is for --plan",
+        ),
+        (
             [
                 *("table3", "--base=configs/tiny.py", "--dry_run", "--equal=flops"),
                 *("--rows=base,A.*", "--tune=model.d_ff=[128,512]"),
