@@ -61,10 +61,12 @@ def test_rates_that_are_rounded_are_said_and_kept():
 
 
 def test_a_fused_kernel_is_cut_by_no_tensor_axis(tmp_path):
-    sections = smallest(tmp_path, **{"model.attention_kernel": "fused"})
-    check_fit(sections)
+    fused = {"model.attention_kernel": "fused", "model.dtype": "bfloat16"}
+    check_fit(smallest(tmp_path, **fused))
+    cut = {"devices.tensor": 2}
     with pytest.raises(ValueError, match="attention_kernel='fused' does not go with devices.ten"):
-        smallest(tmp_path, **{"model.attention_kernel": "fused", "devices.tensor": 2})
+        smallest(tmp_path, **fused | cut)
+    smallest(tmp_path, **fused | cut | {"model.dtype": "float32"})  # which no kernel takes
 
 
 def losses(workdir):
