@@ -187,7 +187,7 @@ def _check_same(part: Part, path: Path, here: dict[str, Any]) -> None:
     for name in {**then, **now}:
         if then.get(name) != now.get(name):
             sys.exit(
-                f"first_hour: {path} is of another {name}: {then.get(name)!r} there, "
+                f"first_hour: {path} differs in {name}: {then.get(name)!r} there, "
                 f"{now.get(name)!r} now; name another --workdir"
             )
 

@@ -1,10 +1,12 @@
 """The effect of a config's performance switches, in words and for records."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.dropout import true_rate
 from t2t_jax.model.fused_attention import fused_implementation, why_not_fused
+from t2t_jax.runs.effect import unmet
 
 _KERNELS = {
     "cudnn": "cuDNN's, except for packed rows of odd length",
@@ -31,12 +33,9 @@ def switches(config: TransformerConfig) -> Switches:
             kernel = fused_implementation()
             lines.append(f"model.attention_kernel='fused': in training it is {_KERNELS[kernel]}")
     facts: dict[str, Any] = {"attention_kernel": kernel}
-    unread = {
-        "attention_dropout_rate": config.family == "recurrent",
-        "feed_forward_dropout_rate": config.family == "recurrent" or not config.feed_forward,
-    }
+    values = {f"model.{name}": value for name, value in dataclasses.asdict(config).items()}
     for name in RATES:
-        if unread.get(name, False):
+        if unmet(f"model.{name}", values):
             continue
         rate, bits = getattr(config, name), config.dropout_bits
         if (true := true_rate(rate, bits)) != rate:

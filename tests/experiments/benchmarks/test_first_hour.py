@@ -56,9 +56,9 @@ def test_a_part_that_fails_or_takes_too_long_stops_no_other(monkeypatch, tmp_pat
     assert not (tmp_path / "broken.failed.json").exists()
     # On another machine, or with other flags, the record is of something else.
     told = str(run(monkeypatch, tmp_path, [whole], on="8 x TPU v5 lite"))
-    assert "whole.json is of another devices: '1 x NVIDIA H100 80GB HBM3' there, '8 x TPU" in told
+    assert "whole.json differs in devices: '1 x NVIDIA H100 80GB HBM3' there, '8 x TPU" in told
     told = str(run(monkeypatch, tmp_path, [python("whole", "print('[3]')")]))
-    assert "whole.json is of another command" in told and "name another --workdir" in told
+    assert "whole.json differs in command" in told and "name another --workdir" in told
     assert read_json(tmp_path / "whole.json")["found"] == {"a": {"ms": [3, 1, 2.5]}, "b": True}
 
 
