@@ -300,7 +300,7 @@ def peak_memory_mib(process_id: int | str) -> float:
 
 def table(found: Found) -> str:
     """The costs as text, a line per variant."""
-    head = ("", "ms", "lowest to highest", f"{found.first} / it")
+    head: list[str] = ["", "ms", "lowest to highest", f"{found.first} / it"]
     rows = [(*head, "TFLOP/s", "MFU", "MiB", "compiled in s")]
     for name, cost in found.costs.items():
         first = 1e3 * statistics.median(cost.first_seconds)
