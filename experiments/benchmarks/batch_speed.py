@@ -63,9 +63,10 @@ def planning(make: "Callable[[], Batches]") -> dict[str, Any]:
     batches[num_batches]
     second = time.perf_counter()
     source_share, target_share = batches.non_padding_share_by_side
+    largest = max(batches.shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]))
     measured: dict[str, Any] = {
         "shapes": len(batches.shapes),
-        "largest_shape": "{} x ({} + {})".format(*batches.shapes[-1]),
+        "largest_shape": "{} x ({} + {})".format(*largest),
         "batches_per_epoch": num_batches,
         "non_padding_share": round(batches.non_padding_share, 4),
         "non_padding_share_source": round(source_share, 4),

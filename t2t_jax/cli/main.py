@@ -92,7 +92,7 @@ def _stopped_text(name: str, values: flags.FlagValues) -> str:
 
     if name == "train":
         return left_text(checkpoints_of(directory_of(values.workdir)))
-    return "stopped; the same command goes on from there" if name == "prepare" else "stopped"
+    return "stopped; run the same command again to resume" if name == "prepare" else "stopped"
 
 
 def _out_of_memory_text(name: str, values: flags.FlagValues) -> str:

@@ -89,7 +89,8 @@ class DataConfig:
             language = getattr(self, name)
             if not language or "/" in language:
                 raise ValueError(
-                    f"data.{name}={language!r} is no file ending: write one such as 'en'"
+                    f"data.{name}={language!r} is no language code or file ending: write one such "
+                    "as 'en'"
                 )
             if self.source == "embedded" and language not in ("en", "de"):
                 raise ValueError(
@@ -144,12 +145,12 @@ class DataConfig:
         for split in ("train", "dev", "test"):
             if self.source != "embedded" and not getattr(self, split):
                 raise ValueError(f"data.{split}='' is empty: source={self.source!r} needs its name")
-        for task, key, value in (
-            ("classification", "source", "tfds"),
-            ("classification", "batching", "packed"),
-        ):
-            if self.task == task and getattr(self, key) == value:
-                raise ValueError(f"data.{key}={value!r} does not go with data.task={task!r}")
+        if self.task == "classification":
+            for key, value in (("source", "tfds"), ("batching", "packed")):
+                if getattr(self, key) == value:
+                    raise ValueError(
+                        f"data.{key}={value!r} does not go with data.task={self.task!r}"
+                    )
         _ = self.corpora
 
 

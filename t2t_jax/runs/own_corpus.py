@@ -7,7 +7,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from t2t_jax.data.config import DataConfig
-from t2t_jax.data.corpora.text_splits import find_names, holds_train
+from t2t_jax.data.corpora.text_splits import find_names, holds_text
 from t2t_jax.runs.sections import read_section
 
 
@@ -32,7 +32,7 @@ def with_own_corpus(
     changes = {}
     if "data.directory" in given and "data.source" not in given:
         # A directory with text is not one of TFDS.
-        is_text = "data.name" not in given and holds_train(data)
+        is_text = "data.name" not in given and holds_text(data)
         if data.source == "embedded" or (data.source == "tfds" and is_text):
             changes["source"] = "text"
             data = dataclasses.replace(data, source="text")

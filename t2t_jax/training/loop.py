@@ -147,7 +147,9 @@ def train(
         _save(checkpoints, state, file, clock, workdir, out_of_turn=True)  # unless it has one
         checkpoints.wait()  # while requests to stop are still handled
         if stops or hosts.any_of(stop_requested.is_set()):
-            raise Stopped(f"stopped after step {step}; the same command goes on from there")
+            raise Stopped(
+                f"stopped after step {step}; run the same command again to go on from there"
+            )
     counts = (int(count) for count in (state.skipped, state.rewinds, state.left_out))
     return Summary(step, clock.target_tokens, clock.seconds, step < config.steps, *counts)
 

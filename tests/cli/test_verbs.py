@@ -229,7 +229,7 @@ def test_what_a_verb_compiles_is_kept_for_the_next_process(trained, monkeypatch)
 @pytest.mark.parametrize(
     ("verb", "what_it_says"),
     [
-        ("prepare", "; the same command goes on from there"),
+        ("prepare", "; run the same command again to resume"),
         ("train", " without saving; the same command begins anew: no checkpoint was saved yet"),
         ("translate", ""),
         ("score", ""),

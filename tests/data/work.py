@@ -2,7 +2,10 @@
 
 import os
 import signal
+import threading
 import time
+
+from t2t_jax.data.corpora.text_files import UnreadableError
 
 
 class Remembering:
@@ -40,3 +43,23 @@ def sleep(number: int) -> int:
         os.write(1, b"%d\n" % os.getpid())
     time.sleep(0.5)
     return number
+
+
+def leave(number: int) -> int:
+    """Ends its process by itself, as one that cannot import something."""
+    os._exit(3 if number >= 0 else 0)
+
+
+def lock(number: int) -> object:
+    """What cannot be sent to another process."""
+    return threading.Lock() if number >= 0 else None
+
+
+def refuse_with_a_lock(number: int) -> int:
+    """An error that cannot be sent to another process."""
+    raise ValueError(lock(number))
+
+
+def unreadable(number: int) -> int:
+    """An error of the disk, in words."""
+    raise UnreadableError(f"file {number} cannot be read") from OSError(116, "Stale file handle")

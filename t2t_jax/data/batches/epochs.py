@@ -82,7 +82,7 @@ class Batches(ABC):
             raise ValueError(f"part={part} must lie between 0 and num_parts - 1 = {num_parts - 1}")
         if len(weights) != len(split.ends) or min(weights) < 1:
             raise ValueError(
-                f"weights={tuple(weights)} must be a whole number from 1 on for each of "
+                f"weights={tuple(weights)} must hold a whole number of at least 1 for each of the "
                 f"{len(split.ends)} corpora"
             )
         self._split = split
@@ -100,7 +100,7 @@ class Batches(ABC):
 
     @property
     def shapes(self) -> tuple[BatchShape, ...]:
-        """All shapes a batch can have, all hosts' rows together; the last one holds every pair."""
+        """All shapes a batch can have, all hosts' rows together, short ones first."""
         return tuple(map(self._padded, self._shapes_of_pairs))
 
     @property
@@ -198,8 +198,9 @@ class Batches(ABC):
         for side, budget, length in sides:
             if length * self._row_multiple > budget:
                 raise ValueError(
-                    f"{side}_tokens_per_batch={budget} is too small: {self._row_multiple} x "
-                    f"{of.format(side)}, {length} tokens, are {length * self._row_multiple}"
+                    f"{side}_tokens_per_batch={budget} is too small: a batch has at least "
+                    f"{self._row_multiple} rows of {length} tokens ({of.format(side)}), "
+                    f"{length * self._row_multiple} in all"
                 )
 
     def _times(self) -> Int[np.ndarray, " pairs"] | None:

@@ -66,6 +66,10 @@ class Corpus(Protocol):
         """The classes in the order of their numbers, each with a place where it occurs."""
         ...
 
+    def files(self, split: str) -> list[str]:
+        """What a split is read from, for humans; nothing if it is generated."""
+        ...
+
     def hashes(self, split: str, prefix: str) -> dict[str, str]:
         """sha256 of everything read, by name, independent of where it lies and how it is named.
 
@@ -111,16 +115,8 @@ def files_of(config: DataConfig, split: str) -> list[str]:
     Raises:
       ValueError: no such split, or a file is missing.
     """
-    found = []
-    for corpus in corpora_of(config, split).values():
-        match corpus:
-            case TextCorpus():
-                found += map(str, corpus.files(split))
-            case TfdsCorpus():
-                found.append(f"{corpus.name} {getattr(config, split)}")
-            case _:
-                pass  # written by a grammar
-    return found
+    corpora = corpora_of(config, split).values()
+    return [file for corpus in corpora for file in corpus.files(split)]
 
 
 def make_ready(config: DataConfig, log: Callable[[str], None]) -> None:
@@ -182,6 +178,8 @@ def class_names(config: DataConfig) -> tuple[str, ...]:
     for name, place in places.items():
         if reason := drop_reason((name,)):
             raise ValueError(f"{place}: {reason}, where each line must be a class")
+        if name != name.strip():
+            raise ValueError(f"{place}: class {name!r} begins or ends with white space: remove it")
         if len(places) == 1:
             raise ValueError(f"{place}: {name!r} is the only class of train: at least 2 must occur")
     return tuple(sorted(places) if config.mixture else places)

@@ -52,6 +52,10 @@ class EmbeddedCorpus(NamedTuple):
     def class_names(self, split: str) -> dict[str, str]:
         return dict.fromkeys(word_order.CLASSES, split)
 
+    def files(self, split: str) -> list[str]:
+        """None: its sentences are generated."""
+        return []
+
     def hashes(self, split: str, prefix: str) -> dict[str, str]:
         """sha256 of the code that makes the sentences, by file name, the same for all splits.
 

@@ -28,19 +28,19 @@ class TextCorpus(NamedTuple):
 
     def check(self, split: str) -> None:
         """Reads all files to the end."""
-        files = self.files(split)
+        files = self._files(split)
         text_files.check_counts(files, [text_files.check_file(file) for file in files])
 
     def num_examples(self, split: str) -> int:
         """Counts the lines of one file."""
-        return text_files.count_lines(self.files(split)[0])
+        return text_files.count_lines(self._files(split)[0])
 
     def read_chunks(self, split: str, examples_per_chunk: int) -> Iterator[text_files.LineChunk]:
-        return text_files.read_chunks(self.files(split), examples_per_chunk)
+        return text_files.read_chunks(self._files(split), examples_per_chunk)
 
     def class_names(self, split: str) -> dict[str, str]:
         """The classes, in alphabetical order."""
-        file = self.files(split)[-1]
+        file = self._files(split)[-1]
         places = {}
         for chunk in text_files.read_chunks([file], text_files.LINES_AT_ONCE):
             for number, (name,) in enumerate(chunk.decode(), chunk.first_line):
@@ -48,15 +48,18 @@ class TextCorpus(NamedTuple):
                     places[name] = f"{file}, line {number:,}"
         return dict(sorted(places.items()))
 
+    def files(self, split: str) -> list[str]:
+        return list(map(str, self._files(split)))
+
     def hashes(self, split: str, prefix: str) -> dict[str, str]:
-        files = zip(self._endings, self.files(split), strict=True)
+        files = zip(self._endings, self._files(split), strict=True)
         return {f"{prefix}.{ending}": text_files.file_sha256(file) for ending, file in files}
 
     @property
     def _endings(self) -> tuple[str, ...]:
         return endings(self.config)
 
-    def files(self, split: str) -> list[Path]:
+    def _files(self, split: str) -> list[Path]:
         """The files of a split, one for each string of an example."""
         names = [f"{getattr(self.config, split)}.{ending}" for ending in self._endings]
         return [text_files.find_file(self.directory, name, split) for name in names]

@@ -25,6 +25,10 @@ LINES_AT_ONCE = 1_000
 _NAMES_SHOWN = 20
 
 
+class UnreadableError(ValueError):
+    """A file cannot be read; another time it may be."""
+
+
 class LineChunk(NamedTuple):
     """The same lines of every file, undecoded; picklable."""
 
@@ -53,18 +57,21 @@ def find_file(directory: str, name: str, split: str) -> Path:
     folder = Path(os.path.expanduser(directory))
     try:
         if not folder.is_dir():
-            raise ValueError(f"directory={directory!r} does not exist or is no directory")
+            raise ValueError(
+                f"{folder}, which data.directory or data.mixture names, is not an existing "
+                "directory"
+            )
         for file in (folder / name, folder / f"{name}.gz"):
             if file.is_file():
                 return file
             if file.is_dir():
                 raise ValueError(f"{file} is a directory: it must be a text file")
     except OSError as error:
-        raise ValueError(f"{folder / name} cannot be read: {error.strerror}") from error
+        raise UnreadableError(f"{folder / name} cannot be read: {error.strerror}") from error
     there = ", ".join(names_in(directory)[:_NAMES_SHOWN]) or "nothing"
     raise ValueError(
         f"no {split} split in {folder}: neither {name} nor {name}.gz is there, but {there}; "
-        f"data.{split} is what stands before the ending"
+        f"data.{split} must be the file name without its ending"
     )
 
 
@@ -123,10 +130,10 @@ def check_file(file: Path) -> int:
                 has_nul = has_nul or b"\0" in block
                 last_block = block
         decode(b"", final=True)
-    except (UnicodeDecodeError, OSError, EOFError, zlib.error):
+    except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
         for chunk in read_chunks([file], LINES_AT_ONCE):  # slower, but its errors name the line
             chunk.decode()
-        raise
+        raise UnreadableError(f"{file} cannot be read: {error}") from error  # the first time
     if has_nul and _every_line_has_a_nul(file):
         raise ValueError(f"{file} has a NUL in every line, as UTF-16 has: text must be UTF-8")
     return num_line_feeds + (last_block != b"" and not last_block.endswith(b"\n"))
@@ -170,7 +177,7 @@ def file_sha256(file: Path) -> str:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise ValueError(f"{file} cannot be read: {error.strerror}") from error
+        raise UnreadableError(f"{file} cannot be read: {error.strerror}") from error
 
 
 class _Reader:
@@ -210,7 +217,7 @@ class _Reader:
                 f"{self._file}, after line {self.num_lines:,}: damaged gzip file ({error})"
             ) from error
         except OSError as error:
-            raise ValueError(f"{self._file} cannot be read: {error.strerror}") from error
+            raise UnreadableError(f"{self._file} cannot be read: {error.strerror}") from error
 
 
 def _open(file: Path) -> io.BufferedIOBase:

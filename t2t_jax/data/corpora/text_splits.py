@@ -17,13 +17,13 @@ def endings(config: DataConfig) -> tuple[str, ...]:
     return (*config.languages, *labels)
 
 
-def holds_train(config: DataConfig) -> bool:
-    """Whether there is training text, of the config's name or a usual one."""
-    return all(
-        config.train in stems or any(re.fullmatch(_USUAL["train"], stem) for stem in stems)
-        for stems in (
-            _whole_stems(config, text_files.names_in(directory)) for directory in _of_train(config)
-        )
+def holds_text(config: DataConfig) -> bool:
+    """Whether a directory of training text has a file with an ending of the config."""
+    ends = tuple(f".{ending}{gz}" for ending in endings(config) for gz in ("", ".gz"))
+    return any(
+        name.endswith(ends)
+        for directory in _of_train(config)
+        for name in text_files.names_in(directory)
     )
 
 

@@ -6,17 +6,19 @@ are read from array_record files, in the order of TFDS.
 
 import contextlib
 import difflib
-import hashlib
 import importlib
 import itertools
 import os
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from absl import logging
+
+from t2t_jax.data.corpora.text_files import UnreadableError, file_sha256
 
 # Examples read at once: enough to hide the cost of a call, few enough for memory.
 _BLOCK = 4_096
@@ -46,10 +48,12 @@ def make_ready(dataset: Dataset, log: Callable[[str], None]) -> None:
             with _unpacking_without_tensorflow():
                 builder.download_and_prepare(file_format="array_record")
         except Exception as error:
-            raise ValueError(
-                f"TFDS dataset {dataset.name!r} is not prepared in {folder} and could not be "
-                f"downloaded: {_one_line(error)}"
-            ) from None
+            if not _is_prepared(_builder(dataset)):  # by another process in the meantime
+                raise ValueError(
+                    f"TFDS dataset {dataset.name!r} is not prepared in {folder} and could not be "
+                    f"downloaded: {_one_line(error)}"
+                ) from None
+        builder = _builder(dataset)
     _check_prepared(builder, dataset)
 
 
@@ -91,7 +95,7 @@ def hashes(dataset: Dataset, split: str) -> dict[str, str]:
     ]
     files = {part.filename for part in parts}
     with ThreadPoolExecutor() as pool:
-        sha256 = dict(zip(files, pool.map(_sha256, files), strict=True))
+        sha256 = dict(zip(files, pool.map(file_sha256, map(Path, files)), strict=True))
     return {name: sha256[part.filename] for name, part in zip(names, parts, strict=True)}
 
 
@@ -126,7 +130,7 @@ def _read(
         try:
             records = source.__getitems__(block)
         except (RuntimeError, ValueError) as error:
-            raise ValueError(
+            raise UnreadableError(
                 f"{where}, examples {block[0]:,} to {block[-1]:,}: damaged file "
                 f"({_one_line(error)})"
             ) from None
@@ -221,7 +225,8 @@ def _check_prepared(builder: Any, dataset: Dataset) -> None:
     if not _is_prepared(builder):
         if builder.data_path.exists():
             raise ValueError(
-                f"TFDS dataset {name!r} is not whole: {folder} has no dataset_info.json, delete it"
+                f"TFDS dataset {name!r} is not whole: there is no dataset_info.json in it; delete "
+                f"{folder} and prepare it again"
             )
         raise ValueError(f"TFDS dataset {name!r} is not prepared: {folder} does not exist")
     formats = sorted(form.value for form in builder.info.available_file_formats())
@@ -241,14 +246,19 @@ def _open(dataset: Dataset, split: str) -> tuple[Any, Any]:
     _check_prepared(builder, dataset)
     splits = builder.info.splits
     try:
-        num_taken = [part.take for part in splits[split].file_instructions]
+        slices = tfds.core.ReadInstruction.from_spec(split).to_absolute(dict(splits.items()))
+        sizes = [
+            (splits[part.splitname].num_examples if part.to is None else part.to)
+            - (part.from_ or 0)
+            for part in slices
+        ]
     except Exception:  # one type for an unknown name, others for a slice
         has = ", ".join(f"{name!r} ({splits[name].num_examples:,} examples)" for name in splits)
         raise ValueError(
             f"TFDS dataset {dataset.name!r} has no split {split!r}, only {has} and their slices "
             "and sums, such as 'train[:10%]'"
         ) from None
-    if min(num_taken, default=0) < 1:  # below 0 for a slice such as [20:10]
+    if min(sizes) < 0 or not any(sizes):  # below 0 for a slice such as [20:10]
         raise ValueError(f"TFDS dataset {dataset.name!r}: split {split!r} has no examples")
     # This also switches `builder` to array_record if the dataset has other formats too.
     raw = tfds.decode.DeserializeMethod.RAW_BYTES
@@ -280,8 +290,3 @@ def _unpacking_without_tensorflow() -> Iterator[None]:
 
 def _one_line(error: Exception) -> str:
     return textwrap.shorten(str(error), _MAX_REASON_LENGTH)
-
-
-def _sha256(file: str) -> str:
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

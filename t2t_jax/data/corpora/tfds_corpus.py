@@ -47,6 +47,10 @@ class TfdsCorpus(NamedTuple):
         """There are none: its texts are translations."""
         return {}
 
+    def files(self, split: str) -> list[str]:
+        """The slice, in TFDS's notation."""
+        return [f"{self.name} {getattr(self.config, split)}"]
+
     def hashes(self, split: str, prefix: str) -> dict[str, str]:
         hashes = tfds.hashes(self._dataset, getattr(self.config, split))
         return {f"{prefix}: {file}": sha256 for file, sha256 in hashes.items()}

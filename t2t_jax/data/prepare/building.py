@@ -90,7 +90,7 @@ def build(
     with Unfinished(directory, identity, dtype.itemsize) as unfinished:
         if unfinished.entries:
             num_done = sum(entry.num_examples for entry in unfinished.entries)
-            options.log(f"going on after {num_done:,} {_examples(config)} that an earlier run has")
+            options.log(f"resuming after {num_done:,} {_examples(config)} of an earlier run")
         for split in split_names(config):
             max_length = config.max_length if split == "train" else None
             tokenise = Tokenise(config.task, vocabulary, classes, max_length, dtype.name)
@@ -118,8 +118,9 @@ def build(
 
 def split_lines(config: DataConfig, split: str, entry: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """What was kept and dropped, in words, and how many were kept; also per corpus of a mixture."""
-    for corpus in entry.get("corpora", ()):
-        yield f"{split} of {corpus['name']}: {_kept_and_dropped(config, corpus)}", corpus["pairs"]
+    # The names of today: an unchanged mixture may have been prepared from other directories.
+    for (name, _), corpus in zip(config.corpora, entry.get("corpora", ()), strict=False):
+        yield f"{split} of {name}: {_kept_and_dropped(config, corpus)}", corpus["pairs"]
     yield f"{split}: {_kept_and_dropped(config, entry)}", entry["pairs"]
 
 

@@ -130,8 +130,8 @@ def other_versions(manifest: dict[str, Any], vocabulary: Vocabulary) -> str | No
     were = ", ".join(f"{name} {version}" for name, version in differing.items())
     are = ", ".join(str(here[name]) for name in differing)
     return (
-        f"prepared with {were}, here is {are}: the token ids stay as they are; only text that is "
-        f"read from now on, such as lines to translate, is cut into tokens by {are}"
+        f"prepared with {were}, but {are} is installed: the token ids stay as they are; only text "
+        f"read from now on, such as lines to translate, is tokenised by {are}"
     )
 
 

@@ -10,7 +10,6 @@ If `data.cache` is in a bucket, one machine builds a directory and uploads it, a
 machine downloads it once. The manifest is uploaded last, and shows that all files are there.
 """
 
-import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from numpy.typing import DTypeLike
 from t2t_jax import buckets
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.corpora.corpus import check_corpus, content_hashes, make_ready
+from t2t_jax.data.corpora.text_files import UnreadableError
 from t2t_jax.data.prepare import manifest as manifests
 from t2t_jax.data.prepare.building import VOCABULARY, BuildOptions, MakeBar, build, split_lines
 from t2t_jax.data.prepare.unfinished import (
@@ -100,7 +100,8 @@ def prepare(
     `max_length` tokens only from train, so that every model is scored on the same sentences.
 
     Args:
-      log: called with one line of text per split, and one for the directory.
+      log: called with lines of text: what is done, what is kept and dropped of each split, and
+        the directory.
       vocabulary: used instead of learning one.
       make_bar: makes a progress bar; called with a name, the number of examples, and how many of
         them are already done. No bar if None, or if the corpus is small.
@@ -115,22 +116,34 @@ def prepare(
     if vocabulary is not None and config.task == "masked_language_modelling":
         if not vocabulary.has_mask:
             raise ValueError(f"data.task={config.task!r} needs a vocabulary with a mask token")
-    if buckets.is_bucket(config.cache):
-        here = dataclasses.replace(config, cache=str(buckets.local_cache(config.cache)))
-        return _prepared_by_bucket(
-            config.cache, here, vocabulary, BuildOptions(log, make_bar, num_processes)
-        )
+    options = BuildOptions(log, make_bar, num_processes)
     make_ready(config, log)
-    inputs = content_hashes(config)
-    settings = manifests.settings(config, vocabulary)
-    cache = buckets.local_path(config.cache, "data.cache")
-    directory = cache / manifests.cache_key(settings, inputs)
+    made_from = {
+        "config": manifests.settings(config, vocabulary),
+        "inputs": content_hashes(config),
+        "place": manifests.place(config),
+    }
+    key = manifests.cache_key(made_from["config"], made_from["inputs"])
+    if buckets.is_bucket(config.cache):
+        directory = buckets.local_cache(config.cache) / key
+        url = f"{config.cache.rstrip('/')}/{key}"
+        return _prepared_by_bucket(url, config, directory, made_from, vocabulary, options)
+    directory = buckets.local_path(config.cache, "data.cache") / key
+    return _prepared_here(config, directory, made_from, vocabulary, options)
+
+
+def _prepared_here(
+    config: DataConfig,
+    directory: Path,
+    made_from: dict,
+    vocabulary: Vocabulary | None,
+    options: BuildOptions,
+) -> Prepared:
+    log = options.log
     if not directory.exists():
         check_corpus(config)
         with only_one_process(directory.with_name(f".{directory.name}.lock"), log):
             if not directory.exists():  # another process may have made it in the meantime
-                made_from = {"config": settings, "inputs": inputs, "place": manifests.place(config)}
-                options = BuildOptions(log, make_bar, num_processes)
                 _build_aside(config, directory, made_from, vocabulary, options)
                 prepared = _load(directory, vocabulary)
                 log(f"prepared data written to {directory}")
@@ -146,30 +159,24 @@ def prepare(
 
 
 def _prepared_by_bucket(
-    shared: str, here: DataConfig, vocabulary: Vocabulary | None, options: BuildOptions
+    url: str,
+    config: DataConfig,
+    directory: Path,
+    made_from: dict,
+    vocabulary: Vocabulary | None,
+    options: BuildOptions,
 ) -> Prepared:
-    """`prepare` with `here.cache` as this machine's copy of `shared`, which is in a bucket."""
-    make_ready(here, options.log)
-    settings = manifests.settings(here, vocabulary)
-    key = manifests.cache_key(settings, content_hashes(here))
-    directory = Path(here.cache) / key
-    url = f"{shared.rstrip('/')}/{key}"
+    """`_prepared_here` with `directory` as this machine's copy of `url`, which is in a bucket."""
     is_there = (buckets.place(url) / manifests.FILE).exists()
     if is_there and not directory.exists():
-        with only_one_process(directory.with_name(f".{key}.fetch.lock"), options.log):
+        with only_one_process(directory.with_name(f".{directory.name}.fetch.lock"), options.log):
             if not directory.exists():
-                aside = directory.with_name(f".{key}.fetched")
+                aside = directory.with_name(f".{directory.name}.fetched")
                 shutil.rmtree(aside, ignore_errors=True)
                 buckets.fetch(url, aside)
                 aside.rename(directory)
                 options.log(f"prepared data fetched from {url}")
-    prepared = prepare(
-        here,
-        options.log,
-        vocabulary,
-        make_bar=options.make_bar,
-        num_processes=options.num_processes,
-    )
+    prepared = _prepared_here(config, directory, made_from, vocabulary, options)
     if not is_there:
         buckets.send(directory, url, last=manifests.FILE)
         options.log(f"prepared data sent to {url}")
@@ -204,12 +211,18 @@ def _build_aside(
     changes = manifests.changes(directory.parent, made_from)
     if changes:
         options.log(f"prepared anew: {changes}")
+    for other in sorted(directory.parent.glob(".*.unfinished")):
+        if other.name != f".{directory.name}.unfinished":
+            options.log(f"{other} is of another config or corpus: delete it if nobody is making it")
     unfinished = directory.with_name(f".{directory.name}.unfinished")
     try:
         manifest = build(config, unfinished, vocabulary, options) | made_from
-    except ValueError as error:
-        if not isinstance(error.__cause__, OSError):  # which may not come again
-            shutil.rmtree(unfinished, ignore_errors=True)
+        if content_hashes(config) != made_from["inputs"]:
+            raise ValueError("the corpus was changed while it was read: run the same command again")
+    except UnreadableError:
+        raise
+    except ValueError:
+        shutil.rmtree(unfinished, ignore_errors=True)
         raise
     except ChildProcessError as error:
         raise ChildProcessError(f"{error}: {WHAT_IS_LEFT}") from error

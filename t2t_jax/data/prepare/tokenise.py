@@ -115,7 +115,7 @@ class Tokenise:
 
 
 def make_encode(vocabulary: Vocabulary, dtype: str) -> Callable[[list[str]], list[bytes]]:
-    """The fastest function to `vocabulary.encode` sentences, with the ids of each as bytes."""
+    """The fastest function that gives what `vocabulary.encode` gives, each sentence as bytes."""
     # Another library's tokenizer may treat spaces in any way.
     if type(vocabulary) is not Vocabulary or not vocabulary.is_word_by_word:
         return lambda sentences: [_as_bytes(ids, dtype) for ids in vocabulary.encode(sentences)]

@@ -25,7 +25,7 @@ from t2t_jax.json_files import DiskFullError
 from t2t_jax.locks import told_waiting
 
 ARRAYS = ("source_ids", "source_offsets", "target_ids", "target_offsets")
-WHAT_IS_LEFT = "what is finished is kept, and the same command goes on from there"
+WHAT_IS_LEFT = "finished work is kept; run the same command again to resume"
 _JOURNAL = "journal.jsonl"
 # Errors that more space, or a higher limit, would fix.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -183,11 +183,15 @@ def only_one_process(lock: Path, log: Callable[[str], None]) -> Iterator[None]:
     Raises:
       OSError: the file `lock` cannot be created or locked.
     """
-    with writing(lock):
-        lock.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        with writing(lock):
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
             stream = lock.open("w")
+        except OSError as error:
+            raise OSError(
+                f"{lock.parent} cannot be written ({error.strerror}): name another directory with "
+                "data.cache or T2T_JAX_CACHE"
+            ) from error
         with stream:
             _wait_for(stream, lock, log)
             # The last holder may have removed its file, and the next made another.

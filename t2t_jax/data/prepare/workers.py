@@ -8,6 +8,7 @@ also when the parent is killed.
 
 import contextlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -58,7 +59,7 @@ def ordered_map(
         return
     numbered = enumerate(items)
     with _workers(function, num_processes) as idle:
-        busy: dict[Connection, int] = {}
+        busy: dict[_Worker, int] = {}
         results: dict[int, Result] = {}
         num_given = 0
         following = next(numbered, None)
@@ -66,21 +67,21 @@ def ordered_map(
             stop = num_given + _AHEAD * num_processes
             while idle and following is not None and following[0] < stop:
                 number, item = following
-                connection = idle.pop()
-                _send(connection, (None, item))
-                busy[connection] = number
+                worker = idle.pop()
+                worker.send((None, item))
+                busy[worker] = number
                 following = next(numbered, None)  # read while the workers work
             if num_given in results:
                 yield results.pop(num_given)
                 num_given += 1
                 continue
-            for connection in wait(list(busy)):
-                assert isinstance(connection, Connection)
-                results[busy.pop(connection)] = _receive(connection)
-                idle.append(connection)
-        for connection in idle if rest is not None else ():
-            _send(connection, (rest, None))
-            yield _receive(connection)
+            for worker in wait(list(busy)):
+                assert isinstance(worker, _Worker)
+                results[busy.pop(worker)] = worker.receive()
+                idle.append(worker)
+        for worker in idle if rest is not None else ():
+            worker.send((rest, None))
+            yield worker.receive()
 
 
 def serve(file_descriptor: int) -> None:
@@ -94,58 +95,67 @@ def serve(file_descriptor: int) -> None:
             except Exception as error:
                 error.add_note("in a worker process:\n" + traceback.format_exc())
                 answer = None, error
-            connection.send(answer)
+            try:
+                connection.send(answer)
+            except (pickle.PicklingError, TypeError, AttributeError) as error:
+                connection.send((None, RuntimeError(f"{answer} cannot be pickled: {error}")))
 
 
 @contextlib.contextmanager
-def _workers(function: Callable, num_processes: int) -> Iterator[list[Connection]]:
-    """Connections to processes that have received the function."""
-    # The import path, including the main module's folder.
-    paths = [path or os.getcwd() for path in sys.path]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+def _workers(function: Callable, num_processes: int) -> Iterator[list["_Worker"]]:
+    """Processes that have received the function; they end with the context."""
     with contextlib.ExitStack() as stack:
-        connections = []
-        for _ in range(num_processes):
-            ours, theirs = Pipe()
-            stack.enter_context(ours)
-            with theirs:
-                process = subprocess.Popen(
-                    [sys.executable, "-c", _CODE, str(theirs.fileno())],
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    env=environment,
-                    process_group=0,  # Ctrl-C reaches only the parent, which then ends them
-                )
-            stack.callback(_end, process)
-            connections.append(ours)
-        for connection in connections:
-            _send(connection, function)
-        yield connections
+        workers = [stack.enter_context(_Worker()) for _ in range(num_processes)]
+        for worker in workers:
+            worker.send(function)
+        yield workers
 
 
-def _end(process: subprocess.Popen) -> None:
-    process.send_signal(signal.SIGKILL)  # it has nothing to lose
-    process.wait()
+class _Worker(contextlib.AbstractContextManager):
+    """A process that runs `serve`, and our end of its connection, for which `wait` can wait."""
 
+    def __init__(self) -> None:
+        # The import path, including the main module's folder.
+        paths = [path or os.getcwd() for path in sys.path]
+        self._connection, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _CODE, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+                process_group=0,  # Ctrl-C reaches only the parent, which then ends them
+            )
 
-def _send(connection: Connection, item: Any) -> None:
-    with _death_in_words():
-        connection.send(item)
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGKILL)  # it has nothing to lose
+        self._process.wait()
+        self._connection.close()
 
+    def fileno(self) -> int:
+        return self._connection.fileno()
 
-def _receive(connection: Connection) -> Any:
-    with _death_in_words():
-        result, error = connection.recv()
-    if error is not None:
-        raise error
-    return result
+    def send(self, item: Any) -> None:
+        with self._death_in_words():
+            self._connection.send(item)
 
+    def receive(self) -> Any:
+        """The result; raises the error that came instead."""
+        with self._death_in_words():
+            result, error = self._connection.recv()
+        if error is not None:
+            raise error
+        return result
 
-@contextlib.contextmanager
-def _death_in_words() -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, ConnectionError) as error:
-        raise ChildProcessError(
-            "a worker process has been ended, perhaps for lack of memory"
-        ) from error
+    @contextlib.contextmanager
+    def _death_in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, ConnectionError) as error:
+            status = self._process.wait()
+            why = (
+                "was killed, perhaps for lack of memory"
+                if status == -signal.SIGKILL
+                else f"failed with exit status {status}; its error is above"
+            )
+            raise ChildProcessError(f"a worker process {why}") from error

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
+from t2t_jax.cores import own_cores
 from t2t_jax.data.vocabulary import model_proto
 from t2t_jax.json_files import write_bytes
 
@@ -113,7 +114,7 @@ class Vocabulary:
     def encode(self, sentences: list[str]) -> list[list[int]]:
         """Token ids of each sentence, without start or end; none for a blank sentence."""
         plain = [_single_spaced(sentence) for sentence in sentences]
-        return self._processor.encode(plain, num_threads=os.cpu_count() or 1)
+        return self._processor.encode(plain, num_threads=len(own_cores()))
 
     def encode_target(self, sentences: list[str]) -> list[list[int]]:
         """The same for sentences of the target language; the vocabulary is shared."""

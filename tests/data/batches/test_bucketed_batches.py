@@ -155,10 +155,13 @@ def test_the_order_is_the_same_on_every_machine():
     [
         (
             {"source_tokens_per_batch": 39},
-            r"source_tokens_per_batch=39 is too small: 2 x the longest source sentence, "
-            "20 tokens, are 40",
+            r"source_tokens_per_batch=39 is too small: a batch has at least 2 rows of 20 tokens "
+            r"\(the longest source sentence\), 40 in all",
         ),
-        ({"target_tokens_per_batch": 7}, "longest target sentence, 4 tokens, are 8"),
+        (
+            {"target_tokens_per_batch": 7},
+            r"rows of 4 tokens \(the longest target sentence\), 8 in all",
+        ),
         ({"num_buckets": 0}, "num_buckets=0 must be at least 1"),
     ],
 )
@@ -177,6 +180,7 @@ def test_the_largest_shape_may_get_no_pair():
         num_buckets=3,
         row_multiple=8,
     )
+    assert batches.shapes == ((8, 2, 10), (8, 10, 2))
     made = epoch_of(batches, 0)
     assert sorted(itertools.chain.from_iterable(map(rows_of, made))) == all_pairs(split_of(lengths))
 
@@ -300,7 +304,9 @@ def test_lengths_are_multiples_and_every_pair_still_comes_once(multiples):
     made = epoch_of(batches, 0)
     rows = itertools.chain.from_iterable(map(rows_of, made))
     assert sorted(rows) == all_pairs(split_of(RANDOM_LENGTHS))
-    with pytest.raises(ValueError, match="source_tokens_per_batch=47 .* 2 x the longest .* 24 tok"):
+    with pytest.raises(
+        ValueError, match="source_tokens_per_batch=47 .* 2 rows of 24 tokens .*, 48"
+    ):
         batches_of([(17, 3)] * 4, length_multiples=(8, 8), source_tokens_per_batch=47)
 
 

@@ -189,8 +189,14 @@ def test_the_parts_of_the_hosts_are_the_batch_of_one(
             "part=2 must lie between 0 and num_parts - 1 = 1",
         ),
         ({"part": -1}, "part=-1 must lie between 0 and num_parts - 1 = 0"),
-        ({"weights": (1,)}, r"weights=\(1,\) must be a whole number from 1 on for each of 2 corp"),
-        ({"weights": (0, 1)}, r"weights=\(0, 1\) must be a whole number from 1 on for each of 2"),
+        (
+            {"weights": (1,)},
+            r"weights=\(1,\) must hold a whole number of at least 1 for each of the 2",
+        ),
+        (
+            {"weights": (0, 1)},
+            r"weights=\(0, 1\) must hold a whole number of at least 1 for each of the 2",
+        ),
         ({"row_multiple": 0}, "row_multiple=0 must be at least 1"),
         ({"padded_to": 0}, "padded_to=0 must be at least 1"),
         ({"seed": -1}, "seed=-1 must be at least 0"),

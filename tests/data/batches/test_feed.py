@@ -88,14 +88,16 @@ def test_an_error_of_put_reaches_the_caller():
 
 
 def test_stopping_early_stops_the_assembly():
-    numbers = Numbers()
-    iterator = feed(numbers, 0, 1_000_000, lambda i: i)
+    before = set(threading.enumerate())
+    iterator = feed(Numbers(), 0, 1_000_000, lambda i: i)
     next(iterator)
+    its_threads = set(threading.enumerate()) - before
+    assert its_threads
     iterator.close()
-    time.sleep(0.2)
-    asked = len(numbers.asked)
-    time.sleep(0.2)
-    assert len(numbers.asked) == asked
+    deadline = time.monotonic() + 10
+    while any(thread.is_alive() for thread in its_threads):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (4, 3)])

@@ -98,6 +98,12 @@ def test_masks_are_the_same_on_every_machine():
     ids = np.array([[START_ID, 10, 11, 12, 13, 14, 15, END_ID]], np.int32)
     _, target = masked(ids, np.array([7]), 0, MASKING._replace(rate=0.5))
     assert np.flatnonzero(target[0]).tolist() == [1, 2, 5]
+    many = np.array([[START_ID, *range(10, 26), END_ID]], np.int32)
+    source, target = masked(many, np.array([7]), 0, MASKING._replace(rate=0.9))
+    hidden = [1, 2, *range(5, 17)]
+    assert np.flatnonzero(target[0]).tolist() == hidden
+    # All three fates: mostly the mask (4), at 6 and 12 another token, at 7 and 11 the same.
+    assert source[0][hidden].tolist() == [4, 4, 4, 232, 16, 4, 4, 4, 20, 938, 4, 4, 4, 4]
 
 
 def test_nothing_has_nothing_to_hide():

@@ -224,13 +224,13 @@ def test_masks_leave_a_sentence_in_two_halves_whatever_its_row():
         ),
         (
             {"target_tokens_per_batch": 79},
-            r"target_tokens_per_batch=79 is too small: 2 x a packed target, 40 tokens, "
-            "are 80",
+            r"target_tokens_per_batch=79 is too small: a batch has at least 2 rows of 40 "
+            r"tokens \(a packed target\), 80 in all",
         ),
         (
             {"source_tokens_per_batch": 79},
             # As long as a target's row: there are as many source as target tokens.
-            r"source_tokens_per_batch=79 is too small: 2 x a packed source, 40 tokens",
+            r"source_tokens_per_batch=79 is too small: .* 2 rows of 40 tokens .a packed source.",
         ),
     ],
 )

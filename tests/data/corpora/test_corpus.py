@@ -109,6 +109,11 @@ def test_classes_are_those_of_train_in_alphabetical_order(labelled):
             ["a", " ", *"b" * 10],
             "train.labels, line 2: blank, where each line must be a class",
         ),
+        (
+            "train",
+            ["a"] * 11 + ["a "],
+            "train.labels, line 12: class 'a ' begins or ends with white",
+        ),
         ("train", ["a"] * 11 + ["\x7f"], "train.labels, line 12: control characters, where each"),
         (
             "train",

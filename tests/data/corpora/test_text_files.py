@@ -117,7 +117,9 @@ def test_a_missing_file_is_told_with_the_names_looked_for(directory):
 
 
 def test_a_missing_directory_is_told(directory):
-    with pytest.raises(ValueError, match="does not exist or is no directory"):
+    with pytest.raises(
+        ValueError, match="nowhere, which data.directory or .* is not an existing directory"
+    ):
         check_corpus(text_config(directory / "nowhere"))
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from t2t_jax.data.corpora import corpus
-from t2t_jax.data.corpora.text_splits import find_names, holds_train
+from t2t_jax.data.corpora.text_splits import find_names, holds_text
 from tests.data.text_corpus import sentence_pairs, text_config, write_labelled, write_pairs
 
 PAIRS = sentence_pairs(3)
@@ -85,7 +85,7 @@ def test_a_missing_split_is_told_with_what_lies_there(tmp_path):
     write_pairs(tmp_path, "corpus", PAIRS)
     sentence = (
         f"no train split in {tmp_path}: neither train.en nor train.en.gz is there, but corpus.de, "
-        "corpus.en; data.train is what stands before the ending"
+        "corpus.en; data.train must be the file name without its ending"
     )
     with pytest.raises(ValueError, match=re.escape(sentence)):
         list(corpus.read_pairs(text_config(tmp_path), "train"))
@@ -100,13 +100,10 @@ def test_of_a_file_and_its_gzipped_twin_it_is_said_which_is_read(tmp_path):
     assert said == [f"{tmp_path} has train.en and train.en.gz: train.en is read"]
 
 
-def test_train_is_there_by_the_name_that_was_given_or_a_usual_one(tmp_path):
-    write_pairs(tmp_path, "corpus", PAIRS)
-    assert not holds_train(text_config(tmp_path))
-    assert holds_train(text_config(tmp_path, train="corpus"))
-    (tmp_path / "other").mkdir()
-    mixture = f"{tmp_path}=1,{tmp_path}/other=2"
-    for _ in range(2):
-        its = text_config(tmp_path, train="corpus", mixture=mixture)
-        assert holds_train(its) == (tmp_path / "other/train.en").exists()
-        write_pairs(tmp_path / "other", "train", PAIRS)
+@pytest.mark.parametrize("name", ["corpus.en", "Train.de.gz"])
+def test_a_directory_holds_text_if_a_file_has_an_ending_of_the_config(tmp_path, name):
+    (tmp_path / "dataset_info.json").touch()
+    assert not holds_text(text_config(tmp_path))
+    (tmp_path / name).touch()
+    assert holds_text(text_config(tmp_path))
+    assert holds_text(text_config(tmp_path / "none", mixture=f"{tmp_path}/x=1,{tmp_path}=2"))

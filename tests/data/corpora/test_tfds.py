@@ -120,6 +120,8 @@ def test_the_default_directory_is_that_of_tfds(wmt14, monkeypatch):
         ({}, "train[:1O%]", r"no split 'train\[:1O%\]', only 'train' "),
         ({}, "", "no split '', only 'train' "),
         ({}, "train[:0]", r"split 'train\[:0\]' has no examples"),
+        ({}, "train[20:19]", r"split 'train\[20:19\]' has no examples"),
+        ({}, "validation+train[20:19]", "has no examples"),
         ({}, "train[20:10]", r"split 'train\[20:10\]' has no examples"),
         ({"languages": ("en", "fr")}, "train", "no language 'fr', only de, en"),
         ({"name": "wmt14_translat/de-en"}, "train", "not exist, .* did you mean wmt14_translate "),
@@ -194,7 +196,7 @@ def test_a_description_that_cannot_be_read_is_told(tmp_path):
 def test_a_dataset_without_its_description_is_told(small):
     (Path(small.directory) / DATASET / "dataset_info.json").unlink()
     for function in (lambda: num_examples(small, "train"), lambda: make_ready(small, str)):
-        with pytest.raises(ValueError, match="has no dataset_info.json, delete it"):
+        with pytest.raises(ValueError, match="there is no dataset_info.json in it; delete .* and"):
             function()
 
 
@@ -354,6 +356,22 @@ def test_wmt14_is_downloaded_and_prepared_without_tensorflow(tmp_path, monkeypat
     assert sorted(read(dataset, "train")) == [("Bär", "bear"), ("Ente", "duck"), ("Kuh", "cow")]
     assert list(read(dataset, "validation")) == [("Katze", "cat")]
     assert list(read(dataset, "test")) == [("Maus", "mouse")]
+
+
+def test_a_dataset_that_another_process_has_finished_meanwhile_is_used(tmp_path, monkeypatch):
+    import tensorflow_datasets
+
+    def too_late(builder, file_format):
+        patch.undo()
+        write_tfds(tmp_path, {"train": TRAIN[:6]})
+        raise OSError(f"Cannot rename: {builder.data_dir} already exists")
+
+    dataset = Dataset(WMT14, str(tmp_path), ("en", "de"))
+    with monkeypatch.context() as patch:
+        its_builder = tensorflow_datasets.core.DatasetBuilder
+        patch.setattr(its_builder, "download_and_prepare", too_late)
+        make_ready(dataset, str)
+    assert list(read(dataset, "train")) == TRAIN[:6]
 
 
 def test_a_download_that_is_not_what_tfds_expects_leaves_no_dataset(tmp_path, proxy):

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import errno
 import itertools
 import os
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from t2t_jax.data.corpora.text_files import UnreadableError
 from t2t_jax.data.prepare import building
 from t2t_jax.data.prepare.prepared import PreparedSplit, prepare
 from t2t_jax.data.prepare.tokenise import Tokenise
@@ -99,7 +99,7 @@ def test_a_run_that_is_killed_from_outside_is_completed_by_the_same_command(dire
         output, _ = process.communicate(timeout=120)
     first, second, *_, fingerprint = output.splitlines()
     assert first == "vocabulary: 60 pieces, learned by an earlier run"
-    assert second.startswith("going on after ") and second.endswith(" that an earlier run has")
+    assert second.startswith("resuming after ") and second.endswith(" of an earlier run")
     prepared = prepare(text_config(directory, cache=str(directory / "other")), silent)
     assert fingerprint == prepared.fingerprint
 
@@ -136,7 +136,7 @@ def test_a_full_disk_is_told_in_a_sentence_and_then_gone_on_from(directory, num_
         output, error = process.communicate(timeout=120)
     assert process.returncode == 1
     assert error.startswith("failed: ") and error.count("\n") == 1
-    assert "(File too large): what is finished is kept, and the same command goes on" in error
+    assert "(File too large): finished work is kept; run the same command again" in error
     lines = []
     prepared = prepare(text_config(directory), lines.append)
     if "vocabulary:" in output:
@@ -151,7 +151,7 @@ def test_a_worker_that_was_killed_leaves_what_is_finished(directory, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(building, "ordered_map", killed)
-        with pytest.raises(OSError, match="been ended: what is finished is kept, and the same"):
+        with pytest.raises(OSError, match="been ended: finished work is kept; run the same"):
             prepare(text_config(directory), silent)
     lines = []
     prepare(text_config(directory), lines.append)
@@ -309,6 +309,48 @@ def test_a_line_of_a_hundred_thousand_letters_is_no_trouble(directory, kind):
     assert prepared.splits["dev"].target_lengths[-1] == len(ids) + 1
 
 
+def test_a_corpus_that_changes_while_it_is_read_is_not_kept(directory):
+    before = {file: file.read_bytes() for file in directory.glob("train.*")}
+
+    def log(line):
+        if line.startswith("vocabulary: "):
+            write_pairs(directory, "train", sentence_pairs(80)[:5])
+
+    with pytest.raises(ValueError, match="the corpus was changed while it was read: run the same"):
+        prepare(text_config(directory), log)
+    for file, content in before.items():
+        file.write_bytes(content)
+    assert prepare(text_config(directory), silent).splits["train"].num_pairs == 80
+
+
+def test_a_mixture_moved_since_is_told_by_the_names_of_today(directory):
+    for name in ("a", "b"):
+        (directory / name).mkdir()
+        write_pairs(directory / name, "train", sentence_pairs(80))
+    prepare(text_config(directory, mixture=f"{directory}/a=1,{directory}/b=3"), silent)
+    (directory / "a").rename(directory / "moved")
+    lines = []
+    prepare(text_config(directory, mixture=f"{directory}/moved=1,{directory}/b=3"), lines.append)
+    assert lines[0] == f"train of {directory}/moved: 80 pairs kept"
+    assert lines[-1].startswith("nothing has changed")
+
+
+def test_what_another_config_has_left_unfinished_is_told(directory):
+    left = directory / "cache" / ".0123456789abcdef.unfinished"
+    left.mkdir(parents=True)
+    lines = []
+    prepare(text_config(directory), lines.append)
+    assert f"{left} is of another config or corpus: delete it if nobody is making it" in lines
+
+
+def test_a_cache_that_cannot_be_written_is_told_with_what_names_another(directory):
+    (directory / "file").touch()
+    with pytest.raises(
+        OSError, match=r"file/cache cannot be written \(Not a dir.* data.cache or T"
+    ):
+        prepare(text_config(directory, cache=str(directory / "file/cache")), silent)
+
+
 def test_a_given_vocabulary_is_not_written(directory):
     given = learn_vocabulary(["the cow sees die Kuh ."], "char", 30, 1.0)
     prepared = prepare(text_config(directory), silent, given)
@@ -326,8 +368,7 @@ def test_an_error_of_the_disk_keeps_what_is_finished_and_a_mistake_does_not(
         num_tokenised[0] += 1
         if num_tokenised[0] < 5:
             return tokenise(self, chunk)
-        cause = OSError(errno.ESTALE, "Stale file handle") if is_passing else None
-        raise ValueError("train.en cannot be read") from cause
+        raise (UnreadableError if is_passing else ValueError)("train.en cannot be read")
 
     monkeypatch.setattr(Tokenise, "__call__", fails)
     with pytest.raises(ValueError, match="cannot be read"):

@@ -173,8 +173,8 @@ def test_another_version_of_what_makes_tokens_is_told_and_the_tokens_stay(direct
     again = prepare(text_config(directory), lines.append)
     assert again.directory == prepared.directory
     assert lines[-2] == (
-        f"prepared with sentencepiece {here}, here is 9.9: the token ids stay as they are; only "
-        "text that is read from now on, such as lines to translate, is cut into tokens by 9.9"
+        f"prepared with sentencepiece {here}, but 9.9 is installed: the token ids stay as they "
+        "are; only text read from now on, such as lines to translate, is tokenised by 9.9"
     )
     assert lines[-1].startswith("nothing has changed")
 

@@ -155,9 +155,15 @@ def test_a_finished_directory_has_no_journal(tmp_path):
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (errno.ENOSPC, r"No space left on device.* goes on from there once there is space$"),
-        (errno.EDQUOT, r"Disk quota exceeded.* goes on from there once there is space$"),
-        (errno.EACCES, r"Permission denied.* goes on from there$"),
+        (
+            errno.ENOSPC,
+            r"No space left on device.* run the same command again to resume once there is space$",
+        ),
+        (
+            errno.EDQUOT,
+            r"Disk quota exceeded.* run the same command again to resume once there is space$",
+        ),
+        (errno.EACCES, r"Permission denied.* run the same command again to resume$"),
     ],
 )
 def test_what_cannot_be_written_is_told_and_what_is_there_stays(
@@ -185,7 +191,7 @@ def test_what_cannot_be_written_is_told_and_what_is_there_stays(
 
 
 def test_what_says_by_itself_that_the_disk_is_full_keeps_its_words(tmp_path):
-    with pytest.raises(OSError, match=r"^m.json cannot .* 3 MiB left: what is finished is kept"):
+    with pytest.raises(OSError, match=r"^m.json cannot .* 3 MiB left: finished work is kept"):
         with writing(tmp_path):
             raise DiskFullError("m.json cannot be written, 3 MiB left")
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from t2t_jax.data.corpora.text_files import UnreadableError
+from t2t_jax.data.prepare import workers
 from t2t_jax.data.prepare.workers import num_cores, ordered_map
 from tests.data import work
 
@@ -44,6 +46,11 @@ def test_an_error_arrives_as_it_was_raised(num_processes):
     assert str(error.value) == "number 5 is wrong"
 
 
+def test_an_error_keeps_its_type_on_its_way():
+    with pytest.raises(UnreadableError, match=r"^file \d can"):
+        list(ordered_map(work.unreadable, range(20), 2))
+
+
 def test_an_error_of_the_items_arrives_and_ends_the_workers():
     def items():
         yield 1
@@ -54,8 +61,19 @@ def test_an_error_of_the_items_arrives_and_ends_the_workers():
 
 
 def test_a_worker_that_was_killed_is_told():
-    with pytest.raises(ChildProcessError, match="a worker process has been ended"):
+    with pytest.raises(ChildProcessError, match="a worker process was killed, perhaps for lack of"):
         list(ordered_map(work.die, range(20), 2))
+
+
+def test_a_worker_that_fails_by_itself_is_told_with_its_status():
+    with pytest.raises(ChildProcessError, match="a worker process failed with exit status 3; its"):
+        list(ordered_map(work.leave, range(20), 2))
+
+
+@pytest.mark.parametrize("answer", [work.lock, work.refuse_with_a_lock])
+def test_what_cannot_be_pickled_is_told(answer):
+    with pytest.raises(RuntimeError, match="lock.* cannot be pickled"):
+        list(ordered_map(answer, range(20), 2))
 
 
 def test_workers_end_when_their_parent_is_killed():
@@ -64,10 +82,10 @@ def test_workers_end_when_their_parent_is_killed():
         "list(ordered_map(work.sleep, range(100), 2))"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
-        workers = [int(parent.stdout.readline()) for _ in range(2)]
+        processes = [int(parent.stdout.readline()) for _ in range(2)]
         os.kill(parent.pid, signal.SIGKILL)
     deadline = time.monotonic() + 30
-    while any(is_running(worker) for worker in workers):
+    while any(is_running(process) for process in processes):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -80,5 +98,7 @@ def is_running(process_id: int) -> bool:
     return state != "Z"
 
 
-def test_there_are_as_many_processes_as_cores_but_not_too_many():
-    assert 1 <= num_cores() <= min(8, os.cpu_count())
+def test_there_are_as_many_processes_as_cores_but_not_too_many(monkeypatch):
+    for num_there, num_used in ((1, 1), (3, 3), (20, 8)):
+        monkeypatch.setattr(workers, "own_cores", lambda number=num_there: set(range(number)))
+        assert num_cores() == num_used
