@@ -45,7 +45,7 @@ def get_config() -> ConfigDict:
     data.packed_length = 512  # packed: tokens per target row; source rows follow from the corpus
     data.source_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
     data.target_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)
-    data.num_buckets = 36  # batch shapes; 8 leave 23 % padding; packed: of dev and test alone
+    data.num_buckets = 36  # batch shapes; 8 leave 23 % padding; packed: only of dev and test
     data.length_multiple = 1  # tokens; lengths are multiples of it; 8 fills tiles, packed 128
     data.mask_rate = 0.15  # masked_language_modelling: share of tokens to guess
 
@@ -119,7 +119,7 @@ def get_config() -> ConfigDict:
     training.evaluate_every_steps = 1_000  # updates between dev perplexities
     training.checkpoint_every_steps = 1_000  # updates; the paper: every 10 minutes (section 6.1)
     training.checkpoint_every_minutes = 0.0  # instead of by steps; 0: by steps
-    training.keep_checkpoints = 5  # the newest; one more is kept, with room for that of a stop
+    training.keep_checkpoints = 5  # the newest; plus one, so that a stop displaces none
     training.patience = 0  # dev evaluations without improvement before stopping; 0: never stop
     training.nonfinite = "stop"  # at a non-finite loss or gradient; | "skip" | "rewind"
     training.max_nonfinite = 10  # "skip": steps in a row, "rewind": times in a run; then it stops

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_jax.json_files import AnyPath
-from t2t_jax.locks import IsTakenError
+from t2t_jax.locks import IsTakenError, Tell
 
 SCHEME = "gs://"
 LOCK_FILE = ".train.lock"
@@ -45,8 +45,6 @@ _SECONDS_BETWEEN_BEATS = 20.0
 # By the waiting process's clock: one silent for so long is gone. Patience for a lock is longer.
 _SECONDS_OF_SILENCE = 90.0
 _TAKEN_OVER = os.EX_TEMPFAIL
-
-Tell = Callable[[str], None]
 
 
 class _Copy:
@@ -272,7 +270,10 @@ def _put(directory: AnyPath, name: str, content: bytes) -> None:
 def _fetch(there: AnyPath, directory: Path, without: tuple[str, ...]) -> bool:
     has_any = False
     for file in _files_below(there, without):
-        here = directory / str(file.relative_to(there))
+        name = str(file.relative_to(there))
+        if name in without:
+            continue
+        here = directory / name
         here.parent.mkdir(parents=True, exist_ok=True)
         here.write_bytes(file.read_bytes())
         has_any = True
@@ -280,7 +281,7 @@ def _fetch(there: AnyPath, directory: Path, without: tuple[str, ...]) -> bool:
 
 
 def _files_below(directory: AnyPath, without: tuple[str, ...]) -> Iterator[AnyPath]:
-    """The files below a directory, except top-level names in `without`."""
+    """The files below a directory, but none of a top-level directory in `without`."""
     if not directory.is_dir():
         return
     for path in directory.iterdir():

@@ -23,6 +23,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 from t2t_jax import hosts
+from t2t_jax.trees import path_name
 
 REPLICA, DATA, FSDP, TENSOR = "replica", "data", "fsdp", "tensor"
 _AXES = (REPLICA, DATA, FSDP, TENSOR)
@@ -153,7 +154,8 @@ class Devices(NamedTuple):
         cut = "every device holds all" if num_cut == 0 else f"{num_cut} are cut over fsdp or tensor"
         return [
             f"mesh of {self.describe()}{hosts}: {axes}; compiled with {self.compile_with}",
-            f"parameters: {len(layouts)} arrays, {cut}; a batch is cut in {self.num_data}",
+            f"parameters: {len(layouts)} arrays, {cut}; "
+            f"a batch is split into {self.num_data} parts",
             f"each device holds {self._num_bytes(params) / 2**20:,.1f} MiB of parameters, "
             f"{self._num_bytes(state) / 2**20:,.1f} MiB with the optimizer's state",
         ]
@@ -163,7 +165,7 @@ class Devices(NamedTuple):
         return NamedSharding(self.mesh, ROWS)
 
     def _spec(self, path: tuple, leaf: Any) -> PartitionSpec:
-        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        name = path_name(path)
         for pattern, axes in _LAYOUT:
             if len(axes) == len(leaf.shape) and re.search(rf"(^|/){pattern}$", name):
                 return self._cut_evenly(axes, leaf.shape)

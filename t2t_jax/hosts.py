@@ -168,13 +168,13 @@ def stop_together(requested: bool) -> bool:
     return _stops_together
 
 
-def check_same(what: str, data: bytes) -> None:
+def check_same(what: str, data: bytes, advice: str) -> None:
     """Raises ValueError on all hosts unless `data` is the same; all must call this together."""
     if not are_several():
         return
     digest = np.frombuffer(hashlib.sha256(data).digest(), np.uint8)
     if len(np.unique(multihost_utils.process_allgather(digest), axis=0)) > 1:
-        raise ValueError(f"{what} is not the same on all hosts: give them all the same")
+        raise ValueError(f"{what} is not the same on all hosts: {advice}")
 
 
 def wait(what: str) -> None:

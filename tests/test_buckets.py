@@ -222,10 +222,14 @@ def test_who_has_the_lock_sees_what_its_last_owner_has_left(bucket):
     workdir = buckets.directory_of(URL)
     (workdir / "failure.json").unlink()
     (workdir / "run.json").write_text("as asked now")
+    (workdir / "scores").mkdir()
+    (workdir / "scores/test.json").write_text("as asked now")
+    bucket.write(f"{URL}/scores/test.json", b"of the last owner")
     bucket.write(f"{URL}/scores/dev.json", b"of the last owner")
     with run_directory.only_training(workdir):
         assert (workdir / "scores/dev.json").read_text() == "of the last owner"
         assert (workdir / "run.json").read_text() == "as asked now"
+        assert (workdir / "scores/test.json").read_text() == "as asked now"
     buckets.upload(workdir)
     assert bucket.read(f"{URL}/run.json") == b"as asked now"
     assert f"{URL}/failure.json" not in bucket

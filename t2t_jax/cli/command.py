@@ -63,7 +63,7 @@ def may_be_cut_off() -> Iterator[None]:
         try:
             yield
         finally:
-            if sys.stdout is not None:
+            if sys.stdout is not None and not sys.stdout.closed:
                 sys.stdout.flush()
     except BrokenPipeError:
         # Otherwise Python would try to write the rest again when it ends.

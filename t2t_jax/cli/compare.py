@@ -47,7 +47,7 @@ def _lines(found: "Compared", name: str, workdirs: tuple[str, str]) -> Iterator[
     if found.search:
         values = ", ".join(f"{key} {one} and {other}" for key, one, other in found.search)
         yield _plain(
-            f"W1 and W2 were searched differently, which the scores have in them: {values}"
+            f"W1 and W2 were decoded with different settings, which affects the scores: {values}"
         )
     yield ""
     yield from _metrics(found)
@@ -72,7 +72,7 @@ def _metrics(found: "Compared") -> Iterator[str]:
         rows.append((metric.name, *numbers, _plain(metric.signature)))
     yield from _aligned(rows, "<>>><><")
     if any(metric.name == "ter" for metric in found.metrics):
-        yield "of ter less is better"
+        yield "for ter, lower is better"
 
 
 def _by_length(found: "Compared") -> Iterator[str]:

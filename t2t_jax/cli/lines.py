@@ -37,7 +37,7 @@ def _windows(readlines: Callable[[int], list[bytes]]) -> Iterator[list[str]]:
         num_bytes = sum(map(len, raw))
         if raw and not num_before:
             raw[0] = raw[0].removeprefix(codecs.BOM_UTF8)  # as in files
-        hosts.check_same("standard input", b"".join(raw))
+        hosts.check_same("standard input", b"".join(raw), "give all the same lines")
         lines = []
         for line in raw:
             try:

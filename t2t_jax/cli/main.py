@@ -52,6 +52,8 @@ def main() -> None:
     """Entry point of the command."""
     if os.getcwd() not in sys.path:  # as with `python -m`: a config may import others
         sys.path.insert(0, os.getcwd())
+    if sys.stderr is None:  # closed by whoever started this; `print` would use standard output
+        sys.stderr = open(os.devnull, "w")
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         with may_be_cut_off():
@@ -121,7 +123,8 @@ def _end_at_once(sentence: str) -> None:
     An orderly end while XLA compiles in another thread may crash.
     """
     print(sentence, file=sys.stderr)
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     os._exit(STOPPED)
 
 
@@ -168,7 +171,7 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
             sys.stdout = open(os.devnull, "w")  # every host would print the same
         if name not in _MAKE_RUNS and "config" in values:
             check_given("config", [values.config], name)
-        with buckets.kept_up(hosts.is_first):
+        with buckets.kept_up(hosts.is_first), may_be_cut_off():
             verb.main(*arguments)
     except KeyboardInterrupt:
         _end_at_once(f"t2t-jax {name}: {_stopped_text(name, values)}")

@@ -12,7 +12,6 @@ recomputes layers. Hours are a range: which share of the published peaks is reac
 """
 
 import sys
-from pathlib import Path
 
 from absl import flags
 from ml_collections import config_flags
@@ -67,6 +66,7 @@ def main() -> None:
     import jax
 
     from t2t_jax import hosts
+    from t2t_jax.buckets import local_path
     from t2t_jax.plan import choices, hardware, report
     from t2t_jax.plan.plan import plan
     from t2t_jax.plan.tools import tools
@@ -77,7 +77,7 @@ def main() -> None:
     if bool(values.topology) == bool(values.topologies):
         raise ValueError(f"give --topology or --topologies: {hardware.names_text()}")
     named = hardware.topologies(values.topology or values.topologies)
-    outputs = [Path(name).expanduser() for name in values.output]
+    outputs = [local_path(name, "--output") for name in values.output]
     if unknown := [path for path in outputs if path.suffix not in (".json", ".png", ".svg")]:
         raise ValueError(f"--output={unknown[0]} must end in .json, .png or .svg")
     if values.layouts == "auto" and (gpus := [each for each in named if not each.chip.is_tpu]):

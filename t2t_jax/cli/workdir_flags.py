@@ -89,11 +89,12 @@ def define_model_flags(arguments: list[str], module_name: str) -> None:
 
 
 def value_of(arguments: list[str], name: str) -> str | None:
-    """The value of a flag that is needed before all flags can be defined."""
+    """The value of a flag that is needed before all flags can be defined; the last one counts."""
+    value = None
     for argument, following in zip(arguments, [*arguments[1:], None], strict=False):
         for dashes in ("--", "-"):
             if argument.startswith(f"{dashes}{name}="):
-                return argument.partition("=")[2]
-            if argument == f"{dashes}{name}":
-                return following
-    return None
+                value = argument.partition("=")[2]
+            elif argument == f"{dashes}{name}":
+                value = following
+    return value

@@ -1,9 +1,9 @@
 """The settings and prices of a plan, from the command line."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from t2t_jax.buckets import is_bucket, local_cache, local_path
 from t2t_jax.plan.calibration import calibration
 from t2t_jax.plan.facts import Keeper
 from t2t_jax.plan.plan import Settings
@@ -21,14 +21,16 @@ def tools(
     Raises:
       ValueError: the prices are too old, or `calibrate` names no usable record.
     """
-    prices_file = Path(values.prices).expanduser() if values.prices else PRICES
+    prices_file = local_path(values.prices, "--prices") if values.prices else PRICES
     prices = read_prices(prices_file, may_be_old=values.old_prices)
-    kept = values.facts or f"{own_cache()}/plan.json"
-    keeper = Keeper(Path(kept).expanduser(), log=log)
+    cache = own_cache()
+    here = local_cache(cache) if is_bucket(cache) else local_path(cache, "T2T_JAX_CACHE")
+    kept = local_path(values.facts, "--facts") if values.facts else here / "plan.json"
+    keeper = Keeper(kept, log=log)
     settings = Settings(keeper, all_programs=values.programs == "all")
     words = ["hours and dollars are predictions; dollars at the middle of the range of hours"]
     if values.calibrate:
-        found = calibration(Path(values.calibrate).expanduser(), settings)
+        found = calibration(local_path(values.calibrate, "--calibrate"), settings)
         settings = settings._replace(factors={found.chip: found.factor})
         words.append(found.words)
     return settings, prices, lambda: [*words, *sorted(keeper.told)]

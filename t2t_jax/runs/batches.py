@@ -117,8 +117,8 @@ def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
         f"; up to {most} rows of a full batch are empty, for all parts to be equal" if most else ""
     )
     return (
-        f"an update is at most {' + '.join(sides)} tokens, padding included: {devices.num_data} on "
-        f"devices x {microbatches} in microbatches x {num_rows} rows{empty}"
+        f"an update is at most {' + '.join(sides)} tokens, padding included: devices "
+        f"{devices.num_data} x microbatches {microbatches} x rows {num_rows}{empty}"
     )
 
 

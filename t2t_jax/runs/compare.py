@@ -119,6 +119,7 @@ def _kept(workdir: Path, name: str) -> _Kept:
     scores = read_json(path)
     beside, statistics = (path.with_name(f"{name}.{e}.json") for e in ("sentences", "statistics"))
     lines = workdir / "translations" / f"{name}.txt"
+    sentence = f"the translations or counts that belong to {path} are missing or damaged"
     try:
         of_sentences = read_json(beside)
         kept = _Kept(
@@ -133,9 +134,9 @@ def _kept(workdir: Path, name: str) -> _Kept:
         for entry in kept.metrics.values():
             is_whole = is_whole and len(entry["statistics"]) == len(kept.words)
     except (KeyError, OSError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} has no translations beside it that are whole: {error}") from error
+        raise ValueError(f"{sentence} ({error}): score it again") from error
     if not is_whole:
-        raise ValueError(f"{path} has no translations beside it that are whole: score it again")
+        raise ValueError(f"{sentence}: score it again")
     return kept
 
 

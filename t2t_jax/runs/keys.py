@@ -49,6 +49,16 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(config) | missing  # in the config's order: some callers hash it
 
 
+def with_later_keys(config: dict[str, Any]) -> dict[str, Any]:
+    """The config of a run, section by section, with the keys added since."""
+    config = {name: dict(each) if isinstance(each, dict) else each for name, each in config.items()}
+    for key, value in _CAME_LATER.items():
+        section, _, name = key.partition(".")
+        if isinstance(config.get(section), dict):
+            config[section].setdefault(name, value)
+    return config
+
+
 def may_change(key: str) -> bool:
     """Whether a run may continue with another value of this key: what it learned is the same."""
     return key in _MAY_CHANGE or key.startswith(("decoding.", "evaluation."))

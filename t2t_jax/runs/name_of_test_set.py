@@ -23,6 +23,6 @@ def check_name(name: str) -> None:
         )
     if not is_name(name):
         raise ValueError(
-            f"--name={name!r} is no name for its scores: letters, digits and ._+- are, the first a "
-            "letter or a digit, without an ending such as .json"
+            f"--name={name!r} cannot name a test set: use letters, digits and ._+-, begin with a "
+            "letter or a digit, and do not end in .json or the like"
         )

@@ -24,6 +24,7 @@ from t2t_jax.data.batches.batches import Batch
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import read_json, write_json
 from t2t_jax.model.families import make_model
+from t2t_jax.runs.keys import with_later_keys
 from t2t_jax.runs.sections import Sections, read_sections
 from t2t_jax.runs.steps import gradients_of
 from t2t_jax.training.nonfinite import BadStep, names_of
@@ -73,10 +74,14 @@ def dump(
         values = {"batch": bad.batch, "microbatches": microbatches}
         write_json(directory / "step.json", values)
     found = _found(sections, devices, microbatches, state, batch)
-    names = f"of the gradients those of {found.names}" if found.names else "of gradients none alone"
+    names = (
+        f"the gradients of {found.names} are not finite"
+        if found.names
+        else "only the norm of all gradients together is not finite"
+    )
     return (
-        f"the loss is {found.loss}, {names}; python -m t2t_jax.runs.nonfinite {directory} computes "
-        "the step again"
+        f"the loss is {found.loss}, and {names}; python -m t2t_jax.runs.nonfinite {directory} "
+        "computes the step again"
     )
 
 
@@ -91,7 +96,7 @@ def reproduce(directory: Path) -> Found:
     path = directory / "step.json"
     if not path.exists():
         raise ValueError(f"{directory} holds no step: t2t-jax train leaves W/nonfinite/STEP")
-    sections = read_sections(ConfigDict(read_json(directory / "config.json")))
+    sections = read_sections(ConfigDict(with_later_keys(read_json(directory / "config.json"))))
     with np.load(directory / "batch.npz") as arrays:
         batch = Batch(**arrays)
     microbatches = read_json(path)["microbatches"]

@@ -22,5 +22,5 @@ def prepare(sections: Sections, vocabulary: Vocabulary | None = None) -> Prepare
     )
     check_vocabulary_fits(sections.model, prepared.vocabulary.size)
     check_classes_fit(sections.model, prepared.classes)
-    hosts.check_same("the prepared corpus", prepared.fingerprint.encode())
+    hosts.check_same("the prepared corpus", prepared.fingerprint.encode(), "give all the same text")
     return prepared

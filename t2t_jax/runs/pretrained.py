@@ -14,6 +14,7 @@ from jaxtyping import PyTree
 from ml_collections import ConfigDict
 
 from t2t_jax.buckets import local_path
+from t2t_jax.config_checks import check_at_least, check_types, config_section
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID, Vocabulary
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.devices import Devices, make_devices
@@ -39,10 +40,15 @@ _OF_VOCABULARY = (
 )
 
 
-class PretrainedData(NamedTuple):
+@config_section
+class PretrainedData:
     """The data section of a model that was not trained here."""
 
     max_length: int  # tokens, including those that the model adds
+
+    def __post_init__(self) -> None:
+        check_types("data", self)
+        check_at_least("data", self, 2, ("max_length",))  # one token and the end of the sentence
 
 
 class PretrainedSections(NamedTuple):

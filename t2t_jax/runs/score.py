@@ -5,7 +5,7 @@ The scores are kept in its directory.
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ from t2t_jax.runs.scored_text import (
     read_curve,
     split_of,
 )
-from t2t_jax.runs.sections import Sections
+from t2t_jax.runs.sections import Sections, read_sections
 from t2t_jax.runs.steps import make_evaluate
 from t2t_jax.runs.translate import translate
 from t2t_jax.runs.workdir import Trained, checkpoint_steps, load_trained, read_config
@@ -120,39 +120,55 @@ def score_checkpoints(
 
     They are written to a JSON lines file of their own, where those of checkpoints that are gone
     stay if the search is the same. With `decoding.average_checkpoints` above 1, the first
-    checkpoints are left out, since too few precede them; damaged ones are, with a word.
+    checkpoints are left out, since too few precede them; so are, with a word, those that are
+    damaged, or removed meanwhile by a run in progress.
 
     Args:
       show: called with the scores of each as soon as they are there.
 
     Raises:
-      ValueError: as `score` and `score_files`; or there are no checkpoints.
+      ValueError: as `score` and `score_files`; or there are no whole checkpoints.
     """
     if isinstance(text, str):
         _check_splits(workdir, sections, [text])
     else:
         check_kept(workdir, text)
-    last = load_trained(workdir, sections)
-    if isinstance(text, str):
-        scored = split_of(last.sections, corpus_of(workdir, last, [text]), text)
-    else:
-        scored = _given_text(last, text)
+    scored: ScoredText | None = None
     curve: list[dict[str, Any]] = []
-    average = last.sections.decoding.average_checkpoints
-    path = curve_file(workdir, scored.name)
-    for step in checkpoint_steps(workdir)[average - 1 :]:
+    for trained in _each_checkpoint(workdir, sections):
+        if scored is None:
+            scored = (
+                split_of(trained.sections, corpus_of(workdir, trained, [text]), text)
+                if isinstance(text, str)
+                else _given_text(trained, text)
+            )
+        curve.append(_found(trained, scored, True).scores)
+        if hosts.is_first():
+            _keep_in_curve(curve_file(workdir, scored.name), finite(curve[-1]))
+        show(curve[-1])
+    if not curve:
+        raise ValueError(f"none of the checkpoints in {workdir} can be scored")
+    return curve
+
+
+def _each_checkpoint(workdir: Path, sections: Sections | None) -> Iterator[Trained]:
+    """The model at each checkpoint, in order; leaves out, with a word, those that are not whole."""
+    average = (sections or read_sections(read_config(workdir))).decoding.average_checkpoints
+    steps = checkpoint_steps(workdir)
+    if len(steps) < average:
+        yield load_trained(workdir, sections)  # raises: it says what is missing
+    for step in steps[average - 1 :]:
         try:
             trained = load_trained(workdir, sections, step)
         except ValueError as error:
-            if not isinstance(error.__cause__, DamagedError):
+            if isinstance(error.__cause__, DamagedError):
+                hosts.log(f"{error.__cause__}: left out")
+            elif {*steps} - {*checkpoint_steps(workdir)}:  # a run in progress removes old ones
+                hosts.log(f"the checkpoint at step {step} is gone: left out")
+            else:
                 raise
-            hosts.log(f"{error.__cause__}: left out")
-            continue
-        curve.append(_found(trained, scored, True).scores)
-        if hosts.is_first():
-            _keep_in_curve(path, finite(curve[-1]))
-        show(curve[-1])
-    return curve
+        else:
+            yield trained
 
 
 def _keep_in_curve(path: Path, scores: dict[str, Any]) -> None:
@@ -225,8 +241,7 @@ def _kept(
         if found.translations:
             path = workdir / "translations" / f"{scored.name}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
-            lines = "".join(line + "\n" for line in found.translations)
-            path.write_text(lines, encoding="utf-8")
+            write_bytes(path, "".join(line + "\n" for line in found.translations).encode())
         for ending, values in found.beside.items():
             write_json(workdir / "scores" / f"{scored.name}.{ending}.json", values, indent=None)
         write_json(workdir / "scores" / f"{scored.name}.json", found.scores)

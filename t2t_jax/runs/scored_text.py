@@ -72,7 +72,7 @@ def read_given(source: Path, reference: Path, name: str | None = None) -> GivenF
         name = Path(files[0].name.removesuffix(".gz")).stem
     check_name(name)
     sha256 = list(map(text_files.file_sha256, files))
-    hosts.check_same("the test set", repr(sha256).encode())
+    hosts.check_same("the test set", repr(sha256).encode(), "give all the same files")
     return GivenFiles(name, list(map(str, files)), sha256, pairs)
 
 

@@ -1,5 +1,6 @@
 """The training and evaluation steps of a config, compiled for its devices."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ from t2t_jax.runs.batches import (
     train_batches,
 )
 from t2t_jax.runs.sections import Sections
+from t2t_jax.training.config import LogitsDtype
 from t2t_jax.training.loss import LossFn, Metrics, make_loss_fn, sum_of
 from t2t_jax.training.step import (
     Gradients,
@@ -78,10 +80,11 @@ def batches_and_step(
             hosts.log(describe_cut(batches, devices, microbatches))
             return batches, step, microbatches
         if max(len(each.target_ids) for each in largest) <= microbatches * devices.num_data:
+            # The largest int stands for a step that the compiler itself has refused.
+            needs = "more" if needed == sys.maxsize else f"{needed / 2**30:.2f} GiB"
             raise ValueError(
-                f"training.microbatches=0: row by row a step still needs "
-                f"{needed / 2**30:.2f} GiB, a device has {limit / 2**30:.2f}: lower the "
-                "numbers of model, or data.max_length"
+                f"training.microbatches=0: row by row a step still needs {needs}, and a device has "
+                f"{limit / 2**30:.2f} GiB: make the model smaller, or lower data.max_length"
             )
         microbatches *= 2
 
@@ -137,12 +140,13 @@ def make_evaluate(
     """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each.
 
     A batch goes through the model whole. Where training cuts it in microbatches, its logits, most
-    of what it takes without gradients, are held in chunks.
+    of what it takes without gradients, are held in chunks. They are in float32, whatever training
+    stores: rounded ones are often equal, and more tokens would count as right.
     """
     chunk = sections.training.loss_chunk_tokens
     if not chunk and sections.training.microbatches != 1:
         chunk = _CHUNK_OF_EVALUATION
-    eval_step = compile_sums(devices, make_eval_step(_loss_fn(sections, model, chunk)))
+    eval_step = compile_sums(devices, make_eval_step(_loss_fn(sections, model, chunk, "float32")))
     batches = evaluation_batches(prepared, split, sections, devices)
 
     def evaluate(params: PyTree[Any]) -> Metrics:
@@ -152,12 +156,17 @@ def make_evaluate(
     return evaluate
 
 
-def _loss_fn(sections: Sections, model: Model, tokens_per_chunk: int | None = None) -> LossFn:
+def _loss_fn(
+    sections: Sections,
+    model: Model,
+    tokens_per_chunk: int | None = None,
+    logits_dtype: LogitsDtype | None = None,
+) -> LossFn:
     training = sections.training
     return make_loss_fn(
         model,
         training.label_smoothing,
         training.loss_chunk_tokens if tokens_per_chunk is None else tokens_per_chunk,
         training.label_smoothing_mass,
-        training.logits_dtype,
+        logits_dtype or training.logits_dtype,
     )

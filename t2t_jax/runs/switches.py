@@ -28,7 +28,7 @@ def switches(config: TransformerConfig) -> Switches:
     lines, kernel = [], "einsum"
     if config.attention_kernel == "fused" and config.family != "recurrent":
         if why := why_not_fused(config):
-            lines.append(f"model.attention_kernel='fused' cannot be: {why}; einsum is used")
+            lines.append(f"model.attention_kernel='fused' cannot be used: {why}; einsum is used")
         else:
             kernel = fused_implementation()
             lines.append(f"model.attention_kernel='fused': in training it is {_KERNELS[kernel]}")

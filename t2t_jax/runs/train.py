@@ -5,6 +5,7 @@ import json
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -53,17 +54,19 @@ def train(
       loop.Stopped: a signal asked to stop; the state was saved.
       Diverged: more steps are not finite than `training.nonfinite` allows.
     """
-    hosts.check_same("the config", f"{json.dumps(sections.values())} {init}".encode())
+    values = f"{json.dumps(sections.values())} {init}"
+    hosts.check_same("the config", values.encode(), "start all with the same command")
     begin = _beginning(workdir, sections, init)
     if begin is not None:
         sections = begin.sections
     if sections.model.family != "encoder_only" and sections.model.num_decoder_layers < 1:
         raise ValueError("model.num_decoder_layers=0: a decoder needs at least 1 layer to attend")
+    run_directory.check_config(workdir, sections)  # before a long download
     prepared = prepare(sections, begin.vocabulary if begin else None)
     # Before devices are requested, which another process may hold.
     with run_directory.only_training(workdir):
-        run_directory.check_vocabulary(workdir, prepared.vocabulary)
         run_directory.check_config(workdir, sections)
+        run_directory.check_vocabulary(workdir, prepared.vocabulary)
         return _train_alone(workdir, sections, prepared, begin, profile_steps)
 
 
@@ -99,38 +102,28 @@ def _train_alone(
     kinds = switches(sections.model)
     for line in (*devices.describe_layout(shapes.params, shapes), describe(batches), *kinds.lines):
         hosts.log(line)
-    if devices.are_accelerators and sections.model.dtype == "float32":
-        hosts.log(
-            "model.dtype='float32' is slow on accelerators: --config.model.dtype=bfloat16 is "
-            "several times as fast and trains as well"
-        )
 
-    config = flat_dict(sections.values())
-    checkpoints = Checkpoints(
-        buckets.checkpoints_of(workdir),
-        identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
-        config=config,
-        check_config=partial(run_directory.check_same_run, workdir, now=config),
-        # Plus one that a stopped run saves out of turn.
-        keep=sections.training.keep_checkpoints + 1,
-    )
-    with checkpoints:
+    with _checkpoints(workdir, sections, prepared) as checkpoints:
         state = checkpoints.restore_last(shapes) or first_state()
         step, steps = int(state.step), sections.training.steps
         if step > steps:
             raise ValueError(f"{workdir} has {step} steps already, training.steps={steps} is less")
-        if step > 0:
-            hosts.log(f"continuing after step {step}")
         # Not earlier: a refused run changes nothing.
         run_directory.write_run(workdir, sections, prepared)
         record_file = workdir / "training.json"
-        if step == steps and not hosts.any_of(not _is_recorded(record_file, steps)):
-            return 0.0
         if profile_steps is not None and not step < profile_steps.first <= steps:
+            to_do = f"{step + 1} to {steps}" if step < steps else "none"
             hosts.log(
                 f"no trace: --profile_steps begins at step {profile_steps.first}, and the steps "
-                f"to do are {step + 1} to {steps}"
+                f"to do are {to_do}"
             )
+        if step == steps and not hosts.any_of(not _is_recorded(record_file, steps)):
+            hosts.log(f"nothing to do: all {steps:,} steps are done")
+            return 0.0
+        if step > 0:
+            hosts.log(f"continuing after step {step}")
+        elif devices.are_accelerators and sections.model.dtype == "float32":
+            hosts.log("model.dtype='float32' is slow on accelerators: 'bfloat16' is usually faster")
         started = time.monotonic()
         summary = loop.train(
             state,
@@ -149,23 +142,39 @@ def _train_alone(
             profile_steps=profile_steps,
         )
         seconds = time.monotonic() - started
-    facts = {
-        "params": num_params,
-        "operations": _operations(batches, sections, summary.steps),
-        "examples": {split: each.num_pairs for split, each in prepared.splits.items()},
-        "data_fingerprint": prepared.fingerprint,
-        "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
-        "direction": sections.data.direction,
-        "hardware": devices.describe(),
-        "non_padding_share": batches.non_padding_share,
-        **kinds.facts,
-    }
+    facts = {"params": num_params, "hardware": devices.describe(), **kinds.facts}
     if hosts.is_first():
+        facts |= _facts(sections, prepared, batches, summary.steps)
         write_json(record_file, summary._asdict() | facts)
     hosts.wait("the run is recorded")
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
     hosts.log(f"trained {summary.steps:,} steps in {summary.seconds:,.0f} s{early}")
     return seconds
+
+
+def _checkpoints(workdir: Path, sections: Sections, prepared: Prepared) -> Checkpoints:
+    """Those of the run in `workdir`; of another run they are refused."""
+    config = flat_dict(sections.values())
+    return Checkpoints(
+        buckets.checkpoints_of(workdir),
+        identity=run_directory.identity(prepared.vocabulary, prepared.fingerprint),
+        config=config,
+        check_config=partial(run_directory.check_same_run, workdir, now=config),
+        # Plus one that a stopped run saves out of turn.
+        keep=sections.training.keep_checkpoints + 1,
+    )
+
+
+def _facts(sections: Sections, prepared: Prepared, batches: Batches, steps: int) -> dict[str, Any]:
+    """What a record says of the corpus and the cost."""
+    return {
+        "operations": _operations(batches, sections, steps),
+        "examples": {split: each.num_pairs for split, each in prepared.splits.items()},
+        "data_fingerprint": prepared.fingerprint,
+        "vocabulary_fingerprint": prepared.vocabulary.fingerprint,
+        "direction": sections.data.direction,
+        "non_padding_share": batches.non_padding_share,
+    }
 
 
 def _operations(batches: Batches, sections: Sections, steps: int) -> dict[str, float]:

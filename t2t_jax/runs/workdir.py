@@ -30,7 +30,7 @@ from t2t_jax.json_files import flat_dict, read_json, write_bytes, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, IsTakenError, locked
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.model.interface import Model
-from t2t_jax.runs.keys import completed, may_change, own_cache
+from t2t_jax.runs.keys import completed, may_change, own_cache, with_later_keys
 from t2t_jax.runs.pretrained import PretrainedModel, load_vocabulary
 from t2t_jax.runs.sections import Sections, check_classes_fit, read_sections
 from t2t_jax.training.about import steps_in
@@ -164,13 +164,9 @@ def read_config(workdir: Path) -> ConfigDict:
     Raises:
       ValueError: there is none, or it is damaged.
     """
-    values = _read_config(workdir)
+    values = with_later_keys(_read_config(workdir))
     if isinstance(values.get("data"), dict):
         values["data"]["cache"] = own_cache()
-    for key, value in completed({}).items():
-        section, _, name = key.partition(".")
-        if isinstance(values.get(section), dict):
-            values[section].setdefault(name, value)
     try:
         return ConfigDict(values).lock()
     except (TypeError, ValueError) as error:

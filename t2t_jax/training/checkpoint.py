@@ -8,7 +8,7 @@ Arrays are checked on reading against the checksums made on saving.
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,13 +22,13 @@ from jaxtyping import PyTree
 from t2t_jax import buckets, hosts
 from t2t_jax.json_files import AnyPath, full_disk_told
 from t2t_jax.training.about import About, DamagedError, facts_of_before, read_about
-from t2t_jax.training.checksums import checksums, path_name
+from t2t_jax.training.checksums import checksums
 from t2t_jax.training.nonfinite import Diverged
 from t2t_jax.training.orbax_errors import keep_threads_quiet, unreadable
 from t2t_jax.training.step import TrainState, count_like
+from t2t_jax.trees import first_few, path_name
 
 _DAMAGED = "checkpoints_damaged"
-_PATHS_TOLD = 3
 
 
 class Checkpoints:
@@ -135,7 +135,7 @@ class Checkpoints:
             # the largest float.
             raise Diverged(
                 f"diverged at step {step}: the state holds numbers that are not finite "
-                f"({_some(found.not_finite)}) and is not saved; a lower learning rate helps"
+                f"({first_few(found.not_finite)}) and is not saved; a lower learning rate helps"
             )
         about = About(
             facts=self._identity,
@@ -255,7 +255,7 @@ class Checkpoints:
         self._manager.wait_until_finished()
         steps = self.steps
         what = f"the list of checkpoints in {self._directory}, a disk that all hosts must share,"
-        hosts.check_same(what, repr(steps).encode())
+        hosts.check_same(what, repr(steps).encode(), "give all hosts the same --workdir")
         return steps
 
     def _about(self, step: int) -> About:
@@ -318,7 +318,7 @@ class Checkpoints:
             return restored
         found = checksums(_as_in_state(restored)).sums
         if wrong := [path for path in found if about.checksums.get(path) != found[path]]:
-            raise DamagedError(directory, f"not what was saved: {_some(wrong)}")
+            raise DamagedError(directory, f"not what was saved: {first_few(wrong)}")
         return restored
 
     @staticmethod
@@ -386,7 +386,7 @@ def _way_out(steps: list[int], place: int, average: int) -> str:
     if place >= average:
         return f"--checkpoint={steps[place - 1]} takes those before it"
     if later:
-        return f"--config.decoding.average_checkpoints={later} averages those after it alone"
+        return f"--config.decoding.average_checkpoints={later} averages only those after it"
     if place:
         return (
             f"--checkpoint={steps[place - 1]} --config.decoding.average_checkpoints={place} takes "
@@ -422,9 +422,3 @@ def _misfit(directory: AnyPath) -> ValueError:
         f"the checkpoint {directory} does not fit this model: its config has changed since, or it "
         "was written by another version"
     )
-
-
-def _some(paths: Sequence[str]) -> str:
-    """The first paths, and how many more there are."""
-    others = len(paths) - _PATHS_TOLD
-    return ", ".join(paths[:_PATHS_TOLD]) + (f" and {others} more" if others > 0 else "")

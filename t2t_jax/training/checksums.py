@@ -15,6 +15,8 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, PyTree, Shaped, UInt32
 
+from t2t_jax.trees import path_name
+
 # Multipliers of the finaliser of MurmurHash3; with an odd one a product can be undone.
 _FIRST, _SECOND = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 _OF_PLACE = np.uint32(0x9E3779B1)
@@ -41,11 +43,6 @@ def checksums(tree: PyTree) -> Checksums:
         if not is_finite:
             not_finite.append(name)
     return Checksums(sums, not_finite)
-
-
-def path_name(path: tuple) -> str:
-    """A path in a tree as text, such as params/embedding/table."""
-    return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
 def _of_array(array: Shaped[Array, "..."]) -> tuple[UInt32[Array, " 2"], Bool[Array, ""]]:

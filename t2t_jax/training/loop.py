@@ -263,7 +263,8 @@ def _diverged_text(bad: BadStep, config: TrainingConfig) -> str:
     if config.nonfinite == "skip":
         before = f", nor were those of {config.max_nonfinite} steps in a row before it"
     elif config.nonfinite == "rewind":
-        before = f", and the run has gone back {config.max_nonfinite} times"
+        times = "once" if config.max_nonfinite == 1 else f"{config.max_nonfinite} times"
+        before = f", and the run has gone back {times}"
     return (
         f"diverged at step {bad.number}: the loss or the gradients of batch {bad.batch} are not "
         f"finite{before}; "

@@ -157,7 +157,7 @@ def _entry(path: Path, number: int, line: bytes) -> dict:
         or type(entry.get("step")) is not int
     ):
         raise ValueError(
-            f"{path} is damaged, line {number} is no entry of a metrics file: take it out, "
-            "or move the file away; what a run has seen stands in its checkpoints too"
+            f"{path} is damaged, line {number} is no entry of a metrics file: remove the "
+            "line, or move the file away; checkpoints also store the counts of tokens and seconds"
         )
     return entry

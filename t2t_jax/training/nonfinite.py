@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from t2t_jax.training.step import TrainState, count_like
-
-_NAMES_TOLD = 3
+from t2t_jax.trees import first_few, path_name
 
 
 class Diverged(FloatingPointError):
@@ -45,11 +44,7 @@ def past(bad: BadStep, restored: TrainState) -> TrainState:
 def names_of(flags: PyTree) -> str:
     """The first few parameters whose flag is true, in words; empty if there are none."""
     leaves = jax.tree_util.tree_leaves_with_path(flags)
-    names = [
-        jax.tree_util.keystr(path, simple=True, separator="/") for path, flag in leaves if flag
-    ]
-    more = len(names) - _NAMES_TOLD
-    return ", ".join(names[:_NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")
+    return first_few([path_name(path) for path, flag in leaves if flag])
 
 
 def check_params(params: PyTree[np.ndarray], whose: str) -> None:

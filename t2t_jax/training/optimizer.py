@@ -14,6 +14,7 @@ from optax.contrib import MuonDimensionNumbers, muon
 
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.schedule import learning_rate
+from t2t_jax.trees import path_name
 
 _MUON_MOMENTUM = 0.95  # Jordan et al. 2024, at all sizes
 _MUON_RMS = 0.2  # that of Adam's updates in Liu et al. 2025: Adam's rate and decay then fit
@@ -84,14 +85,16 @@ def _make(config: TrainingConfig, rate: optax.Schedule) -> optax.GradientTransfo
 
 def _are_matrices(params: PyTree) -> PyTree[bool]:
     """Which parameters are matrices inside the model."""
-    return jax.tree_util.tree_map_with_path(lambda path, _: _name(path).endswith("kernel"), params)
+    return jax.tree_util.tree_map_with_path(
+        lambda path, _: path_name(path).endswith("kernel"), params
+    )
 
 
 def _sides(params: PyTree) -> PyTree[MuonDimensionNumbers | None]:
     """The input and output axes of each matrix; None for other parameters."""
 
     def sides(path: tuple, leaf: Array) -> MuonDimensionNumbers | None:
-        name = _name(path)
+        name = path_name(path)
         if not name.endswith("kernel"):
             return None
         if name.endswith("output/kernel") and leaf.ndim == 3:  # H K D
@@ -99,7 +102,3 @@ def _sides(params: PyTree) -> PyTree[MuonDimensionNumbers | None]:
         return MuonDimensionNumbers(0, tuple(range(1, leaf.ndim)))  # D H K, D F
 
     return jax.tree_util.tree_map_with_path(sides, params)
-
-
-def _name(path: tuple) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")

@@ -2,14 +2,11 @@
 
 import sys
 import time
-from collections.abc import Callable
 
 import rich.console
 import rich.progress
 
 from t2t_jax import hosts
-
-Log = Callable[[str], None]
 
 
 class Progress:

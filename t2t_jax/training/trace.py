@@ -57,4 +57,4 @@ class Trace:
             self._is_on = False
             jax.profiler.stop_trace()
             where = buckets.told(str(self._directory))
-            hosts.log(f"a trace of the steps lies in {where}: tensorboard --logdir")
+            hosts.log(f"the trace is in {where}; view it with tensorboard --logdir={where}")

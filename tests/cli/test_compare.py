@@ -33,7 +33,7 @@ def test_another_search_is_told_above_the_numbers(tmp_path):
         write_json(path, read_json(path) | {"decoding": decoding})
     lines = command("compare", *map(str, runs), "--name=mine").stdout.splitlines()
     assert lines[3] == (
-        "W1 and W2 were searched differently, which the scores have in them: "
+        "W1 and W2 were decoded with different settings, which affects the scores: "
         "decoding.beam_size 4 and 1"
     )
     assert lines[4] == ""

@@ -81,6 +81,8 @@ def test_out_of_memory_is_an_answer(compiler, tmp_path):
         (("--topology=h100-1", "--output=plan.txt"), "must end in .json, .png or .svg"),
         (("--topology=h100-1", "--calibrate=/nowhere"), "it is of no finished run"),
         (("--topology=h100-1", "--prices=/nowhere"), "/nowhere"),
+        (("--topology=h100-1", "--output=gs://b/plan.json"), "must be a path of this machine"),
+        (("--topology=h100-1", "--facts=gs://b/f.json"), "must be a path of this machine"),
     ],
 )
 def test_what_a_person_gets_wrong_is_one_sentence(arguments, words):

@@ -185,6 +185,22 @@ def test_help_shows_a_command_of_two_lines_in_two():
     assert "--init=hf:DIR \\\n      --config.training" in shown
 
 
+def test_of_a_flag_given_twice_the_last_counts_everywhere(trained):
+    done = command("translate", "--workdir=/nowhere", f"--workdir={trained}", text="a dog")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_closed_stream_stops_no_verb(closed, tmp_path):
+    arguments = ["plan", "--config=configs/tiny.py", "--topology=h100-1"]
+    code = f"import sys; sys.{closed} = None; from t2t_jax.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert (b"h100-1" in done.stdout) == (closed == "stderr") and done.stderr == b""
+
+
 @pytest.mark.parametrize("command", ["t2t_jax.cli.main train", "experiments.sweep"])
 def test_help_may_be_cut_off(command):
     arguments = [sys.executable, "-m", *command.split(), "--help"]

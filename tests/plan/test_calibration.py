@@ -53,13 +53,21 @@ def test_a_training_of_its_own_is_a_record_too(tmp_path):
     ("changes", "words"),
     [
         ({"hardware": "2 x cpu"}, "is of 2 x cpu, for which nothing is predicted"),
-        ({"steps": 0}, "is no record of a finished run"),
-        ({"seconds": None}, "is no record of a finished run"),
+        ({"steps": 0}, "has no usable seconds, steps or hardware .float division by zero"),
+        ({"seconds": None}, "has no usable seconds, steps or hardware"),
+        ({"config": None}, "is no record of a finished run: it lacks config.json beside it"),
     ],
 )
 def test_what_tells_nothing_is_refused(tmp_path, changes, words):
     with pytest.raises(ValueError, match=words):
         calibration(record(tmp_path, **changes), settings(tmp_path))
+
+
+def test_a_record_from_before_a_key_came_is_read(tmp_path):
+    config = sections().values()
+    del config["devices"]["matmul_precision"]
+    found = calibration(record(tmp_path, config=config), settings(tmp_path))
+    assert found == calibration(record(tmp_path), settings(tmp_path))
 
 
 def test_a_directory_without_a_record_is_refused(tmp_path):

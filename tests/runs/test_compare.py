@@ -124,5 +124,5 @@ def test_a_run_without_these_scores_is_told(runs):
 )
 def test_a_damaged_file_is_told(name, runs):
     (runs[0] / name).write_text('{"ter": {}}')
-    with pytest.raises(ValueError, match=r"mine.json has no translations beside it that are whole"):
+    with pytest.raises(ValueError, match=r"belong to .*mine.json are missing or damaged"):
         compare(*runs, "mine")

@@ -1,6 +1,7 @@
 """How a batch is split, as the user is told, and by the available memory."""
 
 import re
+import sys
 
 import pytest
 
@@ -28,9 +29,7 @@ def trained_with(cache, tmp_path, capsys):
 def test_the_cut_of_a_batch_is_told(trained_with):
     line = trained_with(**{"devices.data": 2, "training.microbatches": 3})
     tokens = r"an update is at most [\d,]+ \+ [\d,]+ tokens, padding included: "
-    cut = (
-        r"2 on devices x 3 in microbatches x \d+ rows; up to \d rows of a full batch are empty, .*"
-    )
+    cut = r"devices 2 x microbatches 3 x rows \d+; up to \d rows of a full batch are empty, .*"
     assert re.fullmatch(tokens + cut, line)
 
 
@@ -47,7 +46,7 @@ def test_as_few_microbatches_are_made_as_fit_in_memory(trained_with, monkeypatch
     needed = iter((103, 102, 100))
     monkeypatch.setattr(steps, "memory_needed", lambda *_: next(needed))
     monkeypatch.setattr(Devices, "memory_limit", lambda self: 100)
-    assert "x 4 in microbatches x" in trained_with(**{"training.microbatches": 0})
+    assert "x microbatches 4 x" in trained_with(**{"training.microbatches": 0})
 
 
 def test_the_longest_batch_counts_though_another_has_more_tokens(trained_with, monkeypatch):
@@ -65,7 +64,7 @@ def test_the_longest_batch_counts_though_another_has_more_tokens(trained_with, m
     longest = max(length for _, length in asked)
     asked.clear()
     line = trained_with(**{"training.microbatches": 0, "data.num_buckets": 4})
-    assert "x 2 in microbatches x" in line
+    assert "x microbatches 2 x" in line
     most, long = asked[:2]
     assert most[1] < long[1] == longest
 
@@ -81,10 +80,26 @@ def test_a_model_that_does_not_fit_row_by_row_is_told(trained_with, monkeypatch)
             }
         )
     assert re.fullmatch(
-        r"training\.microbatches=0: row by row a step still needs 0\.00 GiB, a device has 0\.00: "
-        r"lower the numbers of model, or data\.max_length",
+        r"training\.microbatches=0: row by row a step still needs 0\.00 GiB, and a device has 0\.00"
+        r" GiB: make the model smaller, or lower data\.max_length",
         str(error.value),
     )
+    monkeypatch.setattr(steps, "memory_needed", lambda *_: sys.maxsize)
+    with pytest.raises(ValueError, match="a step still needs more, and a device has 0.00 GiB"):
+        trained_with(**{"training.microbatches": 0})
+
+
+def test_what_is_measured_is_in_float32_whatever_training_stores(cache, tmp_path, monkeypatch):
+    dtypes = []
+
+    def remembered(model, smoothing, tokens_per_chunk, mass, logits_dtype):
+        dtypes.append(logits_dtype)
+        return make_loss_fn(model, smoothing, tokens_per_chunk, mass, logits_dtype)
+
+    monkeypatch.setattr(steps, "make_loss_fn", remembered)
+    changes = {"training.logits_dtype": "bfloat16", "training.schedule": "peak"}
+    train(smallest(cache, **changes), tmp_path / "w")
+    assert sorted(dtypes) == ["bfloat16", "float32"]
 
 
 def test_where_training_is_cut_dev_is_measured_with_logits_in_chunks(cache, tmp_path, monkeypatch):

@@ -61,7 +61,7 @@ def test_a_run_that_diverged_goes_on_under_another_policy(cache, tmp_path):
     )
     assert "loss nan" in done.stdout or "loss inf" in done.stdout
     assert "gradients that are not finite: " in done.stdout
-    with pytest.raises(Diverged, match="batch 3 .*, and the run has gone back 1 times"):
+    with pytest.raises(Diverged, match="batch 3 .*, and the run has gone back once"):
         policy = {"training.nonfinite": "rewind", "training.max_nonfinite": 1}
         train(smallest(cache, **WILD, **policy), tmp_path)
 

@@ -12,6 +12,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
+from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from t2t_jax.decoding.long_lines import LineLimit
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length
@@ -25,6 +26,7 @@ from t2t_jax.runs.train import train
 from t2t_jax.runs.translate import translate
 from t2t_jax.runs.workdir import load_trained, read_config
 from t2t_jax.training.metrics_file import read_metrics
+from t2t_jax.training.trace import Steps
 from tests.cli.command import command
 from tests.runs.configs import smallest, smallest_config
 
@@ -47,10 +49,27 @@ def test_training_leaves_what_the_other_verbs_need(trained):
     assert 0.3 < facts["non_padding_share"] <= 1
 
 
-def test_training_again_repeats_nothing(trained, cache):
+def test_training_again_repeats_nothing(trained, cache, capsys):
     before = read_metrics(trained / "metrics.jsonl")
-    train(smallest(cache), trained)
+    train(smallest(cache), trained, profile_steps=Steps(2, 3))
     assert read_metrics(trained / "metrics.jsonl") == before
+    told = capsys.readouterr().err
+    assert "nothing to do: all 8 steps are done" in told and "continuing" not in told
+    assert "no trace: --profile_steps begins at step 2, and the steps to do are none" in told
+
+
+def test_another_config_is_refused_before_anything_is_prepared(trained, cache, monkeypatch):
+    monkeypatch.setattr(training, "prepare", None)
+    with pytest.raises(ValueError, match="data.corpus_seed was 0, now it is 9"):
+        train(smallest(cache, **{"data.corpus_seed": 9}), trained)
+
+
+def test_another_vocabulary_of_the_same_config_is_refused(trained, cache, tmp_path):
+    other = learn_vocabulary(["the cow sees die Kuh ."], "char", 30, 1.0)
+    run = shutil.copytree(trained, tmp_path / "w")
+    (run / "vocabulary.model").write_bytes(other.model)
+    with pytest.raises(ValueError, match="was trained with the vocabulary .*, but the corpus now"):
+        train(smallest(cache), run)
 
 
 def test_a_run_is_taken_up_with_the_vocabulary_that_is_there(trained, cache):

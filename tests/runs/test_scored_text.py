@@ -115,7 +115,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
 @pytest.mark.parametrize("name", ["../t", "a/b", "", ".t", "a b", "t.json", "t.sentences", "ä"])
 def test_a_name_must_be_one_that_a_file_can_have(name, tmp_path):
     files = write_files(tmp_path, "t", PAIRS)
-    with pytest.raises(ValueError, match="is no name for its scores"):
+    with pytest.raises(ValueError, match="cannot name a test set: use letters"):
         read_given(*files, name)
 
 
@@ -146,6 +146,32 @@ def test_a_curve_has_every_checkpoint_and_changes_no_other_score(run, tmp_path):
     assert curve[0]["perplexity"] != curve[1]["perplexity"]
 
 
+def test_a_damaged_last_checkpoint_is_left_out_of_the_curve(run, tmp_path, capsys):
+    given = read_given(*write_files(tmp_path, "t", PAIRS))
+    zeroed(run / "checkpoints/8/params/d")
+    assert [scores["step"] for scores in score_checkpoints(run, given)] == [4]
+    assert "8 is damaged" in capsys.readouterr().err
+    zeroed(run / "checkpoints/4/params/d")
+    with pytest.raises(ValueError, match="none of the checkpoints in .* can be scored"):
+        score_checkpoints(run, given)
+
+
+def test_a_checkpoint_that_a_run_in_progress_removes_is_left_out(run, tmp_path, capsys):
+    given = read_given(*write_files(tmp_path, "t", PAIRS))
+
+    def trains_on(_):
+        shutil.rmtree(run / "checkpoints/8", ignore_errors=True)
+
+    assert [scores["step"] for scores in score_checkpoints(run, given, show=trains_on)] == [4]
+    assert "the checkpoint at step 8 is gone: left out" in capsys.readouterr().err
+
+
+def zeroed(directory):
+    """Damages every file in it."""
+    for file in [each for each in directory.rglob("*") if each.is_file()]:
+        file.write_bytes(bytes(file.stat().st_size))
+
+
 def test_the_curve_of_other_files_is_not_overwritten(run, tmp_path):
     score_checkpoints(run, read_given(*write_files(tmp_path, "t", PAIRS[:1])))
     other = read_given(*write_files(tmp_path, "t17", PAIRS), "t")
@@ -164,9 +190,7 @@ def test_a_curve_keeps_the_checkpoints_that_are_gone_if_the_search_is_the_same(
         lines = (run / "scores" / "t.checkpoints.jsonl").read_text().splitlines()
         return [scores["step"] for scores in map(json.loads, lines)]
 
-    params = run / "checkpoints/4/params/d"
-    for file in [each for each in params.rglob("*") if each.is_file()]:
-        file.write_bytes(bytes(file.stat().st_size))
+    zeroed(run / "checkpoints/4/params/d")
     assert [scores["step"] for scores in score_checkpoints(run, given)] == [8]
     assert "4 is damaged" in capsys.readouterr().err and kept() == [4, 8]
     shutil.rmtree(run / "checkpoints/4")

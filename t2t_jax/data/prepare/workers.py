@@ -75,7 +75,8 @@ def ordered_map(
                 yield results.pop(num_given)
                 num_given += 1
                 continue
-            for worker in wait(list(busy)):
+            waiting: Any = list(busy)  # `wait` takes whatever has a `fileno`
+            for worker in wait(waiting):
                 assert isinstance(worker, _Worker)
                 results[busy.pop(worker)] = worker.receive()
                 idle.append(worker)
