@@ -113,7 +113,8 @@ def _side(measure: Measure, outcomes: Sequence[Outcome], base: Sequence[Outcome]
     here, there = by_seed(measure, outcomes), by_seed(measure, base)
     if not here or not there:
         return None
-    if len({_kind(measure, values) for values in records_of([*outcomes, *base])}) > 1:
+    measured = (v for v in records_of([*outcomes, *base]) if measure.value(v) is not None)
+    if len({_kind(measure, values) for values in measured}) > 1:
         return None  # the note below the table says why
     has_one_seed = measure.is_bleu and min(len(here), len(there)) == 1
     return _Side(here, there, _pair(measure.split, outcomes, base) if has_one_seed else None)

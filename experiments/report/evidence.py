@@ -140,11 +140,11 @@ def same_seeds(workdir: Path, kept: Path) -> list[str]:
     apart: dict[tuple[str, str], list[dict[str, float]]] = {}
     for place in (place for place in now if place in before):
         then, here = (
-            {each.run.seed: each.record or {} for each in one_of_each(side[place])}
+            {each.run.seed: each.record for each in one_of_each(side[place]) if each.record}
             for side in (before, now)
         )
         for seed in sorted(set(then) & set(here)):
-            hardware = str(then[seed]["hardware"]), str(here[seed]["hardware"])
+            hardware = str(then[seed].get("hardware")), str(here[seed].get("hardware"))
             apart.setdefault(hardware, []).append(_apart(then[seed], here[seed]))
     lines = []
     for (there, here), differences in sorted(apart.items()):
@@ -202,6 +202,17 @@ def not_compared(workdir: Path, kept: Path) -> tuple[list[str], list[str]]:
     return unfinished, [str(directory) for directory in missing if directory not in begun]
 
 
+def diverged_alone(workdir: Path, kept: Path) -> list[str]:
+    """The rows of both that have no mean in only one of them, since a seed has diverged there."""
+    before, now = _by_row(kept), _by_row(workdir)
+    rows = []
+    for place in (place for place in now if place in before):
+        has = [any(outcome.has_diverged for outcome in side[place]) for side in (before, now)]
+        if has[0] != has[1]:
+            rows.append(f"{place[1]} ({'here' if has[1] else 'there'})")
+    return rows
+
+
 def _believed(workdir: Path) -> list[Outcome]:
     """Raises ValueError if a run below `workdir` is damaged: it would be no evidence."""
     found = read_outcomes(workdir)
@@ -211,10 +222,11 @@ def _believed(workdir: Path) -> list[Outcome]:
 
 
 def _by_row(workdir: Path) -> dict[tuple[str, str], list[Outcome]]:
-    """The finished runs by table and row, at the row's own values."""
+    """The runs that are over, by table and row, at the row's own values."""
     found: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in _believed(workdir):
-        if outcome.record is not None and outcome.run.kind == "fixed":
+        is_over = outcome.record is not None or outcome.has_diverged
+        if is_over and outcome.run.kind == "fixed":
             found.setdefault((outcome.run.table, outcome.run.row), []).append(outcome)
     return found
 
@@ -231,7 +243,7 @@ def _check_same_row(one: Outcome, other: Outcome) -> None:
     if differences:
         raise ValueError(f"row {one.run.row} has another config: {'; '.join(differences)}")
     this, that = ((outcome.record or {}).get("data_fingerprint") for outcome in (one, other))
-    if this != that:
+    if this != that and one.record and other.record:
         raise ValueError(f"row {one.run.row} is of other data: {that} there, {this} here")
 
 
@@ -272,6 +284,7 @@ def main(argv: list[str]) -> None:
         found = compare(workdir, kept)
         seeds = same_seeds(workdir, kept)
         unfinished, not_asked_for = not_compared(workdir, kept)
+        diverged = diverged_alone(workdir, kept)
     except (OSError, ValueError) as error:
         sys.exit(f"evidence: {plain_text(error)}")
     print("\n".join([agreement_text(found), *seeds]))
@@ -280,7 +293,10 @@ def main(argv: list[str]) -> None:
             print(f"{what} in {workdir}:")
             for row, of_row in itertools.groupby(names, os.path.dirname):
                 print(f"  {row}: {', '.join(map(os.path.basename, of_row))}")
-    sys.exit(1 if unfinished or any(each.differs for each in found) else 0)
+    if diverged:
+        print(f"not compared, since a seed has diverged: {', '.join(diverged)}")
+    differs = any(each.differs for each in found)
+    sys.exit(1 if unfinished or diverged or differs else 0)
 
 
 if __name__ == "__main__":

@@ -108,8 +108,9 @@ def _tests(effects: Sequence[Effect]) -> list[str]:
         ]
     sentences = []
     if used & {SEEDS, WELCH}:
+        seeds = ", over the same seeds," if used & {SEEDS, WELCH} == {SEEDS} else ""
         sentences.append(
-            f"{MARK}: differs from the base row, over the same seeds, at the 5 % level for all "
+            f"{MARK}: differs from the base row{seeds} at the 5 % level for all "
             "rows of a measure together (docs/STATISTICS.md); PPL by its logarithm. Without it no "
             "difference was seen, which is not to say that there is none."
         )
@@ -205,8 +206,8 @@ def _certainty(records: Sequence[dict[str, Any]]) -> list[str]:
 
 
 _ACCURACY = (
-    "accuracy: share of the tokens to be predicted that are guessed right; of a classifier, of its "
-    "sentences, and PPL is per sentence."
+    "accuracy: share of the tokens to be predicted that are guessed right; for a classifier, of "
+    "sentences, and its PPL is per sentence."
 )
 _OPERATIONS = (
     "TFLOP: 10^12 multiplications and additions of the matrix products of all updates, forward and "
@@ -215,7 +216,7 @@ _OPERATIONS = (
 _PROBES = (
     "order, pronoun, sense: probes, how often the right translation is likelier than one that is "
     "wrong in this alone; guessing gives 50 %. Where a statement is to be told from a question of "
-    "the same words, the mark at the end tells them too: who sees no order gets 66 % of order."
+    "the same words, the final mark gives it away, so a model blind to order scores 66 %."
 )
 
 

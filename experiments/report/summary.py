@@ -136,14 +136,19 @@ def summaries(
     """
     found = read_outcomes(workdir)
     if not found.runs and found.unreadable:
-        first, *others = found.unreadable.values()
-        more = f", and {len(others)} more" if others else ""
-        raise ValueError(f"no run below {workdir} can be read: {first}{more}")
+        raise ValueError(f"no run below {workdir} can be read: {_first(found.unreadable)}")
     groups: dict[tuple[str, str], list[Outcome]] = {}
-    names = {outcome.run.table for outcome in found.runs if outcome.run.kind == "fixed"}
-    for outcome in (each for each in found.runs if each.run.table in names):
+    for outcome in found.runs:
         base = json.dumps(record.settings(outcome.run.base), sort_keys=True)
         groups.setdefault((outcome.run.table, base), []).append(outcome)
+    # Trials alone, without the runs that they were made for, make no table.
+    groups = {
+        place: outcomes
+        for place, outcomes in groups.items()
+        if any(outcome.run.kind == "fixed" for outcome in outcomes)
+    }
+    if not groups and found.unreadable:
+        raise ValueError(f"no table can be made below {workdir}: {_first(found.unreadable)}")
     bases: dict[str, list[dict[str, Any]]] = {}
     for name, base in groups:
         bases.setdefault(name, []).append(json.loads(base))
@@ -162,6 +167,12 @@ def summaries(
             table.damaged.append(sentence)
             table.notes.append(_damage_text(sentence))
     return tables
+
+
+def _first(sentences: Mapping[Path, str]) -> str:
+    """The first sentence, and how many more there are."""
+    first, *others = sentences.values()
+    return f"{first}, and {len(others)} more" if others else first
 
 
 def _page(row: RowSummary, workdir: Path) -> str:
@@ -292,8 +303,8 @@ def _diverged(by_row: Mapping[str, Sequence[Outcome]]) -> list[str]:
     if not rows:
         return []
     return [
-        "Of a row of which a seed has diverged there is neither mean nor test: the seeds that have "
-        f"not would speak for it. {', '.join(rows)}."
+        "A row with a diverged seed has neither mean nor test: its other seeds would misrepresent "
+        f"it. {', '.join(rows)}."
     ]
 
 

@@ -85,13 +85,11 @@ def tuning(
     others = [outcome for outcome in outcomes if outcome.run.tuning is not None]
     if not others:
         return None
-    tunings: list[Any] = [outcome.run.tuning for outcome in others]
-    facts = max(tunings, key=lambda tuning: tuning["trials"])
     by_row = {name: [each for each in others if each.run.row == name] for name in fixed}
-    trials = {name: trials_of(its) for name, its in by_row.items()}
-    chosen = {
-        name: _chosen(its, trials[name], facts["trials"]) for name, its in by_row.items() if its
-    }
+    facts = _facts(others)
+    numbers = {name: _facts(its)["trials"] for name, its in by_row.items() if its}
+    trials = {name: trials_of(its, numbers.get(name, 0)) for name, its in by_row.items()}
+    chosen = {name: _chosen(by_row[name], trials[name], numbers[name]) for name in numbers}
     tuned, own = {}, set()
     for name in chosen:
         tuned[name] = [each for each in by_row[name] if each.run.kind == "tuned" and each.run.point]
@@ -135,6 +133,13 @@ def tuning(
             *_cost(outcomes),
         ],
     )
+
+
+def _facts(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The space and the number of trials: those of the runs that are at a value chosen by them."""
+    tuned = [outcome for outcome in outcomes if outcome.run.kind == "tuned"]
+    tunings: list[Any] = [outcome.run.tuning for outcome in tuned or outcomes]
+    return max(tunings, key=lambda tuning: tuning["trials"])
 
 
 def _chosen(outcomes: Iterable[Outcome], trials: Sequence[Trial], number: int) -> dict[str, Any]:
@@ -292,9 +297,9 @@ _HOW_TO_READ = (
     f"tested as the others are. {ROBUST}: differs from base, to the same side, fixed and tuned; "
     f"{VANISHES}: fixed alone; {APPEARS}: tuned alone; {REVERSES}: both, to different sides; "
     f"{NOT_SEEN}: neither.",
-    "At half, at twice: what dev perplexity loses where the chosen value is so far off, between "
-    "trials in the logarithm of the value; blank where no trial reaches. Trials are of one seed: "
-    "small losses are within its noise.",
+    "ΔPPL at half, at twice: how much higher dev perplexity is at half or twice the chosen value, "
+    "interpolated between trials in the logarithm of the value; blank beyond the trials. Trials "
+    "are of one seed: small differences are within its noise.",
 )
 _DIRECTION = (
     "The paper's direction: whether the sign of its difference, at its own size and data, is that "
@@ -323,7 +328,7 @@ def _method(
     }
     if any(own.values()):
         rows = ", ".join(f"{row} ({words})" for row, words in own.items() if words)
-        found.append(f"Tuned values are in the place of what a row itself changes: {rows}.")
+        found.append(f"Tuned values replace those the row itself sets: {rows}.")
     return found
 
 

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from experiments.run.record import is_number
 from t2t_jax import buckets
 from t2t_jax.json_files import read_json, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, listening, locked, try_lock
@@ -112,7 +113,7 @@ def only_launcher(directory: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):  # a disk without locks is good enough for records
             is_free = try_lock(lock)
         if not is_free:
-            raise HasLauncherError(f"another command has the run in {directory} done")
+            raise HasLauncherError(f"another command has already launched the run in {directory}")
         yield
 
 
@@ -157,6 +158,8 @@ def read(directory: Path) -> Sign | None:
     kinds = (("host", str), ("pid", int), ("started", int | float), ("beat", int | float))
     kinds += (("stage", str),)
     if not all(isinstance(values.get(field), kind) for field, kind in kinds):
+        return None
+    if not all(is_number(values[field]) for field in ("started", "beat")):
         return None
     return Sign(**{field: values[field] for field in Sign._fields})
 

@@ -94,7 +94,13 @@ def make_run(
     equal: Equal = "steps",
     tuning: dict[str, Any] | None = None,
 ) -> Run:
-    """The run of this row with this seed, at the point of `tuning` if there is one."""
+    """The run of this row with this seed, at the point of `tuning` if there is one.
+
+    Raises:
+      ValueError: the seed is out of range.
+    """
+    if not 0 <= seed < 2**31:
+        raise ValueError(f"seed={seed} must be a whole number, 0 to 2^31 - 1")
     config = at(row, (tuning or {}).get("point") or {}).config(base)
     config.seed = seed
     return Run(
@@ -183,10 +189,12 @@ def _is_tuning(values: Any) -> bool:
     if not isinstance(values, dict) or values.keys() != {"space", "trials", "trial", "point"}:
         return False
     words, number, trial, point = (values[key] for key in ("space", "trials", "trial", "point"))
+    if type(number) is not int or not 1 < number < _LARGEST:
+        return False
     is_one = trial is None or (type(trial) is int and 0 <= trial < number and point)
     has_words = isinstance(words, list) and all(isinstance(each, str) for each in words)
     has_point = point is None or (bool(point) and _is_config(point, depth=1))
-    return type(number) is int and 1 < number < _LARGEST and has_words and has_point and is_one
+    return bool(has_words and has_point and is_one)
 
 
 def _is_config(values: Any, depth: int = 2) -> bool:
@@ -323,8 +331,8 @@ def score_text(values: dict[str, Any]) -> str:
     perplexity = scores.get("dev", {}).get("perplexity")
     test = scores.get("test", {})
     words = [] if perplexity is None else [f"PPL {perplexity:.2f}"]
-    if "bleu" in test:
+    if test.get("bleu") is not None:
         words.append(f"BLEU {test['bleu']:.1f}")
-    elif "accuracy" in test:
+    elif test.get("accuracy") is not None:
         words.append(f"accuracy {test['accuracy']:.1%}")
     return "  ".join(words) or "no scores"

@@ -18,12 +18,16 @@ class Trial(NamedTuple):
     perplexity: float  # on dev, per token, at the end; infinite if it diverged
 
 
-def trials_of(outcomes: Iterable[Outcome]) -> list[Trial]:
-    """The finished trials of one row, in the order of their numbers."""
+def trials_of(outcomes: Iterable[Outcome], number: int) -> list[Trial]:
+    """The finished trials of one row, in the order of their numbers.
+
+    Args:
+      number: of trials there are to be; later ones are left from a larger space.
+    """
     trials = [each for each in one_of_each(outcomes) if each.run.kind == "trial"]
-    trials.sort(key=lambda each: (each.run.tuning or {})["trial"])
+    by_number = {(each.run.tuning or {})["trial"]: each for each in trials}
     over = []
-    for outcome in trials:
+    for outcome in (by_number[trial] for trial in sorted(by_number) if trial < number):
         scores = (outcome.record or {}).get("scores", {}).get("dev", {})
         if is_number(perplexity := scores.get("perplexity")):
             over.append(Trial(outcome.run.point, perplexity))

@@ -103,7 +103,7 @@ def why_not(record: Record, before: Record | None) -> str:
         mean = f"its mean of {record.bleu:.2f} BLEU"
         return f"{mean} is not above {record.target} with p < {_P_BELOW}: {p_text}"
     if before is not None and record.text != before.text:
-        return f"its text is another than that of the record of {before.when}"
+        return f"its text differs from that of the record of {before.when}"
     if before is not None and record.seconds >= before.seconds:
         stands = f"the record of {before.when} stands at {before.seconds:,.1f} s"
         return f"it took {record.seconds:,.1f} s, and {stands}"

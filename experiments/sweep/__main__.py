@@ -112,6 +112,7 @@ def main(argv: list[str]) -> None:
     """Reads the flags, sweeps, prints the table; exit code 1 if a run failed."""
     values = flags.FLAGS
     try:
+        _check_verb(argv[1] if len(argv) > 1 else "", values)
         if argv[1:2] == ["status"]:
             _show_status(argv[2:], values.once)
             return
@@ -121,7 +122,25 @@ def main(argv: list[str]) -> None:
         sys.exit(f"sweep: {plain_text(error.args[0])}")
     except OSError as error:
         sys.exit(f"sweep: {plain_text(error)}")
+    except KeyboardInterrupt:
+        print("\nsweep: stopped; run the same command again to go on", file=sys.stderr)
+        sys.exit(130)
     sys.exit(1 if num_failed else 0)
+
+
+_OF_VERBS = {"status": {"once"}, "score": {"source", "reference", "name"}}
+
+
+def _check_verb(verb: str, values: Any) -> None:
+    """Raises ValueError for a flag of another verb."""
+    modules = values.flags_by_module_dict()
+    of_absl = {
+        flag.name for name, its in modules.items() if name.startswith("absl") for flag in its
+    }
+    for flag in (name for name in values if values[name].present and name not in of_absl):
+        of = [name for name, own in _OF_VERBS.items() if flag in own]
+        if verb not in of and (of or verb in _OF_VERBS):
+            raise ValueError(f"--{flag} is for {of[0] + ' W' if of else 'a table'}")
 
 
 def _show_status(arguments: list[str], once: bool) -> None:

@@ -90,8 +90,10 @@ def _of_tuning(
 
 
 def _check_same_trials(directory: Path, run: record.Run) -> None:
-    """Raises ValueError if a finished run is at a point that other trials have chosen."""
-    if run.kind != "tuned" or not is_finished(directory):
+    """Raises ValueError if a run has a point already, which other trials have chosen."""
+    if run.kind != "tuned" or not (directory / record.RUN_FILE).exists():
+        return
+    if record.read_run(directory).awaits_trials:
         return
     names = ("space", "trials")
     before, now = (
@@ -100,7 +102,7 @@ def _check_same_trials(directory: Path, run: record.Run) -> None:
     )
     if before != now:
         raise ValueError(
-            f"{directory} was trained at the best of {before['trials']} trials of "
+            f"{directory} is at the best of {before['trials']} trials of "
             f"{' '.join(before['space'] or [])}: use another --workdir, or move it away to train "
             "it anew"
         )

@@ -76,7 +76,9 @@ def text(
         source = f"--noise={bleu:g} BLEU between the seeds of a row"
     else:
         found, source = _of_records(as_dict(base), workdir)
-    if not found or num_rows < 1:
+    if num_rows < 1:
+        return "Smallest difference: no row is compared with base."
+    if not found:
         return _wrapped(
             "Smallest difference: not known; give --noise=S, the standard deviation of BLEU "
             "between the seeds of a row, or a --workdir with two seeds of this base."

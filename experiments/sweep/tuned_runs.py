@@ -4,6 +4,7 @@ In: directories of prepared runs. Out: run.json rewritten with the chosen point.
 """
 
 import copy
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,9 @@ def settle(directories: Sequence[Path], say: Callable[[str], None]) -> list[Path
         if run.tuning is None or run.kind != "tuned" or _is_over(directory):
             left.append(directory)
             continue
-        trials = trials_of(_trials(directory.parent))
-        if len(trials) < run.tuning["trials"]:
+        number = run.tuning["trials"]
+        trials = trials_of(_trials(directory.parent), number)
+        if len(trials) < number:
             left.append(directory)
             continue
         point, config = best(trials), flat_dict(run.config)
@@ -48,7 +50,7 @@ def settle(directories: Sequence[Path], say: Callable[[str], None]) -> list[Path
                 why = f"has {changes_text(point)} already, which was chosen: its own runs serve"
             say_once(f"{run.row} {why}")
             (directory / record.RUN_FILE).unlink()
-            directory.rmdir()
+            shutil.rmtree(directory)  # it has never run: at most somebody has tried
             continue
         if point is not None:
             if run.awaits_trials:

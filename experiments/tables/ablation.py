@@ -116,6 +116,10 @@ class Rows(NamedTuple):
         return f"no row is called {pattern!r}; the rows are {names}"
 
 
+# Why a row is left out.
+TURN_PAIRS = "rotary positions turn pairs: d_k must be even"
+
+
 class Table(NamedTuple):
     """Rows as a function of the base config.
 
@@ -144,15 +148,20 @@ class Table(NamedTuple):
 
         Raises:
           KeyError, TypeError: see `Row.config`.
-          ValueError: two rows with different configs share a name, none is called base, or a name
-            is invalid.
+          ValueError: a value of the base is not allowed; two rows with different configs share a
+            name, none is called base, or a name is invalid.
         """
         check_name(self.name, "table")
         rows: list[Row] = []
         left_out: list[LeftOut] = []
         configs: dict[str, dict[str, Any]] = {}
         has_paper_base = self.has_paper_base(base)
-        for entry in self.make_rows(base):
+        try:
+            entries = self.make_rows(base)
+        except (ArithmeticError, LookupError):  # of a base that cannot be trained either
+            check_config(base, "base")
+            raise
+        for entry in entries:
             if isinstance(entry, LeftOut):
                 left_out.append(entry)
                 continue

@@ -6,7 +6,7 @@
 Every power of two that divides the base's h d_k and h d_v evenly.
 """
 
-from experiments.tables.ablation import AnyConfig, LeftOut, Row, Table
+from experiments.tables.ablation import TURN_PAIRS, AnyConfig, LeftOut, Row, Table
 
 
 def _rows(base: AnyConfig) -> list[Row | LeftOut]:
@@ -23,7 +23,7 @@ def _rows(base: AnyConfig) -> list[Row | LeftOut]:
             }
             name = f"heads={num_heads}"
             if model.positions == "rotary" and changes["model.d_k"] % 2:
-                rows.append(LeftOut(name, "rotary positions turn pairs: d_k must be even"))
+                rows.append(LeftOut(name, TURN_PAIRS))
             else:
                 rows.append(Row(name, changes))
         num_heads *= 2

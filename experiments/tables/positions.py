@@ -9,7 +9,7 @@ share; and none at all. On the embedded corpus, the probes show which models use
 `long` which can count beyond the lengths seen in training.
 """
 
-from experiments.tables.ablation import AnyConfig, LeftOut, Row, Table
+from experiments.tables.ablation import TURN_PAIRS, AnyConfig, LeftOut, Row, Table
 
 _NOTES = {
     "sinusoidal": "sine and cosine alternate: the paper's equations",
@@ -27,8 +27,13 @@ _NOTES = {
 
 def _rows(base: AnyConfig) -> list[Row | LeftOut]:
     kinds = {kind: note for kind, note in _NOTES.items() if kind != base.model.positions}
-    rows = [Row(kind, {"model.positions": kind}, note=note) for kind, note in kinds.items()]
-    return [Row("base", {}), *rows]
+    rows: list[Row | LeftOut] = [Row("base", {})]
+    for kind, note in kinds.items():
+        if kind == "rotary" and base.model.d_k % 2:
+            rows.append(LeftOut(kind, TURN_PAIRS))
+        else:
+            rows.append(Row(kind, {"model.positions": kind}, note=note))
+    return rows
 
 
 TABLE = Table("positions", "What positions are worth (paper section 3.5)", _rows)

@@ -75,8 +75,8 @@ def space(words: Sequence[str], num_trials: int | None, base: ConfigDict) -> Spa
             raise ValueError(f"--trials={num_trials}, but --tune has {len(first.values)} values")
         num_trials = len(first.values)
     if num_trials is None or num_trials < 2:
-        given = "" if num_trials is None else f"={num_trials}"
-        raise ValueError(f"--trials{given}: --tune needs 2 or more for each row")
+        given = "" if num_trials is None else f", not {num_trials}"
+        raise ValueError(f"--tune needs --trials=N, at least 2 per row{given}")
     shares = _sobol(num_trials, len(axes)) if others else _evenly(num_trials, first)
     points = tuple(
         {axis.key: axis.at(share) for axis, share in zip(axes, its, strict=True)} for its in shares
@@ -111,7 +111,7 @@ def check_costs_nothing(found: Space) -> None:
     --equal finds the updates of a row before it is tuned.
     """
     for key in found.keys:
-        if key.startswith("model.") or key == "training.steps":
+        if key.startswith(("data.", "model.")) or key in ("training.steps", "training.optimizer"):
             raise ValueError(
                 f"--tune={key} changes what an update costs, or their number, which --equal has "
                 "made equal before: it goes with --equal=steps"

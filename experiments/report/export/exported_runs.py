@@ -64,8 +64,8 @@ class ExportedRun(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """A hexadecimal digest of everything there is to export."""
-        values = json.dumps(self._replace(ended=0), sort_keys=True)
+        """A hexadecimal digest of everything there is to export, but for what other runs change."""
+        values = json.dumps(self._replace(ended=0, changed={}), sort_keys=True)
         return hashlib.sha256(values.encode()).hexdigest()
 
 

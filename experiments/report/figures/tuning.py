@@ -49,6 +49,8 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
         for key in keys:
             lines = []
             for name, row in rows.items():
+                if key not in row.trials[0].point:
+                    continue  # tuned by another command, over other keys
                 trials = sorted((trial.point[key], trial.perplexity) for trial in row.trials)
                 lines.append(Line(name, trials, row.chosen.get(key)))
             values = [value for line in lines for value, _ in line.trials]

@@ -84,7 +84,7 @@ def _texts(column: Column, table: TableSummary) -> list[str]:
         room = "  " if has_marks and not cell.mark else ""
         return str(cell._replace(text=_in_a_cell(cell.text))) + room
 
-    return [column.title, *map(text, cells)]
+    return [_in_a_cell(column.title), *map(text, cells)]
 
 
 def _in_a_cell(words: str) -> str:

@@ -12,6 +12,7 @@ from experiments.report.summary import summaries
 from experiments.run import record
 from experiments.sweep import dry_run, status
 from experiments.tables.ablation import check_name
+from experiments.tables.registry import TABLES
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
 
@@ -118,13 +119,25 @@ def test_a_row_of_a_name_that_is_none_is_refused_by_its_file(workdir, row):
 
 
 def test_names_of_our_tables_are_names():
-    for table in (TABLE,):
+    for table in TABLES.values():
         check_name(table.name, "table")
     with pytest.raises(ValueError, match="the row 'a b' must be a name"):
         check_name("a b", "row")
     with pytest.raises(ValueError, match="the row 'a b' must be a name"):
         rows = lambda base: [TABLE.make_rows(base)[0]._replace(name="a b")]  # noqa: E731
         TABLE._replace(make_rows=rows).rows(CONFIG)
+
+
+def test_trials_alone_are_no_table_and_say_what_is_missing(workdir):
+    for path in workdir.rglob("run.json"):
+        values = json.loads(path.read_text())
+        if path.parent.name == "seed-1":
+            tuning = {"space": ["K=[1,2]"], "trials": 2, "trial": 0, "point": {"training.steps": 9}}
+            path.write_text(json.dumps(values | {"tuning": tuning}))
+        else:
+            path.write_text("{")
+    with pytest.raises(ValueError, match="no table can be made below .*: .*run.json is damaged"):
+        summaries(workdir)
 
 
 def test_nothing_that_can_be_read_is_an_error_that_names_a_file(workdir):

@@ -89,6 +89,18 @@ def test_a_mean_outside_of_what_was_kept_is_told(tmp_path, kept, bleus, is_insid
     assert ("DIFFERS" in evidence.agreement_text([agreement])) == differs
 
 
+def test_a_row_of_which_a_seed_has_diverged_here_is_told_and_not_compared(tmp_path, kept):
+    sweeps.write_row(tmp_path / "w", "base", [(1.3, 92.0), (1.3, 91.0)])
+    sweeps.write_row(tmp_path / "w", "one_head", [(1.6, 90.0), (1.7, 88.0)])
+    [lost] = (tmp_path / "w").glob("*/base/seed-1")
+    (lost / record.RECORD_FILE).unlink()
+    write_json(lost / record.FAILURE_FILE, {"error": "diverged at step 7: the loss is nan"})
+    assert {each.row for each in evidence.compare(tmp_path / "w", kept)} == {"one_head"}
+    assert evidence.diverged_alone(tmp_path / "w", kept) == ["base (here)"]
+    assert len(evidence.same_seeds(tmp_path / "w", kept)) >= 1
+    assert evidence.diverged_alone(kept, kept) == []
+
+
 def test_another_base_is_refused(tmp_path, kept):
     config = sweeps.CONFIG.copy_and_resolve_references()
     config.training.steps = 77

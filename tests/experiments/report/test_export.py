@@ -36,6 +36,13 @@ def csv_lines(runs, output):
     return list(csv.DictReader(io.StringIO(csv_file.export(runs, output).read_text("utf-8"))))
 
 
+def test_a_row_that_comes_later_changes_no_other_run(workdir):
+    before = {run.name: run.fingerprint for run in exported(workdir)}
+    write_row(workdir, "no_positions", [(4.0, 60.0)])
+    after = {run.name: run.fingerprint for run in exported(workdir)}
+    assert before.items() <= after.items() and len(after) == len(before) + 1
+
+
 def score_later(workdir):
     """Another test set, long after training."""
     path = workdir / NAME / "record.json"

@@ -374,8 +374,8 @@ def test_a_trial_that_diverges_is_recorded_and_has_not_failed(verbs, tmp_path):
     assert not (directory / "failure.json").exists()
     [outcome] = read_outcomes(directory).runs
     assert outcome.has_diverged and outcome.failure == "diverged at step 7: the loss is nan"
-    assert [each.perplexity for each in trials.trials_of([outcome])] == [math.inf]
-    assert trials.best(trials.trials_of([outcome])) is None
+    assert [each.perplexity for each in trials.trials_of([outcome], 9)] == [math.inf]
+    assert trials.best(trials.trials_of([outcome], 9)) is None
 
 
 def test_what_waits_for_trials_cannot_be_run(verbs, tmp_path):
@@ -388,7 +388,16 @@ def test_what_waits_for_trials_cannot_be_run(verbs, tmp_path):
 
 @pytest.mark.parametrize(
     "damage",
-    [{"trials": 1}, {"trial": 2}, {"trial": -1}, {"point": {}}, {"point": {"a": []}}, {"space": 1}],
+    [
+        {"trials": 1},
+        {"trials": "5"},
+        {"trials": None},
+        {"trial": 2},
+        {"trial": -1},
+        {"point": {}},
+        {"point": {"a": []}},
+        {"space": 1},
+    ],
 )
 def test_a_tuning_that_is_none_is_damage(tmp_path, damage):
     directory = _trial(tmp_path)

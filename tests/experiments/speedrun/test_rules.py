@@ -58,7 +58,7 @@ def test_five_seeds_that_are_surely_above_the_target_count():
         ({"commit": "0" * 40 + "-dirty"}, f"its code is of no commit alone: {'0' * 40}-dirty"),
         ({"config": CONFIG | {"data.source_language": "fr"}}, "its corpus is fr-de of"),
         ({"pairs": PAIRS | {"train": 29_001}}, "'train': 29001, 'dev': 1014, 'test': 1000} pairs"),
-        ({"text": TEXT | {"train.en": "3c"}}, "another than that of the record of 2026-01-03"),
+        ({"text": TEXT | {"train.en": "3c"}}, "differs from that of the record of 2026-01-03"),
         (
             {"seeds": seeds()},
             "it took 102.0 s, and the record of 2026-01-03T00:00:00Z stands at 10",

@@ -109,12 +109,16 @@ def test_fewer_than_five_seeds_are_told_and_do_not_count(found, tmp_path):
 @pytest.mark.parametrize(
     ("change", "more", "said"),
     [
-        ({}, ["--seeds=6"], "of another number of seeds: 5 there, 6 now"),
-        ({"commit": "1" * 40}, [], f"of another commit: '{'0' * 40}' there, '1111"),
-        ({"machine": {"cpu": "Other"}}, [], "another machine cpu: 'Some CPU' there, 'Other' now"),
-        ({}, ["--config.training.steps=9"], f"another config training.steps: {STEPS} there, 9 now"),
-        ({3: {"hardware": "1 x GPU"}}, [], "another hardware: '1 x GPU' there, 'Some CPU, 2 co"),
-        ({3: {"text": {"train.en": "9"}}}, [], "of another text train.en: '9' there, '1a' now"),
+        ({}, ["--seeds=6"], "with a different number of seeds: 5 there, 6 now"),
+        ({"commit": "1" * 40}, [], f"with a different commit: '{'0' * 40}' there, '1111"),
+        ({"machine": {"cpu": "Other"}}, [], "different machine cpu: 'Some CPU' there, 'Other' now"),
+        (
+            {},
+            ["--config.training.steps=9"],
+            f"different config training.steps: {STEPS} there, 9 now",
+        ),
+        ({3: {"hardware": "1 x GPU"}}, [], "different hardware: '1 x GPU' there, 'Some CPU, 2 co"),
+        ({3: {"text": {"train.en": "9"}}}, [], "a different text train.en: '9' there, '1a' now"),
     ],
 )
 def test_seeds_of_something_else_are_refused(found, done, tmp_path, change, more, said):

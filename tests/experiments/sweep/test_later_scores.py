@@ -64,6 +64,9 @@ def test_every_finished_run_gets_its_scores_and_the_report_their_columns(
     # A second time there is nothing to do.
     assert later_scores.score(workdir, *files, None) == 0
     assert len(scored) == 4
+    # A seed that comes later has no such score; the others are compared as before.
+    fakes.write_record(workdir, TABLE, CONFIG, "one_head", 2, perplexity=2.2, bleu=92.0)
+    assert "+1.0 |" in " ".join(report.text(workdir, "markdown").split())
 
 
 def test_two_test_sets_that_are_scored_at_once_are_both_kept(tmp_path, files, monkeypatch):

@@ -137,6 +137,10 @@ def _command(*arguments: str) -> subprocess.CompletedProcess:
             "--tune=model.d_ff changes what an update costs",
         ),
         (["table3", "--dry_run=5"], "sweep: --dry_run=5 is neither true nor false"),
+        (["score", "W", "--rows=base"], "--rows is for a table"),
+        (["status", "W", "--source=f"], "--source is for score W"),
+        (["table3", "--base=configs/tiny.py", "--once"], "--once is for status W"),
+        (["table3", "--base=configs/tiny.py", "--base.model.num_heads=0"], "base: model.num_heads"),
     ],
 )
 def test_a_mistyped_command_ends_in_a_sentence(arguments, sentence):
@@ -159,8 +163,21 @@ def test_the_quickstart_command_is_the_sweep_of_its_table():
     assert io.StringIO(said).readline() == TABLE.title + "\n"
 
 
+def test_ctrl_c_before_any_run_ends_in_a_sentence(monkeypatch, capsys):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_run_table", stopped)
+    monkeypatch.setattr(command, "_check_verb", lambda *_: None)
+    with pytest.raises(SystemExit) as end:
+        command.main(["sweep", "table3"])
+    assert end.value.code == 130
+    assert "sweep: stopped; run the same command again to go on" in capsys.readouterr().err
+
+
 def test_a_sweep_with_a_failed_run_ends_with_1(monkeypatch):
     monkeypatch.setattr(command.flags, "FLAGS", types.SimpleNamespace(once=False))
+    monkeypatch.setattr(command, "_check_verb", lambda *_: None)
     for num_failed, code in ((0, 0), (2, 1)):
         monkeypatch.setattr(command, "_run_table", lambda *_, number=num_failed: number)
         with pytest.raises(SystemExit) as end:

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from experiments.launchers.event import Event
+from experiments.report.figures.tuning import panels
 from experiments.report.summary import summaries
 from experiments.run import record
 from experiments.sweep import dry_run, prepared_runs, status, time_left, tuned_runs
@@ -126,7 +127,7 @@ def test_what_fewer_trials_chose_is_not_taken_for_the_best_of_more(tmp_path):
     swept(tmp_path, "worse", found=of(0.0003, 0.0005), num_seeds=1)
     assert _rate(tmp_path / "planted/worse/tuned-seed-0") == 0.0005
     for _ in range(2):  # nothing is written
-        with pytest.raises(ValueError, match="tuned-seed-0 was trained at the best of 2 trials of"):
+        with pytest.raises(ValueError, match="tuned-seed-0 is at the best of 2 trials of"):
             prepared(tmp_path, "worse", found=of(0.0003, 0.0005, CHOSEN), num_seeds=2)
         assert not (tmp_path / "planted/worse/tuned-seed-1").exists()
     shutil.rmtree(tmp_path / "planted/worse/tuned-seed-0")
@@ -134,6 +135,61 @@ def test_what_fewer_trials_chose_is_not_taken_for_the_best_of_more(tmp_path):
     assert {_rate(tmp_path / f"planted/worse/tuned-seed-{seed}") for seed in (0, 1)} == {CHOSEN}
     [table] = summaries(tmp_path)
     assert table.tuning.num_trials == 3
+
+
+def test_a_run_that_has_its_point_and_not_begun_keeps_it_from_more_trials(tmp_path):
+    def of(*values):
+        return tuned_sweeps.space([f"{RATE}=[{','.join(map(str, values))}]"], None)
+
+    def stops(directories):
+        for directory in directories:
+            if directory.name.startswith("tuned"):
+                raise KeyboardInterrupt
+            yield from launch([directory])
+
+    directories = prepared(tmp_path, "worse", found=of(0.0003, 0.0005), num_seeds=1)
+    with pytest.raises(KeyboardInterrupt):
+        prepared_runs.do_unfinished(directories, stops)
+    assert _rate(tmp_path / "planted/worse/tuned-seed-0") == 0.0005
+    with pytest.raises(ValueError, match="tuned-seed-0 is at the best of 2 trials of"):
+        prepared(tmp_path, "worse", found=of(0.0003, 0.0005, CHOSEN), num_seeds=1)
+
+
+def test_trials_left_from_a_larger_space_do_not_count(tmp_path):
+    def of(*values):
+        return tuned_sweeps.space([f"{RATE}=[{','.join(map(str, values))}]"], None)
+
+    directories = prepared(tmp_path, "worse", found=of(0.0003, 0.0005, CHOSEN), num_seeds=1)
+    list(launch(path for path in directories if path.name.startswith("trial")))
+    shutil.rmtree(tmp_path / "planted/worse/trial-1")
+    directories = prepared(tmp_path, "worse", found=of(0.0003, 0.0005), num_seeds=1)
+    waiting = [path for path in directories if path.name == "tuned-seed-0"]
+    assert tuned_runs.settle(waiting, print) == waiting
+    assert record.read_run(waiting[0]).awaits_trials  # two trials are over, but not these two
+    assert prepared_runs.do_unfinished(directories, launch) == 0
+    assert _rate(waiting[0]) == 0.0005
+    [table] = summaries(tmp_path)
+    assert table.tuning.num_trials == 2
+    assert [trial.point[RATE] for trial in table.tuning.rows["worse"].trials] == [0.0003, 0.0005]
+
+
+def test_rows_tuned_over_different_keys_are_drawn_each_with_its_own(tmp_path):
+    swept(tmp_path, "base")
+    smoothing = tuned_sweeps.space(["training.label_smoothing=[0.05,0.15]"], None)
+    swept(tmp_path, "worse", found=smoothing)
+    drawn = panels(summaries(tmp_path))
+    assert [(panel.key, [line.label for line in panel.lines]) for panel in drawn] == [
+        (RATE, ["base"]),
+        ("training.label_smoothing", ["worse"]),
+    ]
+
+
+def test_what_somebody_tried_with_a_run_that_waits_does_not_block_the_sweep(tmp_path):
+    found = tuned_sweeps.space([f"{RATE}=[0.0005,0.003,0.01]"], None)
+    directories = prepared(tmp_path, "base", found=found)
+    (tmp_path / "planted/base/tuned-seed-0/failure.json").write_text("{}")
+    assert prepared_runs.do_unfinished(directories, launch) == 0
+    assert not list(tmp_path.glob("planted/base/tuned-*"))
 
 
 def test_what_another_command_has_removed_is_left_out(tmp_path):

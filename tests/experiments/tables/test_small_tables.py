@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from configs import base, language_model, multi30k, tiny
-from experiments.tables import depth, heads, optimizers, positions, recurrent, table2
+from experiments.tables import depth, heads, optimizers, positions, recurrent, table2, table3
 from experiments.tables.ablation import check_config, num_params
 from t2t_jax.model.config import Positions
 from t2t_jax.training.config import Optimizer
@@ -16,6 +16,27 @@ TINY = tiny.get_config()
 def test_positions_are_all_kinds():
     names = [row.name for row in positions.TABLE.rows(TINY).rows]
     assert sorted([TINY.model.positions, *names]) == sorted(["base", *get_args(Positions)])
+
+
+def test_rotary_positions_are_left_out_where_they_cannot_be():
+    odd = tiny.get_config()
+    odd.model.d_k = 33
+    assert "rotary" in [left.name for left in positions.TABLE.rows(odd).left_out]
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value"),
+    [
+        (table3.TABLE, "num_heads", 0),
+        (optimizers.TABLE, "optimizer", "adamm"),
+    ],
+)
+def test_a_base_that_cannot_be_is_told_by_its_key(table, key, value):
+    config = tiny.get_config()
+    section = config.model if key in config.model else config.training
+    section[key] = value
+    with pytest.raises(ValueError, match=rf"^base: \w+\.{key}={value!r}"):
+        table.rows(config)
 
 
 def test_optimizers_are_all_others_at_a_share_of_the_bases_rate():

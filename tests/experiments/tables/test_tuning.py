@@ -58,8 +58,8 @@ def test_several_keys_fill_the_space_evenly_and_always_alike():
 @pytest.mark.parametrize(
     ("words", "number", "sentence"),
     [
-        ([LOG], 1, "--trials=1: --tune needs 2 or more"),
-        ([LOG], None, "--trials: --tune needs 2 or more"),
+        ([LOG], 1, "--tune needs --trials=N, at least 2 per row, not 1"),
+        ([LOG], None, "--tune needs --trials=N, at least 2 per row"),
         ([f"{RATE}=log(0,1)"], 3, "LOW and HIGH must be numbers above 0, LOW below HIGH"),
         ([f"{RATE}=lin(2,1)"], 3, "LOW and HIGH must be numbers LOW below HIGH"),
         ([f"{RATE}=log(1,inf)"], 3, "LOW and HIGH must be numbers"),
