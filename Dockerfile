@@ -3,6 +3,7 @@
 #     docker build --tag=t2t_jax .                            for a CPU
 #     docker build --build-arg=EXTRA=tpu --tag=t2t_jax .      tpu, cuda or cuda12
 #     docker run --volume="$PWD/runs:/runs" t2t_jax train --config=configs/tiny.py --workdir=/runs/w
+#     docker run --gpus=all ...                               with the image for cuda or cuda12
 #
 # docs/CLUSTERS.md says how hosts of a TPU slice run it together under GKE.
 FROM python:3.11-slim

@@ -62,9 +62,12 @@ quickstart: $(VENV)/installed
 
 # One or two rows of each group; all rows take several times as long.
 ABLATION_ROWS := base,A.h=1,B.d_k=8,C.N=1,C.d_model=64,D.dropout=0.1,D.smoothing=0,E.learned
+# A core, a GPU or a TPU chip each.
+RUNS_AT_ONCE = $(shell $(BIN)/python -c 'from experiments.launchers.local import default_parallel as number; print(number(1))')
 
 ablation: $(VENV)/installed
-	$(BIN)/python -m experiments.sweep table3 --base=configs/tiny.py --seeds=3 --parallel=2 \
+	$(BIN)/python -m experiments.sweep table3 --base=configs/tiny.py --seeds=3 \
+	  --parallel=$(RUNS_AT_ONCE) \
 	  --rows='$(ABLATION_ROWS)' --workdir=runs/ablation
 
 # Also others, named by AGAINST; BENCH=--parts=step,train measures only these.

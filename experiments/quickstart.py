@@ -38,7 +38,8 @@ def _sweep(argv: list[str]) -> None:
 def main() -> None:
     """The sweep of the table `quickstart`."""
     defaults = ["--base=configs/tiny.py", "--samples=5"]
-    if not any(argument.startswith("--runs_per_gpu") for argument in sys.argv):
+    others = ("--runs_per_gpu", "--launcher", "-launcher")
+    if not any(argument.startswith(others) for argument in sys.argv):
         # As fast as one run at a time on all cores, with less waiting for start-up and compilation.
         defaults.append(f"--parallel={local.default_parallel(cores_per_run=1)}")
     # In sys.argv itself: ml_collections reads the overrides of single keys there.

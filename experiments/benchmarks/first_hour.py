@@ -34,10 +34,11 @@ from typing import Any, NamedTuple
 from absl import app, flags
 
 from experiments.benchmarks.records import machine, make_record
+from experiments.launchers.process import GRACE_SECONDS
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.json_files import read_json, write_json
 
-_SECONDS_TO_SAVE = 30.0  # for a training that is told to stop
+_SECONDS_TO_SAVE = GRACE_SECONDS + 10.0  # for a sweep whose runs are told to stop
 _PYTHON = (sys.executable, "-m")
 # A model that any machine trains in seconds.
 _TOY_MODEL = {

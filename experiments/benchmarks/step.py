@@ -294,7 +294,10 @@ def peak_memory_mib(process_id: int | str) -> float:
 
     Not by `wait4`: what it reports for a child is at least what the parent held at its start.
     """
-    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
+    status = Path(f"/proc/{process_id}/status")
+    if not status.exists():  # no Linux
+        return 0.0
+    lines = status.read_text().splitlines()
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 
 

@@ -68,12 +68,14 @@ def restore(directory: Path, url: str) -> None:
     if "owner" in uploaded and _uploaded(directory).get("owner") == uploaded["owner"]:
         write_json(directory / record.RUN_FILE, asked)  # maybe with other devices than before
         (directory / ENDED_FILE).unlink(missing_ok=True)
+        _forget_last_try(directory, url)
         return
     owner = uuid.uuid4().hex
     # Elsewhere first: a command whose connection broke may still be working in the directory.
     aside = directory.with_name(f"{directory.name}.{owner}")
     aside.mkdir(parents=True)
     gcloud.mirror(url, str(aside), without=_NOT_COPIED)
+    _forget_last_try(aside, url)
     whole = uploaded.get("checkpoints", [])
     for checkpoint in _checkpoints(aside):
         if checkpoint not in whole:
@@ -107,8 +109,7 @@ def restore_log(directory: Path, url: str) -> None:
             with contextlib.suppress(FileExistsError):
                 (directory / log.name).hardlink_to(log)
     if not _host():
-        for name in _OF_ONE_TRY:
-            gcloud.remove(f"{url}/{name}")
+        _forget_last_try(directory, url)
         _write_uploaded(directory, url, {"is_there": True})
 
 
@@ -217,6 +218,17 @@ def _upload_log(directory: Path, url: str) -> bool:
 def _all_but_own_log() -> str:
     """A regular expression for the paths of all files but this host's log."""
     return rf"(?!{re.escape(process.log_name(_host()))}$).*"
+
+
+def _forget_last_try(directory: Path, url: str) -> None:
+    """Removes what the launcher would take for signs of this try.
+
+    Raises:
+      GcloudError: the bucket cannot be written.
+    """
+    for name in _OF_ONE_TRY:
+        (directory / name).unlink(missing_ok=True)
+        gcloud.remove(f"{url}/{name}")
 
 
 def _uploaded(directory: Path) -> dict[str, Any]:

@@ -71,8 +71,13 @@ def request_of(pairs: Mapping[str, str]) -> Request:
     for name in _NEEDED:
         if name not in pairs:
             raise ValueError(f"--tpu needs {name}=...; it needs {', '.join(_NEEDED)}")
-    if not pairs["bucket"].startswith("gs://"):
-        raise ValueError(f"--tpu: bucket={pairs['bucket']}; a bucket's address begins with gs://")
+    if not re.match(r"gs://[^/]", pairs["bucket"]):
+        raise ValueError(f"--tpu: bucket={pairs['bucket']}; a bucket's address is gs://BUCKET/DIR")
+    if not re.fullmatch(r"[a-z0-9]+-\d+", pairs["type"]):
+        raise ValueError(f"--tpu: type={pairs['type']}; it is such as v5litepod-8, v6e-8 or v4-8")
+    if pairs["type"].startswith("v5e"):
+        meant = pairs["type"].replace("v5e", "v5litepod")
+        raise ValueError(f"--tpu: type={pairs['type']}; Cloud TPU calls it {meant}")
     options = _options_of(pairs)
     share = pairs.get("share", "")
     if share and not re.fullmatch(r"[^/]+:/\S*", share):

@@ -21,7 +21,8 @@ from t2t_jax.cores import own_cores
 # Device files of the drivers. Asking jax would take the accelerator's memory.
 _GPU_FILES = "/dev/nvidia[0-9]*"
 _TPU_FILES = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")  # up to v4, and later ones
-_OTHER_ACCELERATOR_FILES = ("/dev/kfd", "/dev/accel*", "/dev/vfio/[0-9]*")
+# AMD; TPUs that cannot be counted; GPUs under WSL2.
+_OTHER_ACCELERATOR_FILES = ("/dev/kfd", "/dev/accel*", "/dev/vfio/[0-9]*", "/dev/dxg")
 
 # libtpu gives all chips of a host to one process, and refuses a second, unless these variables say
 # that the process is alone, and which chip it has.
@@ -81,8 +82,8 @@ def launch(
         raise ValueError(f"parallel={parallel} runs at a time; at least 1 is needed")
     if not _gpus() and 0 < len(chips := _tpu_chips()) < parallel:
         raise ValueError(
-            f"parallel={parallel} runs at a time; here are {len(chips)} TPU chips, and a chip does "
-            "one run at a time"
+            f"parallel={parallel} runs at a time; this host has {counted(len(chips), 'TPU chip')}, "
+            "and each chip does one run at a time"
         )
     return _launch(directories, parallel, command)
 

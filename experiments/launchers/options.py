@@ -176,13 +176,17 @@ def _resources(text: str) -> dict[str, float]:
 
 
 def _pairs(flag: str, text: str) -> dict[str, str]:
-    """The pairs of "a=b,c=d".
+    """The pairs of "a=b,c=d"; in "a=b,c" the value of a is "b,c".
 
     Raises:
-      ValueError: a part has no "=", or a name occurs twice.
+      ValueError: the first part has no "=", or a name occurs twice.
     """
     pairs: dict[str, str] = {}
+    name = ""
     for part in filter(None, (part.strip() for part in text.split(","))):
+        if name and "=" not in part:
+            pairs[name] += f",{part}"
+            continue
         name, equals, value = part.partition("=")
         if not equals or not name or not value:
             raise ValueError(f"--{flag}: {part!r} is no NAME=VALUE")

@@ -179,6 +179,9 @@ def _cluster(address: str | None) -> Generator[tuple[Any, bool], None, None]:
         ray.init("local" if address is None else address, **options)
     except ConnectionError as error:
         raise ConnectionError(f"there is no Ray cluster at {address}: {error}") from error
+    except RuntimeError as error:  # such as another version of Ray or Python there
+        sentence = " ".join(str(error).split())
+        raise ConnectionError(f"the Ray cluster at {address} is of no use: {sentence}") from error
     # Ray's own handler would end this process silently.
     signal.signal(signal.SIGTERM, on_termination)
     try:
@@ -190,7 +193,7 @@ def _cluster(address: str | None) -> Generator[tuple[Any, bool], None, None]:
 def _check_answers(address: str) -> None:
     """Raises ConnectionError if nothing answers at host:port; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():  # "auto", or a form left to Ray
+    if not host or "://" in address or not port.isdecimal():  # "auto", or a form left to Ray
         return
     try:
         socket.create_connection((host, int(port)), timeout=10).close()

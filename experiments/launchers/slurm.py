@@ -181,6 +181,7 @@ def _submit(
     command: Sequence[str],
 ) -> dict[Path, Any]:
     from submitit import SlurmExecutor
+    from submitit.core.utils import FailedJobError
 
     executor = SlurmExecutor(_folder(directories[0]), max_num_timeout=_MOST_TIMEOUTS)
     executor.update_parameters(
@@ -192,7 +193,12 @@ def _submit(
     runner = _Runner(command, os.getcwd())
     for directory in directories:
         clear(directory)
-    jobs = executor.map_array(runner, [directory.absolute() for directory in directories])
+    try:
+        jobs = executor.map_array(runner, [directory.absolute() for directory in directories])
+    except FailedJobError as error:
+        raise ValueError(
+            f"--slurm: sbatch refused: {str(error).strip().splitlines()[-1]}"
+        ) from error
     return dict(zip(directories, jobs, strict=True))
 
 

@@ -133,7 +133,7 @@ class _Run:
         self._tell = tell
         self._stop = stop
         self._sign: presence.Sign | None = None
-        self._started = time.time()
+        self._started = 0.0
         run = record.read_run(directory)
         self._url = _url(request.bucket, run)
         self._slice = gcloud.Slice(request, _slice_name(self._url))
@@ -143,6 +143,7 @@ class _Run:
 
     def do(self) -> None:
         """Does the run and reports how it ends; never raises."""
+        self._started = time.time()
         try:
             # A second command would delete the first one's slice as a leftover of a killed command.
             with presence.only_launcher(self._directory):
@@ -172,6 +173,7 @@ class _Run:
         self._fetch_what_was_left()
         for number in range(_MOST_SLICES):
             if (self._directory / record.RECORD_FILE).exists():
+                self._delete()  # a killed command may have left the slice where it finished
                 return 0
             self._check_place()
             try:
@@ -187,7 +189,9 @@ class _Run:
     def _slice_for_a_while(self) -> Iterator[None]:
         # The leftover of a killed command; while it exists, another slice cannot be created.
         if error := self._delete():
-            raise gcloud.GcloudError(f"{error}; nothing tells that no slice was left here before")
+            raise gcloud.GcloudError(
+                f"{error}; cannot tell whether an earlier command left a slice"
+            )
         was_made = False
         try:
             self._slice.create(self._stop)
@@ -242,6 +246,7 @@ class _Run:
             # If saving fails, what came after the last copy, a minute ago, is lost.
             with contextlib.suppress(gcloud.GcloudError):
                 self._slice.run(_STOP, None)
+            with contextlib.suppress(gcloud.GcloudError):
                 self._fetch(None)
             raise
         # Files missing in the bucket are kept there for the next try.
@@ -350,7 +355,8 @@ class _Run:
         if was_there is not None and was_there != self._is_there:
             way = "several hosts without share=" if was_there else "one host, or with share="
             raise ValueError(
-                f"{self._url} was begun by {way}, and only goes on so; another bucket= begins anew"
+                f"{self._url} was started with {way} and can only continue that way; another "
+                "bucket= starts afresh"
             )
 
     def _mirror(self, stop: threading.Event | None) -> None:

@@ -182,7 +182,7 @@ def _document(
     sides = [ids for ids in (read.source, read.inputs) if ids]
     logits, heard = hear(loaded.model, loaded.params, *sides)
     if not np.isfinite(logits).all():
-        raise ValueError("the model's numbers are none (NaN): it diverged in training")
+        raise ValueError("the model's outputs are not numbers (NaN): it diverged in training")
     config = loaded.config
     stacks = []
     if read.source:

@@ -138,7 +138,7 @@ def topology(name: str) -> Topology:
     number, rest = divmod(int(found[2]), chip.cores)
     if not chip.is_tpu:
         if number not in _GPUS:
-            raise ValueError(f"{name!r}: one machine has {_listed(_GPUS)} of {kind}")
+            raise ValueError(f"{name!r}: a machine has {_listed(_GPUS)} GPUs of kind {kind}")
         return Topology(f"{kind}-{number}", chip, number, (number,))
     arrangements = _ARRANGEMENTS[chip.axes]
     if rest or number not in arrangements:

@@ -29,7 +29,7 @@ def test_a_name_is_so_many_chips(name, num_chips, shape):
         ("v4-4", "v4 comes in sizes of 2, 8, 16, 32, 64, 128, 256, 512 cores, two a chip"),
         ("v4-9", "cores, two a chip"),
         ("tpu", "there are v4-2 to v4-512, v5e-1 to v5e-256"),
-        ("h100-3", "one machine has 1, 2, 4, 8 of h100"),
+        ("h100-3", "a machine has 1, 2, 4, 8 GPUs of kind h100"),
     ],
 )
 def test_another_name_is_refused_with_those_that_there_are(name, words):

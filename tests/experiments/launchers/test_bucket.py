@@ -64,6 +64,15 @@ def test_half_a_checkpoint_is_not_restored(tmp_path, there):
     assert _names(tmp_path / "here") == {"run.json", "checkpoints/10/a", "uploaded.json"}
 
 
+def test_a_failure_of_another_day_is_not_taken_for_one_of_this_try(tmp_path, there):
+    here = tmp_path / "here"
+    for _ in range(2):  # on a new machine, and on one that has the run
+        _write(there, "run.json")
+        _write(there, "failure.json", '{"error": "of another day"}')
+        bucket.restore(here, URL)
+        assert "failure.json" not in _names(here) | _names(there)
+
+
 def test_a_directory_that_outlives_its_slice_goes_on_as_it_is_unless_another_has(tmp_path, there):
     here, other = tmp_path / "here", tmp_path / "other"
     _write(there, "run.json")

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from configs import multi30k
-from experiments.launchers import local, options, ray, tpu_vm
+from experiments.launchers import local, options, ray, slurm, tpu_vm
 
 FLAGS = dict.fromkeys(
     ("base", "parallel", "runs_per_gpu", "resources", "ray_address", "slurm", "tpu")
@@ -25,6 +25,9 @@ def test_the_launcher_gets_its_options(monkeypatch):
     assert chosen.launch.func is ray.launch and chosen.shares_files
     assert chosen.launch.keywords["resources"] == {"GPU": 0.5}
     assert chosen.launch.keywords["address"] == "auto"
+    monkeypatch.setattr(slurm, "check_installed", lambda: None)
+    chosen = options.chosen(_values(launcher="slurm", slurm="time=9, exclude=n1,n2,partition=p"))
+    assert chosen.launch.keywords["options"]["exclude"] == "n1,n2"
     monkeypatch.setattr(tpu_vm, "check_installed", lambda: None)
     chosen = options.chosen(
         _values(launcher="tpu_vm", tpu="project=p, zone=z,type=v4-8,bucket=gs://b/d/")

@@ -51,6 +51,16 @@ def _launch(directories, **options):
     )
 
 
+def test_what_sbatch_refuses_is_told_in_a_sentence(tmp_path, state):
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.write_text(
+        "#!/bin/sh\necho 'sbatch: error: invalid partition specified: typo' >&2\nexit 1\n"
+    )
+    with pytest.raises(ValueError, match=r"--slurm: sbatch refused: .*invalid partition.*: typo"):
+        with _launch(prepared(tmp_path / "work", "base")) as events:
+            list(events)
+
+
 def test_a_preempted_job_saves_is_queued_again_and_goes_on(tmp_path, state):
     preempted, failing = prepared(tmp_path / "work", "base,one_head")
     (preempted / "pause").write_text("7")

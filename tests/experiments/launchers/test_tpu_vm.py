@@ -188,13 +188,17 @@ def test_a_run_goes_on_where_it_was_begun_in_the_bucket_or_beside_it(tmp_path, c
         assert list(events)[-1].reason == "exit code 1: no such thing"
     with _launch(directory, **several) as events:
         [failure] = events
-    assert "was begun by one host, or with share=, and only goes on so" in failure.reason
+    assert (
+        "was started with one host, or with share= and can only continue that way" in failure.reason
+    )
     with _launch(directory, **several, bucket="gs://b/other") as events:
         assert list(events)[-1].reason == "exit code 1: no such thing"
     for changes in ({}, {"share": SHARE, **several}):
         with _launch(directory, **changes, bucket="gs://b/other") as events:
             [failure] = events
-        assert "was begun by several hosts without share=, and only goes on" in failure.reason
+        assert (
+            "was started with several hosts without share= and can only continue" in failure.reason
+        )
     assert _verbs(cloud).count("create") == 2
 
 
@@ -376,14 +380,25 @@ def test_no_slice_is_asked_for_where_the_bucket_has_the_record(tmp_path, cloud):
     (there / "record.json").write_text("{}")
     with _launch(directory) as events:
         assert [event.kind for event in events] == ["finished"]
-    assert _verbs(cloud) == []
+    # But a killed command may have left the one where it finished.
+    assert _verbs(cloud) == ["delete", "describe"]
+
+
+def test_the_seconds_of_a_run_count_from_its_own_start(tmp_path, monkeypatch):
+    [directory] = prepared(tmp_path, "base")
+    told = []
+    run = tpu_vm._Run(directory, gcloud.request_of(PAIRS), None, told.append, threading.Event())
+    monkeypatch.setattr(run, "_do", lambda: 1)
+    time.sleep(0.5)  # the others before it
+    run.do()
+    assert [event.seconds < 0.5 for event in told] == [True]
 
 
 def test_a_second_command_leaves_the_slice_of_the_first_alone(tmp_path, cloud):
     [directory] = prepared(tmp_path, "base")
     with presence.only_launcher(directory), _launch(directory) as events:
         [event] = events
-    assert event.reason == f"another command has the run in {directory} done"
+    assert event.reason == f"another command has already launched the run in {directory}"
     assert not (directory / "failure.json").exists() and not (cloud / "calls.jsonl").exists()
 
 
@@ -453,7 +468,10 @@ def test_names_of_slices_are_such_as_the_cloud_allows():
     ("changes", "sentence"),
     [
         ({"share": "/mnt/share"}, "share=/mnt/share; an NFS 4.1 share is ADDRESS:/PATH"),
-        ({"bucket": "b"}, "bucket=b; a bucket's address begins with gs://"),
+        ({"bucket": "b"}, "bucket=b; a bucket's address is gs://BUCKET/DIR"),
+        ({"bucket": "gs://"}, "bucket=gs://; a bucket's address is gs://BUCKET/DIR"),
+        ({"type": "v5e-8"}, "type=v5e-8; Cloud TPU calls it v5litepod-8"),
+        ({"type": "v4"}, "type=v4; it is such as v5litepod-8"),
         ({"spot": "yes"}, "spot=yes; it is true or false"),
         ({"reserved": "true"}, "spot and reserved are two answers to whose capacity it is; give"),
         (
