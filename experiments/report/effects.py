@@ -181,7 +181,8 @@ def _by_sentences(
         (this.statistics, other.statistics)
         for this, other in (side.pair for side in sides.values() if side.pair)
     ]
-    return dict(zip(sides, simultaneous_bootstrap(pairs, bleu_of, level), strict=True))
+    found = zip(sides, simultaneous_bootstrap(pairs, bleu_of, level), strict=True)
+    return {name: comparison for name, comparison in found if comparison is not None}
 
 
 def _kind(measure: Measure, values: dict[str, Any]) -> Any:

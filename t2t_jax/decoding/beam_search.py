@@ -56,7 +56,7 @@ class BeamSearch:
     """
 
     beam_size: int  # W
-    n_best: int  # at most W; if fewer, the search may stop earlier; it finds the first of those W
+    n_best: int  # at most W; the first of those that n_best = W finds, perhaps in fewer steps
     length_penalty: float  # alpha, not negative
     length_penalty_formula: LengthPenaltyFormula = "gnmt"  # what alpha is the exponent of
     vocabulary_size: int | None = None  # ids from here on are never generated

@@ -115,8 +115,8 @@ class SentenceClassifier:
             for place, row in zip(batch.places, np.asarray(probabilities).tolist(), strict=False):
                 if not all(map(math.isfinite, row)):
                     raise ValueError(
-                        "the model's probabilities are no numbers: it diverged in training, so it "
-                        "can tell no class"
+                        "the model's probabilities are NaN: it diverged in training and cannot "
+                        "classify"
                     )
                 best = max(range(len(row)), key=row.__getitem__)
                 classes[place] = Classification(self._class_names[best], row[best], tuple(row))

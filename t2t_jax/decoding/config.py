@@ -19,7 +19,9 @@ class DecodingConfig:
     beam_size: int  # W; 1 is greedy search (the paper: 4)
     length_penalty: float  # alpha (the paper: 0.6); 0 ranks by log-probability alone
     length_penalty_formula: LengthPenaltyFormula  # see length_penalty.py
-    max_extra_tokens: int  # a translation has at most this many tokens more than its source (50)
+    max_extra_tokens: (
+        int  # a translation has at most this many tokens more than its source (the paper: 50)
+    )
     max_tokens: int  # most tokens for any source, the end included; 0: max_extra_tokens applies
     n_best: int  # translations to return for each sentence, at most beam_size
     tokens_per_batch: int  # source tokens x beams, padding included

@@ -3,7 +3,6 @@
 Axes: B rows, P prompt positions, L positions, M best next tokens.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -213,10 +212,10 @@ class Generator:
         first = len(prompt_ids) - 1
         num_new = int(np.sum(found.ids[first:] != PAD_ID))
         new = jax.tree.map(lambda leaf: leaf[first : first + num_new].tolist(), found)
-        if num_new == 0 or not all(map(math.isfinite, new.logits)):
+        # After a step of NaN comes padding, as after the end.
+        if num_new == 0 or not np.isfinite(found.logits[first:]).all():
             raise ValueError(
-                "the model's probabilities are no numbers: it diverged in training, so it can "
-                "write nothing"
+                "the model's probabilities are NaN: it diverged in training and can write nothing"
             )
         tokens = [
             Token(

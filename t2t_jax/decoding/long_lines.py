@@ -11,7 +11,10 @@ LongLines = Literal["split", "refuse"]
 
 # The space after a full stop or the like and a closing quotation mark; after a full-width one,
 # which has no space, the position itself.
-_SENTENCE_END = re.compile(r"""(?<=[.!?…])\s+|(?<=[.!?…]["'”’»)\]])\s+|(?<=[。！？])""")
+_SENTENCE_END = re.compile(
+    r"""(?<=[.!?…])\s+|(?<=[.!?…]["'”’»)\]])\s+"""
+    r"""|(?<=[。！？])(?![」』”’）])|(?<=[。！？][」』”’）])"""
+)
 
 CountTokens = Callable[[list[str]], list[int]]
 

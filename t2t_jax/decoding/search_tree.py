@@ -94,8 +94,7 @@ def search_tree(decoder: TranslationDecoder, params: PyTree, source_ids: list[in
     finished = {place: node.score for place, node in enumerate(nodes) if node.score is not None}
     if not finished:
         raise ValueError(
-            "the model's probabilities are no numbers: it diverged in training, so it can "
-            "translate nothing"
+            "the model's probabilities are NaN: it diverged in training and cannot translate"
         )
     best = max(finished, key=finished.__getitem__)
     has_child = {node.parent for node in nodes}

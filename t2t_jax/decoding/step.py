@@ -27,7 +27,7 @@ class Hypotheses(NamedTuple):
     """
 
     ids: Int[Array, "B W L"]  # the end token included, padding after it, no start token
-    scores: Float[Array, "B W"]  # log-probability in nats, over the length penalty
+    scores: Float[Array, "B W"]  # log-probability in nats, divided by the length penalty
 
 
 @runtime_checkable

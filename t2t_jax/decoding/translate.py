@@ -42,7 +42,7 @@ _STAGED_TOKENS_ON_CPU = 4_096
 
 class Translation(NamedTuple):
     text: str
-    score: float  # log-probability in nats over the length penalty; 0 for an empty line
+    score: float  # log-probability in nats divided by the length penalty; 0 for an empty line
 
 
 class Translator:
@@ -82,7 +82,7 @@ class Translator:
         self._decode = compile(make_decode(model, config, vocabulary.size))
         side_by_side = 1
         if jax.default_backend() == "cpu":
-            side_by_side = max(1, config.tokens_per_batch // _STAGED_TOKENS_ON_CPU)
+            side_by_side = max(1, -(-config.tokens_per_batch // _STAGED_TOKENS_ON_CPU))
         self._most_staged_tokens = config.tokens_per_batch // side_by_side
         side_by_side = min(side_by_side, len(own_cores()))
         self._staged = StagedSearch(self._decoder, params, side_by_side)

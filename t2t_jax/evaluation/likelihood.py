@@ -46,7 +46,7 @@ def log_likelihoods(
       vocabulary: the one `model` was trained with.
       compile: compiles the forward pass, such as `jax.jit`. Rows are independent, so it may also
         shard them over devices.
-      tokens_per_batch: longest side times rows at once, padding included: the rows of logits.
+      tokens_per_batch: rows of a batch times its longest side, padding included: logits at once.
       row_multiple: the rows of every batch are a multiple of it, for a `compile` that shards them.
 
     Raises:

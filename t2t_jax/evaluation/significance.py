@@ -104,10 +104,11 @@ def paired_bootstrap(
       ValueError: there are no sentences, or not equally many.
     """
     observed, samples = _bootstrap(statistics, base, score, seed)
+    if not np.ptp(samples) and observed:  # they do not vary, and say nothing
+        return Comparison(observed, -math.inf, math.inf, 1.0)
     tail = 100 * (1 - _CONFIDENCE) / 2
     low, high = np.percentile(samples, [tail, 100 - tail])
-    spread = abs(samples - samples.mean()) if np.ptp(samples) else np.full_like(samples, np.inf)
-    as_far = np.count_nonzero(spread >= abs(observed))  # all of them if they do not vary
+    as_far = np.count_nonzero(abs(samples - samples.mean()) >= abs(observed))
     return Comparison(observed, float(low), float(high), (as_far + 1) / (_NUM_RESAMPLES + 1))
 
 
@@ -115,12 +116,13 @@ def simultaneous_bootstrap(
     pairs: Sequence[tuple[Integer[np.ndarray, "sentences counts"], Integer[np.ndarray, "_ _"]]],
     score: Callable[[Integer[np.ndarray, " counts"]], float],
     level: float = 1 - _CONFIDENCE,
-) -> list[Comparison]:
+) -> list[Comparison | None]:
     """Several models, each against a base on the same sentences, drawn as in `paired_bootstrap`.
 
     Intervals and p values hold for all models at once: a difference, in standard deviations of its
     samples, is compared with the largest over all models in each sample (Westfall and Young 1993).
-    A p value is below `level` if the interval excludes zero.
+    A p value is below `level` if the interval excludes zero. None for a model that differs by as
+    much in every sample, as where there is only one sentence.
 
     Raises:
       ValueError: as `paired_bootstrap`.
@@ -135,11 +137,14 @@ def simultaneous_bootstrap(
     # The observed sample counts as one of them, in the p value and hence in the interval.
     rank = math.ceil((_NUM_RESAMPLES + 1) * level) - 2
     ratio = float(np.sort(largest)[::-1][rank]) if rank >= 0 else math.inf
-    made = []
+    made: list[Comparison | None] = []
     for (observed, _), deviation in zip(found, deviations, strict=True):
-        half_width = ratio * deviation if deviation > 0 else 0.0
-        as_far = np.count_nonzero(largest >= abs(observed) / deviation) if deviation > 0 else None
-        p_value = 1.0 if as_far is None else (as_far + 1) / (_NUM_RESAMPLES + 1)
+        if deviation == 0:
+            made.append(None if observed else Comparison(0.0, 0.0, 0.0, 1.0))
+            continue
+        half_width = ratio * deviation
+        as_far = np.count_nonzero(largest >= abs(observed) / deviation)
+        p_value = (as_far + 1) / (_NUM_RESAMPLES + 1)
         made.append(Comparison(observed, observed - half_width, observed + half_width, p_value))
     return made
 

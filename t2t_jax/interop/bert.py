@@ -153,8 +153,8 @@ def _read(
     head = head or has
     if head is None:
         raise ValueError(
-            f"{directory} holds an encoder without a head, which has no use but to be trained on: "
-            "t2t-jax train --init"
+            f"{directory} holds an encoder without a head, which can only be trained further: "
+            f"t2t-jax train --init=hf:{directory}"
         )
     class_names: tuple[str, ...] = ()
     if head == "classes" == has:
@@ -163,8 +163,8 @@ def _read(
             has, class_names = None, ()
         elif len(class_names) < 2:
             raise ValueError(
-                f"{theirs.path}: one label is a number to be told of a text, no class; only two "
-                "labels or more can be read"
+                f"{theirs.path}: with one label the model predicts a number, not a class; only "
+                "models with two or more labels can be read"
             )
         num_classes = num_classes or len(class_names)
     rows = _rows(directory, theirs)

@@ -85,8 +85,13 @@ def new_directory(output: Path) -> Iterator[Path]:
     Raises:
       ValueError: `output` exists and is not empty.
     """
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ValueError(f"{output} is there already: name a new directory, or empty it first")
+    output = output.resolve()  # "." has no name
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"{output} is a file: name a new directory")
+    if output.exists() and any(output.iterdir()):
+        raise ValueError(
+            f"{output} already exists and is not empty: name a new directory, or empty it first"
+        )
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as aside:
         whole = Path(aside) / output.name

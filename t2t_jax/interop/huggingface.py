@@ -40,7 +40,9 @@ def load_pretrained(
       ValueError: the directory holds no readable model; says what is missing or wrong.
     """
     if not directory.is_dir():
-        raise ValueError(f"{directory} is no directory: models are read from disk, never fetched")
+        raise ValueError(
+            f"{directory} is not a directory: models are read from disk, never fetched"
+        )
     files = _read(directory, model_type(directory), head, num_classes)
     vocabulary = PretrainedVocabulary(directory, files.rows)
     return Pretrained(

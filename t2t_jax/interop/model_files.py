@@ -76,7 +76,9 @@ def model_type(directory: Path) -> str:
     """
     path = directory / "config.json"
     if not path.is_file():
-        raise ValueError(f"{directory} holds no {path.name}: it is no model in Hugging Face format")
+        raise ValueError(
+            f"{directory} has no {path.name}, so it is not a model in Hugging Face format"
+        )
     found = read_json(path).get("model_type")
     if not isinstance(found, str):
         raise ValueError(f"{path} has no model_type")

@@ -70,8 +70,8 @@ class Rows:
         for row in self.reserved:
             if row is not None and not 0 <= row < self.num_theirs:
                 raise ValueError(
-                    f"the tokenizer has a special token {row}, but the model only "
-                    f"{self.num_theirs} rows, from 0 on"
+                    f"a special token has id {row}, but the model has only {self.num_theirs} rows "
+                    f"(0 to {self.num_theirs - 1})"
                 )
 
     @property
@@ -217,7 +217,11 @@ class PretrainedVocabulary(Vocabulary):
         if not (path / _ROWS_FILE).is_file():
             raise ValueError(f"no vocabulary at {path}: t2t-jax train --init=hf:DIR leaves one")
         values = read_json(path / _ROWS_FILE)
-        return cls(path, Rows(values["num_theirs"], tuple(values["reserved"])))
+        try:
+            rows = Rows(values["num_theirs"], tuple(values["reserved"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path / _ROWS_FILE} is damaged: {error}") from error
+        return cls(path, rows)
 
     def _encoded(self, sentences: list[str], *, is_target: bool = False) -> list[list[int]]:
         if not sentences:  # tokenizers refuse an empty list

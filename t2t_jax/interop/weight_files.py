@@ -117,11 +117,13 @@ def _files(directory: Path) -> Iterable[Path]:
         return [directory / _SINGLE]
     if (index := directory / _INDEX).is_file():
         weight_map: Any = read_json(index).get("weight_map")
-        names = sorted(set(weight_map.values())) if isinstance(weight_map, dict) else []
-        for name in names:
+        found = weight_map.values() if isinstance(weight_map, dict) else []
+        for name in found:
             # An index could name any file on the machine.
             if not isinstance(name, str) or Path(name).name != name:
-                raise ValueError(f"{index}: {name!r} is no name of a file in {directory}")
+                raise ValueError(f"{index}: {name!r} is not the name of a file in {directory}")
+        names = sorted(set(found))
+        for name in names:
             if not (directory / name).is_file():
                 raise ValueError(f"{index} names {name}, which is missing in {directory}")
         if not names:
@@ -130,7 +132,7 @@ def _files(directory: Path) -> Iterable[Path]:
     pickled = sorted(path.name for path in directory.glob("*.bin"))
     if pickled:
         raise ValueError(
-            f"{directory} has its weights in {pickled[0]} alone, a pickle, which could run any "
+            f"{directory} has its weights only in {pickled[0]}, a pickle file, which could run any "
             f"code when it is read: convert it to {_SINGLE} first"
         )
     raise ValueError(f"{directory} holds no {_SINGLE}")

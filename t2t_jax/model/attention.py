@@ -18,8 +18,8 @@ from t2t_jax.model.dropout import make_dropout
 from t2t_jax.model.fused_attention import (
     fused_attention,
     fused_implementation,
+    is_fused,
     is_too_odd_to_fuse,
-    why_not_fused,
 )
 from t2t_jax.model.linear import Linear, into_heads, of_one_product, out_of_heads
 from t2t_jax.model.masks import MASKED_SCORE
@@ -257,7 +257,7 @@ def make_attention(config: TransformerConfig) -> MultiHeadAttention:
         kernel_init=config.attention_init,
         dropout_rate=config.attention_dropout_rate,
         dropout_bits=config.dropout_bits,
-        is_fused=config.attention_kernel == "fused" and not why_not_fused(config),
+        is_fused=is_fused(config),
         has_one_product=config.fused_projections,
         dtype=config.dtype,
     )

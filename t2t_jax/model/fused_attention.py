@@ -77,19 +77,33 @@ def fused_implementation() -> Implementation:
 
 
 def asks_for_a_kernel(config: TransformerConfig) -> bool:
-    """Whether a model asks for a kernel that some device may have for it."""
+    """Whether a model asks for a kernel that some device has for it."""
     is_asked = config.attention_kernel == "fused" and config.family != "recurrent"
-    return is_asked and config.dtype == "bfloat16"
+    return is_asked and not _why_nowhere(config)
+
+
+def is_fused(config: TransformerConfig) -> bool:
+    """Whether a Transformer uses `fused_attention` in this process."""
+    return config.attention_kernel == "fused" and not why_not_fused(config)
 
 
 def why_not_fused(config: TransformerConfig) -> str:
-    """Why a model cannot use `fused_attention`, by the limits of cuDNN; "" if it can."""
+    """Why a model cannot use `fused_attention` here, by the limits of cuDNN; "" if it can."""
+    if why := _why_nowhere(config):
+        return why
+    if config.d_k > (widest := _widest_fused()):
+        return f"model.d_k={config.d_k} is above {widest}"
+    return ""
+
+
+def _why_nowhere(config: TransformerConfig) -> str:
+    """Why no device can; "" if some can."""
     if config.dtype != "bfloat16":
         return f"model.dtype={config.dtype!r} is not 'bfloat16'"
     if config.d_k != config.d_v:
         return f"model.d_k={config.d_k} is not model.d_v={config.d_v}"
-    if config.d_k > (widest := _widest_fused()) or config.d_k % 8:
-        return f"model.d_k={config.d_k} is above {widest} or no multiple of 8"
+    if config.d_k > _WIDEST_FUSED or config.d_k % 8:
+        return f"model.d_k={config.d_k} must be a multiple of 8, at most {_WIDEST_FUSED}"
     if config.positions in ("relative", "alibi"):
         return f"model.positions={config.positions!r} adds to the scores"
     if config.attention_dropout_rate > 0:

@@ -70,7 +70,7 @@ class TranslationModel(Model, Protocol):
         ...
 
     def encode(self, source_ids: Int[Array, "B S"], *, deterministic: bool) -> Any:
-        """The source for `decode_step`, encoded once; `states` are the encoder's."""
+        """The source for `decode_step`, encoded once; its `states` are the encoder's output."""
         ...
 
     def start_cache(self, encoded: Any, num_rows: int, max_length: int) -> PyTree[Array]:

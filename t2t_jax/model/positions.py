@@ -23,7 +23,7 @@ _LONGEST_WAVE = 10_000  # the sinusoids' wavelengths run from 2 pi to 10000 * 2 
 
 
 class EncodedPositions(NamedTuple):
-    """Positions as a model uses them; each kind sets one field."""
+    """Positions as a model uses them; each kind sets at most one field."""
 
     vectors: Float[Array, "#B T D"] | None = None  # added to the embeddings
     angles: Float[Array, "#B T half_K"] | None = None  # rotate queries and keys

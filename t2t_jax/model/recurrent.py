@@ -10,10 +10,10 @@ with one head, h^T W s / sqrt(d_model); Luong et al. do not scale them. Without 
 decoder knows the source only through its first states (Cho et al., Sutskever et al. 2014).
 
 Of the config, it reads vocabulary_rows, num_encoder_layers, num_decoder_layers, d_model,
-recurrent_cell, recurrent_attention, dropout_rate and dropout_bits (on embeddings and every layer's
-output, never along the recurrence), the keys of embeddings and logits (tied_embeddings,
-embedding_init, scale_embeddings, scale_logits, output_bias) and dtype. It ignores the rest:
-positions, norms, heads, feed-forward layers and their dropouts.
+recurrent_cell, recurrent_attention, dropout_rate and dropout_bits (on embeddings, every layer's
+output and what attention returns, never along the recurrence), the keys of embeddings and logits
+(tied_embeddings, embedding_init, scale_embeddings, scale_logits, output_bias) and dtype. It ignores
+the rest: positions, norms, heads, feed-forward layers and their dropouts.
 
 Axes: B batch, W beam width, N = B W decoded rows, T target positions, S source positions,
 D d_model.

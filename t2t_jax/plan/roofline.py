@@ -11,7 +11,7 @@ from typing import NamedTuple
 from t2t_jax.data.batches.assembling import BatchShape
 from t2t_jax.devices import MatmulPrecision
 from t2t_jax.model.config import TransformerConfig
-from t2t_jax.model.fused_attention import why_not_fused
+from t2t_jax.model.fused_attention import is_fused
 from t2t_jax.plan.hardware import Chip, Topology
 
 # Shares of the published peak, at best and at worst. Large products alone reach 70-80 %. The
@@ -101,11 +101,7 @@ def estimated_bytes(
     hidden = rows * sum(layers) * (6 * config.d_ff) * size
     looks = layers[0] * source + layers[1] * (target + source)
     weights = rows * config.num_heads * looks * 10 * size  # a compiled bfloat16 step had 19 bytes
-    if not as_einsum and (config.family == "recurrent" or _never_writes_weights(config)):
+    if not as_einsum and (config.family == "recurrent" or is_fused(config)):
         weights = 0
     logits = rows * target * config.vocabulary_rows * 22
     return 28 * num_params + (outputs + hidden + weights + logits) / num_chips
-
-
-def _never_writes_weights(config: TransformerConfig) -> bool:
-    return config.attention_kernel == "fused" and not why_not_fused(config)

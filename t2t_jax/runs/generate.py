@@ -5,7 +5,7 @@ from functools import partial
 
 from t2t_jax.compilation import compile_by_row
 from t2t_jax.decoding.generate import Generation, Generator
-from t2t_jax.decoding.long_lines import refusing_long_lines
+from t2t_jax.decoding.long_lines import LineLimit, refusing_long_lines
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.runs.families import wrong_verb
@@ -59,6 +59,10 @@ def generate_lines(
     generator = _generator(trained, max_new_tokens, sampling, top_n)
     count_tokens = token_counter(trained, num_added=int(trained.opens_with_start))
     limit = line_limit(trained)
+    if (longest := trained.model.config.longest_sequence) is not None:
+        # The last generated token is never read.
+        room = LineLimit(longest - max_new_tokens + 1, "max_new_tokens")
+        limit = room if room.most < limit.most else limit
     windows = refusing_long_lines(windows, count_tokens, limit, long_line_advice(limit))
     with Progress("generate", None) as progress:
         first = 0

@@ -6,8 +6,11 @@ from t2t_jax.runs.workdir import UsableModel
 
 def long_line_advice(limit: LineLimit) -> str:
     """What helps where a line is longer than that."""
-    more = ", or allow more with --config.data.max_length"
-    return "shorten or cut it" + (more if limit.key == "data.max_length" else "")
+    more = {
+        "data.max_length": ", or allow more with --config.data.max_length",
+        "max_new_tokens": ", or lower --max_new_tokens, which also need positions",
+    }
+    return "shorten or cut it" + more.get(limit.key, "")
 
 
 def line_limit(trained: UsableModel) -> LineLimit:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID, learn_vocabulary
-from t2t_jax.decoding.continuation import Prompts, continue_prompts
+from t2t_jax.decoding.continuation import Continuations, Prompts, continue_prompts
 from t2t_jax.decoding.generate import Generator
 from t2t_jax.decoding.sampling import Sampling
 from tests.decoding.toy import make_toy, tokens
@@ -193,6 +193,25 @@ def test_a_model_that_diverged_is_told():
     )
     with pytest.raises(ValueError, match="it diverged"):
         generate(["cat"])
+
+
+def test_a_model_that_diverges_in_mid_text_is_told():
+    model, params = _model_and_params()
+    generate = Generator(
+        model, params, _vocabulary(), max_new_tokens=9, sampling=Sampling(), compile=jax.jit
+    )
+    [[generation]] = generate(["cat"])
+    numbers = [token.chosen.logit for token in generation.tokens]
+    numbers[2:] = [np.nan] + [0.0] * (len(numbers) - 3)
+    found = Continuations(*(np.zeros((12, 1)) for _ in Continuations._fields))
+    ids = [token.chosen.id for token in generation.tokens]
+    first = 3  # as long as the prompt, less one
+    row = found._replace(
+        ids=np.array([0] * first + ids[:2] + [PAD_ID] * (len(ids) - 2)),
+        logits=np.array([0.0] * first + numbers),
+    )
+    with pytest.raises(ValueError, match="it diverged in training and can write nothing"):
+        generate._generation([START_ID, 5, 6, 7], row)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,7 @@ def test_every_row_sample_position_and_seed_has_a_key_of_its_own():
     ("values", "sentence"),
     [
         ({"temperature": -0.5}, "temperature=-0.5 must be finite and not negative"),
+        ({"temperature": 1e-40}, "temperature=1e-40 must be 0, or at least 1.18e-38"),
         ({"temperature": float("nan")}, "temperature=nan must be finite"),
         ({"top_k": -1}, "top_k=-1 must be at least 0"),
         ({"top_p": 0}, r"top_p=0.0 must be above 0 and at most 1"),

@@ -50,6 +50,12 @@ def test_bfloat16_is_that_of_a_cpu_to_its_own_rounding():
     assert in_bfloat16().loss < 0.02
 
 
+@pytest.mark.parametrize("batching", ["bucketed", "packed"])
+def test_the_fused_kernel_is_attention_to_the_rounding_of_bfloat16(batching):
+    fused = {"model.attention_kernel": "fused", "data.batching": batching}
+    assert in_bfloat16(**fused).loss < 0.02
+
+
 @pytest.mark.parametrize("of", [in_float32, in_bfloat16])
 def test_two_trainings_and_two_searches_are_the_same_bits(of):
     assert of().is_repeated and of().is_found_again

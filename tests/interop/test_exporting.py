@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -14,6 +15,7 @@ pytest.importorskip("ctranslate2")
 from configs import tiny  # noqa: E402
 from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from t2t_jax.interop.ctranslate2_export import export_ctranslate2  # noqa: E402
+from t2t_jax.interop.exporting import new_directory  # noqa: E402
 from t2t_jax.interop.huggingface import load_pretrained  # noqa: E402
 from t2t_jax.interop.marian_export import export_marian  # noqa: E402
 from t2t_jax.model.families import make_model  # noqa: E402
@@ -82,9 +84,17 @@ def test_what_is_there_is_never_overwritten(tmp_path, name):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("precious")
     config = small(norm_epsilon=1e-5, **SIZES)
-    with pytest.raises(ValueError, match="out is there already"):
+    with pytest.raises(ValueError, match="out already exists and is not empty"):
         export_to(name, tmp_path / "out", config)
     assert [path.name for path in tmp_path.rglob("*")] == ["out", "mine"]
+
+
+def test_the_directory_one_is_in_may_be_written_if_it_is_empty(tmp_path, monkeypatch):
+    (tmp_path / "new").mkdir()
+    monkeypatch.chdir(tmp_path / "new")
+    with new_directory(Path(".")) as directory:
+        (directory / "model").touch()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["model"]
 
 
 def test_an_empty_directory_may_be_there(tmp_path):

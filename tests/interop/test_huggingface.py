@@ -190,7 +190,7 @@ def test_what_ours_cannot_be_is_told(tmp_path, save, changes, told):
 
 def test_one_label_is_told_to_be_no_class(tmp_path):
     peers.save_bert(tmp_path, "BertForSequenceClassification", num_labels=1)
-    with pytest.raises(ValueError, match="one label is a number to be told of a text, no class"):
+    with pytest.raises(ValueError, match="with one label the model predicts a number, not a class"):
         load_pretrained(tmp_path)
     assert load_pretrained(tmp_path, head="classes", num_classes=3).config.num_classes == 3
 
@@ -206,7 +206,7 @@ def test_vocabularies_of_their_own_are_told(tmp_path):
 
 
 def test_nothing_is_fetched(tmp_path):
-    with pytest.raises(ValueError, match="is no directory: models are read from disk"):
+    with pytest.raises(ValueError, match="is not a directory: models are read from disk"):
         load_pretrained(tmp_path / "Helsinki-NLP" / "opus-mt-en-de")
-    with pytest.raises(ValueError, match="holds no config.json"):
+    with pytest.raises(ValueError, match="has no config.json, so it is not"):
         load_pretrained(tmp_path)

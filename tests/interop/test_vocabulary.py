@@ -156,6 +156,15 @@ def test_a_place_without_a_saved_vocabulary_is_told(tmp_path):
         PretrainedVocabulary.load(tmp_path)
 
 
+@pytest.mark.parametrize("text", ["{}", '{"num_theirs": 5, "reserved": 1}'])
+def test_a_damaged_file_of_rows_is_told(tmp_path, text):
+    (tmp_path / "rows.json").write_text(text)
+    with pytest.raises(ValueError, match="rows.json is damaged"):
+        PretrainedVocabulary.load(tmp_path)
+
+
 def test_a_special_token_beyond_the_rows_of_the_model_is_refused():
-    with pytest.raises(ValueError, match="special token 9, but the model only 9 rows"):
+    with pytest.raises(
+        ValueError, match=r"special token has id 9, but the model has only 9 rows \(0 to 8\)"
+    ):
         Rows(9, (9, 0, 0, None))

@@ -93,7 +93,9 @@ def test_a_pickle_is_never_opened(tmp_path):
 @pytest.mark.parametrize(
     ("weight_map", "told"),
     [
-        ({"a": "../secret.safetensors"}, "no name of a file"),
+        ({"a": "../secret.safetensors"}, "not the name of a file"),
+        ({"a": ["x"]}, "not the name of a file"),
+        ({"a": 1, "b": "x"}, "1 is not the name of a file"),
         ({"a": "gone.safetensors"}, "gone.safetensors, which is missing"),
         ({}, "has no weight_map"),
         (None, "has no weight_map"),

@@ -202,6 +202,22 @@ def test_one_product_gives_what_three_give_and_the_same_gradients(changes):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), *results)
 
 
+def test_in_bfloat16_one_product_is_as_near_to_float32_as_three_are():
+    variables = random_variables(make_model(small()))
+
+    def gradients(**changes):
+        loss_fn = make_loss_fn(make_model(small(**changes)), 0.1)
+        grad = jax.jit(jax.grad(loss_fn, has_aux=True))(variables["params"], batch(0), None)[0]
+        return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(grad)])
+
+    exact = gradients()
+    three, one = (
+        np.linalg.norm(gradients(dtype="bfloat16", fused_projections=has_one) - exact)
+        for has_one in (False, True)
+    )
+    assert 0 < one < 1.5 * three < 0.1 * np.linalg.norm(exact)
+
+
 @pytest.mark.parametrize("has_biases", [True, False])
 def test_self_attention_is_one_product_and_attention_across_two(has_biases):
     config = small(num_encoder_layers=1, num_decoder_layers=1, attention_biases=has_biases)

@@ -22,6 +22,7 @@ from t2t_jax.training.step import make_train_state
 from tests.model.configs import (
     POSITION_CHANGES,
     model_and_variables,
+    random_variables,
     run,
     small,
     some_ids,
@@ -301,13 +302,17 @@ def test_a_pre_norm_stack_ends_with_a_norm():
         np.testing.assert_allclose(captured[f"{stack}.output"], expected, atol=1e-4)
 
 
-def test_rematerialising_changes_the_program_and_no_gradient():
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+@pytest.mark.parametrize("scan", [False, True])
+def test_rematerialising_changes_the_program_and_no_gradient(rate, scan):
     ids = some_ids(B, T)
-    model, variables = model_and_variables()
-    again = make_model(small(rematerialise=True))
+    config = small(dropout_rate=rate, scan_layers=scan)
+    model, again = (make_model(dataclasses.replace(config, rematerialise=r)) for r in (False, True))
+    variables = random_variables(model)
 
     def gradient(model):
-        return jax.grad(lambda v: model.apply(v, ids, ids, deterministic=True)[..., 5].sum())
+        options = {"deterministic": not rate, "rngs": {"dropout": jax.random.key(3)}}
+        return jax.grad(lambda v: model.apply(v, ids, ids, **options)[..., 5].sum())
 
     programs = [str(jax.make_jaxpr(gradient(m))(variables)) for m in (model, again)]
     assert [" remat" in program or "checkpoint" in program for program in programs] == [False, True]

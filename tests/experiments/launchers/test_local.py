@@ -275,7 +275,9 @@ def test_a_run_that_is_alone_has_all_chips(tmp_path, chips, launch):
 
 def test_more_runs_than_chips_are_refused(tmp_path, chips, launch):
     chips(2)
-    with pytest.raises(ValueError, match="parallel=3 runs at a time; this host has 2 TPU chips, and each"):
+    with pytest.raises(
+        ValueError, match="parallel=3 runs at a time; this host has 2 TPU chips, and each"
+    ):
         launch(prepared(tmp_path, "base"), parallel=3)
 
 
