@@ -9,7 +9,7 @@ from t2t_jax.model.fused_attention import fused_implementation, why_not_fused
 from t2t_jax.runs.effect import unmet
 
 _KERNELS = {
-    "cudnn": "cuDNN's, except for packed rows of odd length",
+    "cudnn": "cuDNN's, except for rows of odd length that are packed, or alone on their device",
     "pallas": "a Pallas kernel, where a row fits on the chip, and einsum where it does not",
     "xla": "XLA's own, as there is neither a GPU nor a TPU",
 }

@@ -1,6 +1,7 @@
 """Translates sentences with a loaded model."""
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
@@ -22,7 +23,9 @@ def translate(trained: UsableModel, sentences: Sequence[str]) -> list[list[Trans
     """
     translator = make_translator(trained)
     with Progress("translate", len(sentences)) as progress:
-        return translator(sentences, lambda done, _: progress.update(done, "sentences"))
+        found = translator(sentences, lambda done, _: progress.update(done, "sentences"))
+        _tell_what_diverged(found, progress)
+        return found
 
 
 def translate_lines(
@@ -67,11 +70,22 @@ def translate_lines(
                 )
             all_parts = list(itertools.chain.from_iterable(parts))
             update = partial(_update, progress, num_done)
-            found = iter(translator(all_parts, update))
+            all_found = translator(all_parts, update)
+            _tell_what_diverged(all_found, progress)
+            found = iter(all_found)
             for of_line in parts:
                 yield _joined(list(itertools.islice(found, len(of_line))))
             num_lines += len(lines)
             num_done += len(all_parts)
+
+
+def _tell_what_diverged(found: Sequence[Sequence[Translation]], progress: Progress) -> None:
+    number = sum(math.isinf(best[0].score) for best in found)
+    if number:
+        progress.log(
+            f"{number:,} of {len(found):,} sentences have no translation: the model's "
+            "probabilities are NaN, so its training has diverged"
+        )
 
 
 def _others_text(number: int, last: int) -> str:

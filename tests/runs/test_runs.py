@@ -5,6 +5,7 @@ import errno
 import fcntl
 import functools
 import json
+import math
 import shutil
 
 import jax
@@ -14,10 +15,12 @@ import pytest
 
 from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from t2t_jax.decoding.long_lines import LineLimit
+from t2t_jax.decoding.translate import Translation
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length
 from t2t_jax.model.families import make_model
 from t2t_jax.runs import train as training
+from t2t_jax.runs import translate as translating
 from t2t_jax.runs import workdir
 from t2t_jax.runs.limits import line_limit, long_line_advice
 from t2t_jax.runs.score import score
@@ -77,6 +80,15 @@ def test_a_run_is_taken_up_with_the_vocabulary_that_is_there(trained, cache):
     before = (trained / "vocabulary.model").stat()
     train(smallest(cache), trained)
     assert (trained / "vocabulary.model").stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_sentences_without_a_translation_are_told(trained, monkeypatch, capsys):
+    def diverged(sentences, progress):
+        return [[Translation("ein Hund", -1.0)], [Translation("", -math.inf)]]
+
+    monkeypatch.setattr(translating, "make_translator", lambda _: diverged)
+    assert len(translate(load_trained(trained), ["a dog", "a cat"])) == 2
+    assert "1 of 2 sentences have no translation: the model's prob" in capsys.readouterr().err
 
 
 def test_what_is_refused_changes_nothing(cache, tmp_path):
