@@ -12,6 +12,7 @@ of the feed alone with the steps/s of training.
 import dataclasses
 import functools
 import json
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from absl import app, flags
 from ml_collections import config_flags
 
 from t2t_jax.cli.command import parse_flags
+from t2t_jax.cli.given_config import given_config
 
 if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
     from t2t_jax.data.batches.batches import Batches
@@ -180,8 +182,14 @@ def main(_: list[str]) -> None:
     from t2t_jax.runs.sections import read_sections
 
     if flags.FLAGS.config is not None:
-        sections = read_sections(flags.FLAGS.config)
-        measured = feed_against_step(sections, prepare(sections))
+        try:
+            sections = read_sections(
+                given_config("config", lambda line: print(line, file=sys.stderr))
+            )
+            prepared = prepare(sections)
+        except (OSError, TypeError, ValueError) as error:
+            sys.exit(f"batch_speed: {error}")
+        measured = feed_against_step(sections, prepared)
         print(json.dumps(measured, indent=2))
         return
     split = wmt_like_split(flags.FLAGS.pairs)

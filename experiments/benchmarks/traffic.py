@@ -94,11 +94,14 @@ def main(_: list[str]) -> None:
 
     values = flags.FLAGS
     num_devices = values.num_devices
-    if num_devices < 2 or num_devices % 2:
-        sys.exit(f"traffic: --num_devices={num_devices} must be even: fsdp halves them")
+    if num_devices < 2 or _ROWS % num_devices:
+        sys.exit(f"traffic: --num_devices={num_devices} must be 2 or more, and divide {_ROWS} rows")
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", num_devices)
-    print(table(values.config, num_devices))
+    try:
+        print(table(values.config, num_devices))
+    except (TypeError, ValueError) as error:
+        sys.exit(f"traffic: {error}")
 
 
 if __name__ == "__main__":

@@ -99,8 +99,14 @@ def explain_control(
 
     The model reads exactly the tokens of `document`, even those that it would not have written, so
     that the two can be compared. Nothing is searched.
+
+    Raises:
+      ValueError: the model has no attention.
     """
     loaded = _loaded(trained)
+    config = loaded.model.config
+    if config.family == "recurrent" and not config.recurrent_attention:
+        raise ValueError("--control draws the projections of attention; this model has none")
     drawn = initial_params(loaded.model, jax.random.key(_CONTROL_SEED))
     loaded = loaded._replace(params=_with_drawn_projections(loaded.params, drawn))
     encoder, decoder = document.stack("encoder"), document.stack("decoder")

@@ -199,9 +199,17 @@ def test_the_control_reads_the_same_and_looks_elsewhere(kind):
     assert [step.chosen.token for step in learned.steps] == [
         step.chosen.token for step in control.steps
     ]
-    if kind != "recurrent":
-        for one, other in zip(learned.attentions(), control.attentions(), strict=True):
-            assert np.abs(one.weights - other.weights).max() > 1e-3
+    for one, other in zip(learned.attentions(), control.attentions(), strict=True):
+        assert np.abs(one.weights - other.weights).max() > 1e-3
+
+
+def test_a_model_without_attention_has_no_control():
+    changes = {"model.recurrent_attention": False}
+    learned = document("recurrent", **changes)
+    with pytest.raises(
+        ValueError, match="--control draws the projections of attention; this model"
+    ):
+        explain_control(trained("recurrent", **changes), learned)
 
 
 def test_several_self_attentions_in_a_layer_are_all_there():
