@@ -28,7 +28,7 @@ from absl import app, flags
 
 from experiments.run.plain_text import plain_text
 from t2t_jax.buckets import local_path
-from t2t_jax.cli.command import parse_flags
+from t2t_jax.cli.command import may_be_cut_off, parse_flags
 
 # Same as report.FORMATS, whose import would slow down --help.
 FORMATS = ("markdown", "csv", "latex", "html")
@@ -49,8 +49,9 @@ def main(argv: list[str]) -> None:
 
             write_pages(found, lambda line: print(f"report: {line}", file=sys.stderr))
             found = read()
-        print(report.FORMATS[flags.FLAGS.format](found))
         paths = report.write(found, workdir)
+        with may_be_cut_off():
+            print(report.FORMATS[flags.FLAGS.format](found))
     except (OSError, ValueError) as error:
         sys.exit(f"report: {plain_text(error)}")
     for sentence in (sentence for table in found for sentence in table.damaged):

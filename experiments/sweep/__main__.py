@@ -46,7 +46,7 @@ from experiments.tables.equal import EQUALS
 from experiments.tables.registry import find_table, names_text
 from t2t_jax.buckets import local_path
 from t2t_jax.cli import plan as plan_flags
-from t2t_jax.cli.command import parse_flags
+from t2t_jax.cli.command import may_be_cut_off, parse_flags
 from t2t_jax.cli.given_config import given_config
 
 
@@ -112,12 +112,13 @@ def main(argv: list[str]) -> None:
     """Reads the flags, sweeps, prints the table; exit code 1 if a run failed."""
     values = flags.FLAGS
     try:
-        _check_verb(argv[1] if len(argv) > 1 else "", values)
-        if argv[1:2] == ["status"]:
-            _show_status(argv[2:], values.once)
-            return
-        is_score = argv[1:2] == ["score"]
-        num_failed = (_score if is_score else _run_table)(argv[1 + is_score :], values)
+        with may_be_cut_off():
+            _check_verb(argv[1] if len(argv) > 1 else "", values)
+            if argv[1:2] == ["status"]:
+                _show_status(argv[2:], values.once)
+                return
+            is_score = argv[1:2] == ["score"]
+            num_failed = (_score if is_score else _run_table)(argv[1 + is_score :], values)
     except (KeyError, TypeError, ValueError) as error:
         sys.exit(f"sweep: {plain_text(error.args[0])}")
     except OSError as error:

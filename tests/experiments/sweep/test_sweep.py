@@ -15,7 +15,7 @@ from experiments.sweep import __main__ as command
 from experiments.sweep import sweep
 from tests.experiments import fakes, pretended_run
 from tests.experiments.report.test_samples import references, write_run
-from tests.experiments.sweeps import CONFIG, TABLE
+from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
 
 ROWS = TABLE.rows(CONFIG)
 
@@ -161,6 +161,20 @@ def test_the_quickstart_command_is_the_sweep_of_its_table():
     said = _command("experiments.quickstart", "--dry_run", "--base.model.d_ff=64").stdout
     assert "one_head" in said and "no_positions" in said
     assert io.StringIO(said).readline() == TABLE.title + "\n"
+
+
+@pytest.mark.parametrize("program", ["experiments.sweep", "experiments.report"])
+def test_output_may_be_cut_off(program, tmp_path):
+    arguments = ["table3", "--base=configs/tiny.py", "--dry_run", "--rows=base"]
+    if program == "experiments.report":
+        arguments = [str(write_sweep(tmp_path))]
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", program, *arguments]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=120)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+    assert (tmp_path / "report.md").exists() == (program == "experiments.report")
 
 
 def test_ctrl_c_before_any_run_ends_in_a_sentence(monkeypatch, capsys):
