@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID
+from t2t_jax.decoding.length_penalty import length_penalty
 from t2t_jax.decoding.search_tree import search_tree
 from t2t_jax.decoding.translate import TranslationDecoder, make_decode
 from tests.decoding.configs import beam_of_3
@@ -57,6 +58,28 @@ def test_every_leaf_says_what_ended_it_and_no_more_than_the_beam_are_kept(seed):
             assert node.log_prob <= tree.nodes[node.parent].log_prob
     depths = [len(tree.path(place)) for place, node in enumerate(tree.nodes) if node.id != END_ID]
     assert max(np.bincount(depths)) <= config.beam_size
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_what_ended_a_hypothesis_is_true_of_it(seed):
+    tree, _, config = _tree_and_found(seed)
+    limit = S + config.max_extra_tokens
+    finished = [node.score for node in tree.nodes if node.score is not None]
+    lengths = [len(tree.path(place)) for place in range(len(tree.nodes))]
+    seen = set()
+    for node, length in zip(tree.nodes, lengths, strict=True):
+        seen.add(node.ending)
+        match node.ending:
+            case "end":
+                assert length < limit
+            case "limit":
+                assert length == limit
+            case "cannot_win":  # even if all that follows were certain
+                most = length_penalty(limit, config.length_penalty, config.length_penalty_formula)
+                assert node.log_prob / float(most) <= max(finished)
+            case "crowded_out":
+                assert lengths.count(length + 1) >= config.beam_size
+    assert {"end", "crowded_out"} <= seen
 
 
 def test_a_model_of_no_numbers_is_told():

@@ -86,7 +86,9 @@ class Bomb:
 
 def test_a_pickle_is_never_opened(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(ValueError, match="pytorch_model.bin, a pickle file.* convert it to model.safetens"):
+    with pytest.raises(
+        ValueError, match="pytorch_model.bin, a pickle file.* convert it to model.safetens"
+    ):
         Weights(tmp_path, "")
 
 
