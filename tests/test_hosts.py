@@ -245,7 +245,7 @@ def test_hosts_with_different_configs_are_told(config_of, tmp_path):
         _, errors = process.communicate(timeout=120)
         assert process.returncode != 0
         assert (
-            "t2t-jax train: the config is not the same on all hosts: give them all the same"
+            "t2t-jax train: the config is not the same on all hosts: start all with the same command"
             in errors
         )
     assert not (tmp_path / "run").exists()
@@ -573,7 +573,7 @@ def test_devices_of_processes_that_have_not_joined_are_refused(monkeypatch):
 def test_what_hosts_must_agree_on_is_compared(sections_of, tmp_path, monkeypatch):
     train(sections_of(2), tmp_path)
     compared = {}
-    monkeypatch.setattr(hosts, "check_same", compared.__setitem__)
+    monkeypatch.setattr(hosts, "check_same", lambda what, data, _: compared.update({what: data}))
     train(sections_of(2), tmp_path)
     checkpoints = tmp_path / "checkpoints"
     assert compared[
@@ -585,7 +585,7 @@ def test_what_hosts_must_agree_on_is_compared(sections_of, tmp_path, monkeypatch
 
 def test_standard_input_is_compared_between_hosts(monkeypatch):
     compared = []
-    monkeypatch.setattr(hosts, "check_same", lambda *what: compared.append(what))
+    monkeypatch.setattr(hosts, "check_same", lambda what, data, _: compared.append((what, data)))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
     monkeypatch.setattr(lines, "BYTES_AT_ONCE", 5)
     assert list(lines.read_windows()) == [["one", "two"]]

@@ -169,7 +169,7 @@ def test_who_uses_a_damaged_checkpoint_is_told_the_flag_for_another(run, tmp_pat
         checkpoints.restore_params(run.initial.params)
         checkpoints.restore_params(run.initial.params, last=2)
         assert refusal(last=4) == "--checkpoint=2 takes those before it"
-        only_last = "--config.decoding.average_checkpoints=1 averages those after it alone"
+        only_last = "--config.decoding.average_checkpoints=1 averages only those after it"
         assert refusal(average=2) == only_last
         assert refusal(average=2, last=4) == (
             "--checkpoint=2 --config.decoding.average_checkpoints=1 takes those before it"

@@ -37,7 +37,9 @@ def interrupting(after):
 @pytest.mark.parametrize("after", [1, 4])
 def test_a_run_that_was_stopped_and_resumed_equals_one_that_never_was(run, tmp_path, after):
     expected_summary, expected = run.train(tmp_path / "never")
-    with pytest.raises(Stopped, match=f"stopped after step {after + 1}; the same command goes on"):
+    with pytest.raises(
+        Stopped, match=f"stopped after step {after + 1}; run the same command again"
+    ):
         run.train(tmp_path / "stopped", feed=interrupting(after))
     summary, state = run.train(tmp_path / "stopped")
     jax.tree.map(np.testing.assert_array_equal, state, expected)  # bit for bit
