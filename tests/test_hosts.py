@@ -245,8 +245,8 @@ def test_hosts_with_different_configs_are_told(config_of, tmp_path):
         _, errors = process.communicate(timeout=120)
         assert process.returncode != 0
         assert (
-            "t2t-jax train: the config is not the same on all hosts: start all with the same command"
-            in errors
+            "t2t-jax train: the config is not the same on all hosts: start all with the same "
+            "command" in errors
         )
     assert not (tmp_path / "run").exists()
 
