@@ -281,7 +281,7 @@ def _fetch(there: AnyPath, directory: Path, without: tuple[str, ...]) -> bool:
 
 
 def _files_below(directory: AnyPath, without: tuple[str, ...]) -> Iterator[AnyPath]:
-    """The files below a directory, but none of a top-level directory in `without`."""
+    """The files below a directory, except top-level names in `without`."""
     if not directory.is_dir():
         return
     for path in directory.iterdir():

@@ -24,10 +24,13 @@ def trials_of(outcomes: Iterable[Outcome], number: int) -> list[Trial]:
     Args:
       number: of trials there are to be; later ones are left from a larger space.
     """
+
+    def place(outcome: Outcome) -> int:
+        return (outcome.run.tuning or {})["trial"]
+
     trials = [each for each in one_of_each(outcomes) if each.run.kind == "trial"]
-    by_number = {(each.run.tuning or {})["trial"]: each for each in trials}
     over = []
-    for outcome in (by_number[trial] for trial in sorted(by_number) if trial < number):
+    for outcome in sorted((each for each in trials if place(each) < number), key=place):
         scores = (outcome.record or {}).get("scores", {}).get("dev", {})
         if is_number(perplexity := scores.get("perplexity")):
             over.append(Trial(outcome.run.point, perplexity))

@@ -49,7 +49,6 @@ def settle(directories: Sequence[Path], say: Callable[[str], None]) -> list[Path
             if point is not None:
                 why = f"has {changes_text(point)} already, which was chosen: its own runs serve"
             say_once(f"{run.row} {why}")
-            (directory / record.RUN_FILE).unlink()
             shutil.rmtree(directory)  # it has never run: at most somebody has tried
             continue
         if point is not None:

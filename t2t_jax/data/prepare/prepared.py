@@ -13,7 +13,7 @@ machine downloads it once. The manifest is uploaded last, and shows that all fil
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -116,7 +116,6 @@ def prepare(
     if vocabulary is not None and config.task == "masked_language_modelling":
         if not vocabulary.has_mask:
             raise ValueError(f"data.task={config.task!r} needs a vocabulary with a mask token")
-    options = BuildOptions(log, make_bar, num_processes)
     make_ready(config, log)
     made_from = {
         "config": manifests.settings(config, vocabulary),
@@ -125,26 +124,33 @@ def prepare(
     }
     key = manifests.cache_key(made_from["config"], made_from["inputs"])
     if buckets.is_bucket(config.cache):
-        directory = buckets.local_cache(config.cache) / key
-        url = f"{config.cache.rstrip('/')}/{key}"
-        return _prepared_by_bucket(url, config, directory, made_from, vocabulary, options)
-    directory = buckets.local_path(config.cache, "data.cache") / key
-    return _prepared_here(config, directory, made_from, vocabulary, options)
+        cache = buckets.local_cache(config.cache)
+    else:
+        cache = buckets.local_path(config.cache, "data.cache")
+    options = BuildOptions(log, make_bar, num_processes)
+    asked = _Asked(config, cache / key, made_from, vocabulary, options)
+    if buckets.is_bucket(config.cache):
+        return _prepared_by_bucket(f"{config.cache.rstrip('/')}/{key}", asked)
+    return _prepared_here(asked)
 
 
-def _prepared_here(
-    config: DataConfig,
-    directory: Path,
-    made_from: dict,
-    vocabulary: Vocabulary | None,
-    options: BuildOptions,
-) -> Prepared:
-    log = options.log
+class _Asked(NamedTuple):
+    """What is to be prepared, and where on this machine."""
+
+    config: DataConfig
+    directory: Path
+    made_from: dict[str, Any]  # all that its bytes depend on
+    vocabulary: Vocabulary | None  # given, not learned
+    options: BuildOptions
+
+
+def _prepared_here(asked: _Asked) -> Prepared:
+    config, directory, _, vocabulary, (log, *_) = asked
     if not directory.exists():
         check_corpus(config)
         with only_one_process(directory.with_name(f".{directory.name}.lock"), log):
             if not directory.exists():  # another process may have made it in the meantime
-                _build_aside(config, directory, made_from, vocabulary, options)
+                _build_aside(asked)
                 prepared = _load(directory, vocabulary)
                 log(f"prepared data written to {directory}")
                 return prepared
@@ -158,28 +164,22 @@ def _prepared_here(
     return prepared
 
 
-def _prepared_by_bucket(
-    url: str,
-    config: DataConfig,
-    directory: Path,
-    made_from: dict,
-    vocabulary: Vocabulary | None,
-    options: BuildOptions,
-) -> Prepared:
-    """`_prepared_here` with `directory` as this machine's copy of `url`, which is in a bucket."""
+def _prepared_by_bucket(url: str, asked: _Asked) -> Prepared:
+    """`_prepared_here`, in this machine's copy of `url`, which is in a bucket."""
+    directory, log = asked.directory, asked.options.log
     is_there = (buckets.place(url) / manifests.FILE).exists()
     if is_there and not directory.exists():
-        with only_one_process(directory.with_name(f".{directory.name}.fetch.lock"), options.log):
+        with only_one_process(directory.with_name(f".{directory.name}.fetch.lock"), log):
             if not directory.exists():
                 aside = directory.with_name(f".{directory.name}.fetched")
                 shutil.rmtree(aside, ignore_errors=True)
                 buckets.fetch(url, aside)
                 aside.rename(directory)
-                options.log(f"prepared data fetched from {url}")
-    prepared = _prepared_here(config, directory, made_from, vocabulary, options)
+                log(f"prepared data fetched from {url}")
+    prepared = _prepared_here(asked)
     if not is_there:
         buckets.send(directory, url, last=manifests.FILE)
-        options.log(f"prepared data sent to {url}")
+        log(f"prepared data sent to {url}")
     return prepared
 
 
@@ -201,13 +201,8 @@ def already_prepared(config: DataConfig) -> Prepared | None:
     return _load(here / key, None) if (here / key).exists() else None
 
 
-def _build_aside(
-    config: DataConfig,
-    directory: Path,
-    made_from: dict,
-    vocabulary: Vocabulary | None,
-    options: BuildOptions,
-) -> None:
+def _build_aside(asked: _Asked) -> None:
+    config, directory, made_from, vocabulary, options = asked
     changes = manifests.changes(directory.parent, made_from)
     if changes:
         options.log(f"prepared anew: {changes}")
@@ -219,7 +214,7 @@ def _build_aside(
         manifest = build(config, unfinished, vocabulary, options) | made_from
         if content_hashes(config) != made_from["inputs"]:
             raise ValueError("the corpus was changed while it was read: run the same command again")
-    except UnreadableError:
+    except UnreadableError:  # which may not come again
         raise
     except ValueError:
         shutil.rmtree(unfinished, ignore_errors=True)
