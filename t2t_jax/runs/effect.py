@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ml_collections import ConfigDict
 
 from t2t_jax.json_files import flat_dict
+from t2t_jax.runs.keys import DROPOUT_AND_START
 
 
 class Condition(NamedTuple):
@@ -160,10 +161,6 @@ _OF_TRAINING = {
     *(key for key in _KEYS if key.startswith("training.")),
     *("evaluation.bleu_on_dev", "evaluation.bleu_on_long"),
 } - {f"training.{key}" for key in _OF_CHECKPOINTS}
-_OF_DROPOUT_AND_START = {  # `export` alone writes them: with the model
-    *("model.dropout_rate", "model.attention_dropout_rate", "model.feed_forward_dropout_rate"),
-    *("model.dropout_bits", "model.attention_init", "model.embedding_init"),
-}
 _OF_CORPUS = {
     *("data.name", "data.directory", "data.mixture", "data.train", "data.dev", "data.test"),
     *("data.corpus_seed", "data.train_pairs", "data.vocabulary_kind", "data.character_coverage"),
@@ -184,16 +181,14 @@ _LOSS |= {"microbatches"}
 # For each verb that uses a trained model, keys it certainly does not read; others it may read.
 NOT_READ_BY: dict[str, frozenset[str]] = {
     "export": frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES),
-    "translate": frozenset(_OF_TRAINING | _OF_DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES),
-    "explain": frozenset(_OF_TRAINING | _OF_DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES)
+    "translate": frozenset(_OF_TRAINING | DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES),
+    "explain": frozenset(_OF_TRAINING | DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES)
     - {"model.attention_init"},  # --control draws projections
     **dict.fromkeys(
         ("generate", "classify"),
-        frozenset(_OF_TRAINING | _OF_DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES | _OF_SEARCH),
+        frozenset(_OF_TRAINING | DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES | _OF_SEARCH),
     ),
-    "score": frozenset(
-        _OF_TRAINING - {f"training.{name}" for name in _LOSS} | _OF_DROPOUT_AND_START
-    ),
+    "score": frozenset(_OF_TRAINING - {f"training.{name}" for name in _LOSS} | DROPOUT_AND_START),
 }
 
 # True unless set: to ask for something is to set them to False.

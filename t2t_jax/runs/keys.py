@@ -25,6 +25,17 @@ _MAY_CHANGE = WHERE | {
     *("training.nonfinite", "training.max_nonfinite"),
 }
 
+# How parameters begin and what disturbs them in training: a trained model no longer reads them.
+DROPOUT_AND_START = frozenset(
+    {
+        *("model.dropout_rate", "model.attention_dropout_rate", "model.feed_forward_dropout_rate"),
+        *("model.dropout_bits", "model.attention_init", "model.embedding_init"),
+    }
+)
+
+# Keys of the model that may differ when it is used; MarianMT's format has one `norm_epsilon`.
+_MAY_DIFFER_IN_USE = WHERE | DROPOUT_AND_START | {"model.dtype", "model.norm_epsilon"}
+
 # Keys added when runs already existed, with the earlier behaviour, which is the value in
 # configs/base.py. A run without the key has this value.
 _CAME_LATER: dict[str, Any] = {
@@ -62,6 +73,11 @@ def with_later_keys(config: dict[str, Any]) -> dict[str, Any]:
 def may_change(key: str) -> bool:
     """Whether a run may continue with another value of this key: what it learned is the same."""
     return key in _MAY_CHANGE or key.startswith(("decoding.", "evaluation."))
+
+
+def is_of_the_model(key: str) -> bool:
+    """Whether another value of this key would make another model of trained parameters."""
+    return key.startswith("model.") and key not in _MAY_DIFFER_IN_USE
 
 
 def own_cache(otherwise: str = "~/.cache/t2t_jax") -> str:

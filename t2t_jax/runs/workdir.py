@@ -28,9 +28,16 @@ from t2t_jax.data.vocabulary.vocabulary import Vocabulary
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import flat_dict, read_json, write_bytes, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, IsTakenError, locked
+from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.model.interface import Model
-from t2t_jax.runs.keys import completed, may_change, own_cache, with_later_keys
+from t2t_jax.runs.keys import (
+    completed,
+    is_of_the_model,
+    may_change,
+    own_cache,
+    with_later_keys,
+)
 from t2t_jax.runs.pretrained import PretrainedModel, load_vocabulary
 from t2t_jax.runs.sections import Sections, check_classes_fit, read_sections
 from t2t_jax.training.about import steps_in
@@ -206,7 +213,10 @@ def load_trained(
         not fit the config or the vocabulary, or its training has diverged.
     """
     config = read_config(workdir)
+    # With the run's own config: `sections` may differ.
+    now = flat_dict(config.to_dict())
     sections = sections or read_sections(config)
+    _check_same_model(workdir, now, sections.model)
     vocabulary = load_vocabulary(workdir / "vocabulary.model")
     classes = read_classes(workdir) if sections.data.task == "classification" else ()
     check_classes_fit(sections.model, classes)
@@ -216,8 +226,6 @@ def load_trained(
     directory = buckets.checkpoints_of(workdir)
     if not directory.exists():
         raise ValueError(f"{workdir} holds no checkpoint: train first")
-    # With the run's own config: `sections` may differ.
-    now = flat_dict(config.to_dict())
     with Checkpoints(
         directory,
         identity=identity(vocabulary),
@@ -232,6 +240,17 @@ def load_trained(
     check_params(params, f"the model in {workdir}")
     params = devices.put(params)
     return Trained(sections, vocabulary, model, params, devices, step, classes)
+
+
+def _check_same_model(workdir: Path, trained: Mapping[str, Any], asked: TransformerConfig) -> None:
+    """Raises ValueError if the parameters would be used in another model than was trained."""
+    for name, value in dataclasses.asdict(asked).items():
+        key = f"model.{name}"
+        if is_of_the_model(key) and value != trained[key]:
+            raise ValueError(
+                f"{workdir} was trained with {key}={trained[key]!r}: with {value!r} its parameters "
+                "are not the same model"
+            )
 
 
 def identity(vocabulary: Vocabulary, data_fingerprint: str | None = None) -> dict[str, str]:

@@ -256,6 +256,31 @@ def test_bleu_is_counted_as_the_config_says(trained):
     assert bleu_of(np.array(sentences["statistics"]).sum(0)) == scores["bleu"] > 0
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "before"),
+    [
+        ("activation", "gelu", "'relu'"),
+        ("scale_logits", True, "False"),
+        ("num_encoder_layers", 0, "1"),
+    ],
+)
+def test_parameters_are_not_used_in_another_model(trained, key, value, before):
+    config = read_config(trained)
+    config.model[key] = value
+    told = rf"was trained with model\.{key}={before}: with {value!r} "
+    with pytest.raises(ValueError, match=told):
+        score(trained, "dev", read_sections(config))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("dtype", "bfloat16"), ("norm_epsilon", 1e-5), ("scan_layers", True)]
+)
+def test_a_model_may_be_computed_otherwise_than_in_training(trained, key, value):
+    config = read_config(trained)
+    config.model[key] = value
+    load_trained(trained, read_sections(config))
+
+
 def test_the_model_is_the_mean_of_the_last_checkpoints(trained):
     config = read_config(trained)
     config.decoding.average_checkpoints = 2
