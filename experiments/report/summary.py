@@ -44,6 +44,7 @@ from experiments.tables.ablation import LeftOut, Row, Rows, Score, changes_text
 from experiments.tables.equal import Equal, is_stretched
 from experiments.tables.registry import find_table
 from t2t_jax.json_files import flat_dict
+from t2t_jax.runs.keys import with_later_keys
 
 _BETTER, _WORSE = "better", "worse"
 # Points of BLEU or accuracy: by default, a smaller difference is of no interest.
@@ -272,7 +273,7 @@ def _expected_rows(name: str, outcomes: Sequence[Outcome]) -> tuple[list[Row], s
             (outcome.run.base for outcome in outcomes), key=lambda base: len(flat_dict(base))
         )
         table = find_table(name)
-        known, title = table.rows(ConfigDict(base)), table.title
+        known, title = table.rows(ConfigDict(with_later_keys(base))), table.title
     except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError):
         # The runs are older or newer than this code, or its table is broken; their own files
         # suffice.

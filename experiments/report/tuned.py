@@ -33,6 +33,7 @@ from experiments.tables.ablation import Row, Score, changes_text
 from experiments.tables.registry import find_table
 from experiments.tables.tuning import is_number
 from t2t_jax.json_files import flat_dict
+from t2t_jax.runs.keys import with_later_keys
 
 ROBUST, VANISHES, APPEARS, REVERSES = "robust", "vanishes", "appears", "reverses"
 NOT_SEEN, NOT_TESTED = "not seen", "not tested"
@@ -286,7 +287,8 @@ def _paper_scores(outcome: Outcome) -> dict[str, Score]:
     There its numbers are not comparable with ours, but the signs of its differences are.
     """
     try:
-        rows = find_table(outcome.run.table).make_rows(ConfigDict(outcome.run.base))
+        base = ConfigDict(with_later_keys(outcome.run.base))
+        rows = find_table(outcome.run.table).make_rows(base)
         return {row.name: row.paper for row in rows if isinstance(row, Row) and row.paper}
     except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError):
         return {}  # the runs are older or newer than this code

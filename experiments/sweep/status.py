@@ -25,6 +25,7 @@ from experiments.run.plain_text import counted, plain_text
 from experiments.sweep import time_left
 from experiments.tables.registry import find_table
 from t2t_jax.json_files import flat_dict
+from t2t_jax.runs.keys import with_later_keys
 from t2t_jax.training.metrics_file import read_metrics
 
 _REFRESH_SECONDS = 2.0
@@ -98,7 +99,8 @@ def _place(directory: Path) -> tuple:
 def _row_names(table: str, base: str) -> list[str]:
     """The rows of a table at this base, given as JSON; none if this code does not know it."""
     try:
-        return [row.name for row in find_table(table).rows(ConfigDict(json.loads(base))).rows]
+        config = ConfigDict(with_later_keys(json.loads(base)))
+        return [row.name for row in find_table(table).rows(config).rows]
     except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError):
         return []
 

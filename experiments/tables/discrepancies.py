@@ -209,7 +209,7 @@ RECIPES: dict[str, dict[str, str]] = {
         "smoothing_mass": "others",  # common_layers.smoothing_cross_entropy
         "embedding_scale": "vectors",  # multiply_embedding_mode = "sqrt_depth"
         "longest_output": "source+50",  # decode_extra_length
-        "projection_init": "fused",  # multihead_attention: one qkv_transform
+        "projection_init": "fused",  # multihead_attention: one qkv_transform; over memory q and kv
         "norm_epsilon": "1e-6",  # common_layers.layer_norm
         "projection_biases": "yes",  # conv1d has them by default
     },

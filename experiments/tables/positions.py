@@ -21,7 +21,7 @@ _NOTES = {
     "none": "word order is seen by the decoder's mask alone",
     "rotary": "Su et al. 2021",
     "relative": "a bias for each bucket of distances, as in T5",
-    "alibi": "Press et al. 2022",
+    "alibi": "Press et al. 2022; by distance alone: the encoder cannot tell before from after",
 }
 
 
@@ -31,9 +31,16 @@ def _rows(base: AnyConfig) -> list[Row | LeftOut]:
     for kind, note in kinds.items():
         if kind == "rotary" and base.model.d_k % 2:
             rows.append(LeftOut(kind, TURN_PAIRS))
+        elif kind in ("counted", "scaled") and _centres_what_it_reads(base):
+            rows.append(LeftOut(kind, "layer norm takes a number added to a whole vector away"))
         else:
             rows.append(Row(kind, {"model.positions": kind}, note=note))
     return rows
+
+
+def _centres_what_it_reads(base: AnyConfig) -> bool:
+    model = base.model
+    return model.norm_kind == "layer" and (model.norm == "pre" or model.embedding_norm)
 
 
 TABLE = Table("positions", "What positions are worth (paper section 3.5)", _rows)

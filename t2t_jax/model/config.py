@@ -125,6 +125,13 @@ class TransformerConfig:
                 f"model.d_model={self.d_model}: positions='sinusoidal_tensor2tensor' need at "
                 "least 4"
             )
+        is_centred = self.norm_kind == "layer" and (self.norm == "pre" or self.embedding_norm)
+        if self.positions in ("counted", "scaled") and is_centred:
+            raise ValueError(
+                f"model.positions={self.positions!r} is a number added to a whole vector, which "
+                "layer norm takes away before anything reads it: use norm='post' without "
+                "embedding_norm, norm_kind='rms', or other positions"
+            )
         if self.positions in ("learned", "scaled"):
             check_at_least("model", self, 1, ("max_positions",))
         if self.positions == "rotary" and self.d_k % 2:

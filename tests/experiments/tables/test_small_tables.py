@@ -25,6 +25,26 @@ def test_rotary_positions_are_left_out_where_they_cannot_be():
 
 
 @pytest.mark.parametrize(
+    ("changes", "left_out"),
+    [
+        ({"norm": "pre"}, {"counted", "scaled"}),
+        ({"embedding_norm": True}, {"counted", "scaled"}),
+        ({"norm": "pre", "norm_kind": "rms"}, set()),
+    ],
+)
+def test_a_number_that_layer_norm_takes_away_is_no_row(changes, left_out):
+    base = tiny.get_config()
+    base.model.update(changes)
+    rows = positions.TABLE.rows(base)
+    assert {left.name for left in rows.left_out} == left_out
+    for kind in left_out:
+        config = base.copy_and_resolve_references()
+        config.model.positions = kind
+        with pytest.raises(ValueError, match=f"positions='{kind}' is a number added to a whole"):
+            check_config(config, kind)
+
+
+@pytest.mark.parametrize(
     ("table", "key", "value"),
     [
         (table3.TABLE, "num_heads", 0),
