@@ -61,6 +61,7 @@ def evaluation_batches(
       ValueError: a sentence is too long for a batch.
     """
     options = _options(prepared, sections, devices, _EVALUATION_SEED)
+    options["weights"] = (1,) * len(prepared.splits[split].ends)
     return _bucketed(prepared.splits[split], sections, {"shuffle": False, **options})
 
 

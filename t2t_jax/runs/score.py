@@ -119,7 +119,7 @@ def score_checkpoints(
     """The scores of every checkpoint on a split or on given files, in order.
 
     They are written to a JSON lines file of their own, where those of checkpoints that are gone
-    stay if the search is the same. With `decoding.average_checkpoints` above 1, the first
+    stay if search and BLEU are the same. With `decoding.average_checkpoints` above 1, the first
     checkpoints are left out, since too few precede them; so are, with a word, those that are
     damaged, or removed meanwhile by a run in progress.
 
@@ -172,10 +172,10 @@ def _each_checkpoint(workdir: Path, sections: Sections | None) -> Iterator[Train
 
 
 def _keep_in_curve(path: Path, scores: dict[str, Any]) -> None:
-    """Writes a checkpoint's scores to their place in a file; those of another search go."""
+    """Writes a checkpoint's scores to their place in a file; those of another search or BLEU go."""
 
     def of_curve(each: dict[str, Any]) -> list[Any]:
-        return [each.get(name) for name in ("decoding", "data_fingerprint")]
+        return [each.get(name) for name in ("decoding", "bleu_signature", "data_fingerprint")]
 
     kept = [each for each in read_curve(path) if of_curve(each) == of_curve(scores)]
     by_step = {each["step"]: each for each in [*kept, scores]}

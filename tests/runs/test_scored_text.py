@@ -13,6 +13,7 @@ from t2t_jax.runs import score as scoring
 from t2t_jax.runs.pretrained import load_vocabulary
 from t2t_jax.runs.score import score, score_checkpoints, score_files
 from t2t_jax.runs.scored_text import check_split, given_text, read_given
+from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
 from t2t_jax.runs.workdir import read_config
 from tests.data.text_corpus import sentence_pairs, write_pairs
@@ -197,6 +198,34 @@ def test_a_curve_keeps_the_checkpoints_that_are_gone_if_the_search_is_the_same(
     assert score_checkpoints(run, given)[0]["bleu"] == curve[1]["bleu"] and kept() == [4, 8]
     score_checkpoints(run, given, smallest(cache, **{"decoding.beam_size": 1}))
     assert kept() == [8]
+
+
+def test_a_curve_is_of_one_bleu(run, tmp_path):
+    given = read_given(*write_files(tmp_path, "t", PAIRS))
+    config = read_config(run)
+    score_checkpoints(run, given, read_sections(config))
+    shutil.rmtree(run / "checkpoints/4")
+    config.evaluation.bleu_tokenizer = "char"
+    score_checkpoints(run, given, read_sections(config))
+    lines = (run / "scores" / "t.checkpoints.jsonl").read_text().splitlines()
+    assert ["tok:char" in json.loads(line)["bleu_signature"] for line in lines] == [True]
+
+
+def test_train_of_a_mixture_is_scored_once_whatever_its_weights(cache, tmp_path):
+    pairs = sentence_pairs(60)
+    for name, of in (("a", pairs[:20]), ("b", pairs[20:40])):
+        (tmp_path / name).mkdir()
+        write_pairs(tmp_path / name, "train", of)
+    write_pairs(tmp_path, "dev", pairs[40:50])
+    write_pairs(tmp_path, "test", pairs[50:])
+    changes = {
+        "data.source": "text",
+        "data.directory": str(tmp_path),
+        "data.mixture": f"{tmp_path / 'a'}=1,{tmp_path / 'b'}=3",
+        "data.vocabulary_size": 60,
+    }
+    train(smallest(cache, **changes), tmp_path / "w")
+    assert score(tmp_path / "w", "train")["sentences"] == 40
 
 
 def test_a_sentence_that_training_would_drop_is_not_scored(cache, tmp_path):
