@@ -109,8 +109,10 @@ def local_path(name: str, what: str) -> Path:
     """A path on this machine, as typed by the user.
 
     Raises:
-      ValueError: it is an address, where `what` cannot be.
+      ValueError: it is empty, or an address, where `what` cannot be.
     """
+    if not name:
+        raise ValueError(f"{what} is empty: name a path")
     if "://" in name:
         raise ValueError(
             f"{what}={name} must be a path of this machine: in a bucket are --workdir of t2t-jax "

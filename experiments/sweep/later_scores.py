@@ -22,6 +22,7 @@ def score(workdir: Path, source: Path, reference: Path, name: str | None) -> int
     Raises:
       ValueError: there are no finished runs, or `read_given` refuses the files.
     """
+    from t2t_jax.runs.keys import with_later_keys
     from t2t_jax.runs.score import score_files
     from t2t_jax.runs.scored_text import read_given
     from t2t_jax.runs.sections import read_sections
@@ -42,7 +43,8 @@ def score(workdir: Path, source: Path, reference: Path, name: str | None) -> int
         if scores.get("sha256") == given.sha256:
             continue
         try:
-            sections = read_sections(ConfigDict(record.read_run(directory).config))
+            config = with_later_keys(record.read_run(directory).config)
+            sections = read_sections(ConfigDict(config))
             scores = score_files(directory, given, sections)
         except (OSError, TypeError, ValueError) as error:
             print(f"{plain_text(directory)} has no scores: {plain_text(error)}", file=sys.stderr)

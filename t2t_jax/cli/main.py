@@ -50,6 +50,13 @@ STOPPED = 130  # exit code of whatever a person or a machine stopped
 
 def main() -> None:
     """Entry point of the command."""
+    try:
+        _main()
+    except KeyboardInterrupt:  # while libraries are imported
+        _end_at_once("t2t-jax: stopped")
+
+
+def _main() -> None:
     if os.getcwd() not in sys.path:  # as with `python -m`: a config may import others
         sys.path.insert(0, os.getcwd())
     if sys.stderr is None:  # closed by whoever started this; `print` would use standard output

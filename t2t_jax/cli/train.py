@@ -1,7 +1,7 @@
 r"""t2t-jax train: trains a model, or resumes a stopped run.
 
     t2t-jax train --config=configs/tiny.py --workdir=W
-    t2t-jax train --config=configs/tiny.py --workdir=W --config.training.steps=500
+    t2t-jax train --config=configs/tiny.py --workdir=W2 --config.training.steps=500
     t2t-jax train --workdir=W                                  resumes, with the config of W
     t2t-jax train --config=configs/tiny.py --workdir=W --init=hf:DIR \
       --config.training.label_smoothing_mass=others_but_padding

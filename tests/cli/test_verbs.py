@@ -47,6 +47,10 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
     [
         (["fly"], "'fly' is no verb; there are prepare, train, translate"),
         (["train", "--config=configs/tiny.py"], "t2t-jax train: --workdir is missing: the dir"),
+        (
+            ["train", "--config=configs/tiny.py", "--workdir="],
+            "t2t-jax train: --workdir is empty: name a path\n",
+        ),
         (["train"], "--config is missing: a file such as configs/tiny.py; without it, that of"),
         (
             ["translate"],

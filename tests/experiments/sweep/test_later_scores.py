@@ -69,6 +69,17 @@ def test_every_finished_run_gets_its_scores_and_the_report_their_columns(
     assert "+1.0 |" in " ".join(report.text(workdir, "markdown").split())
 
 
+def test_a_run_of_before_a_key_was_added_is_scored(tmp_path, files, scored):
+    write_row(tmp_path, "base", [(2.0, 90.0)])
+    [path] = tmp_path.rglob(record.RUN_FILE)
+    values = json.loads(path.read_text())
+    for config in (values["config"], values["base"]):
+        del config["model"]["norm_kind"]
+    path.write_text(json.dumps(values))
+    assert later_scores.score(tmp_path, *files, None) == 0
+    assert len(scored) == 1
+
+
 def test_two_test_sets_that_are_scored_at_once_are_both_kept(tmp_path, files, monkeypatch):
     [path] = [fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=2.0, bleu=90.0)]
 
