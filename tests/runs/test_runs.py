@@ -250,8 +250,9 @@ def test_translations_and_their_order_are_the_same_on_any_devices(trained, layou
 def test_bleu_is_counted_as_the_config_says(trained):
     config = read_config(trained)
     config.evaluation.bleu_tokenizer = "char"
+    config.evaluation.bleu_lowercase = True
     scores = score(trained, "dev", read_sections(config))
-    assert "tok:char" in scores["bleu_signature"]
+    assert "case:lc" in scores["bleu_signature"] and "tok:char" in scores["bleu_signature"]
     sentences = json.loads((trained / "scores" / "dev.sentences.json").read_text())
     assert bleu_of(np.array(sentences["statistics"]).sum(0)) == scores["bleu"] > 0
 

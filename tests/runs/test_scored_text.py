@@ -1,5 +1,6 @@
 """A user's own test sets, besides the splits of the corpus."""
 
+import dataclasses
 import json
 import shutil
 
@@ -8,8 +9,11 @@ import pytest
 
 from configs import language_model
 from t2t_jax.data.corpora.corpus import read_pairs
+from t2t_jax.devices import make_devices
 from t2t_jax.evaluation.metrics import METRICS, score_of
 from t2t_jax.runs import score as scoring
+from t2t_jax.runs.batches import train_batches
+from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.pretrained import load_vocabulary
 from t2t_jax.runs.score import score, score_checkpoints, score_files
 from t2t_jax.runs.scored_text import check_split, given_text, read_given
@@ -224,7 +228,13 @@ def test_train_of_a_mixture_is_scored_once_whatever_its_weights(cache, tmp_path)
         "data.mixture": f"{tmp_path / 'a'}=1,{tmp_path / 'b'}=3",
         "data.vocabulary_size": 60,
     }
-    train(smallest(cache, **changes), tmp_path / "w")
+    sections = smallest(cache, **changes)
+    prepared = prepare(sections)
+    devices = make_devices(**dataclasses.asdict(sections.devices))
+    batches = train_batches(prepared, sections, devices)
+    epoch = [batches[step] for step in range(batches.batches_per_epoch)]
+    assert sum(np.any(batch.target_ids, axis=1).sum() for batch in epoch) == 20 + 3 * 20
+    train(sections, tmp_path / "w")
     assert score(tmp_path / "w", "train")["sentences"] == 40
 
 
