@@ -8,7 +8,7 @@ import pytest
 from configs import classifier, language_model, masked_language_model, tiny
 from t2t_jax.devices import make_devices
 from t2t_jax.runs import score as scoring
-from t2t_jax.runs.batches import evaluation_batches
+from t2t_jax.runs.batches import evaluation_batches, train_batches
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.score import score, score_splits
 from t2t_jax.runs.train import train
@@ -177,6 +177,18 @@ def test_every_seed_is_scored_on_the_same_masks(cache):
         for seed in (0, 1)
     )
     np.testing.assert_array_equal(first.target_ids, second.target_ids)
+
+
+@pytest.mark.parametrize("rate", [0.15, 0.5])
+def test_training_asks_for_the_share_of_tokens_that_the_config_says(cache, rate):
+    sections = sections_of(masked_language_model, cache, **{"data.mask_rate": rate})
+    batches = train_batches(prepare(sections), sections, make_devices(1))
+    epoch = [batches[step] for step in range(batches.batches_per_epoch)]
+    asked, there = (
+        sum(np.count_nonzero(getattr(batch, side)) for batch in epoch)
+        for side in ("target_ids", "source_ids")
+    )
+    assert asked / there == pytest.approx(rate, rel=0.2)  # start and end are never asked for
 
 
 def test_the_classify_command_uses_what_was_trained(run_of):
