@@ -2,8 +2,8 @@
 
     python -m experiments.speedrun.records
 
-One table per target and hardware; each row is a record that beat the one above it. The command of
-the last is below.
+One table per target and hardware: the config as it is, then each record that beat the one above it.
+The command of the last is below.
 """
 
 import functools
@@ -29,7 +29,7 @@ _HEAD = (
 
 
 def document(text: str, records: Sequence[Record]) -> str:
-    """The document with its records replaced by these, oldest first.
+    """The document with its records replaced by these, in the order of `read_records`.
 
     Raises:
       ValueError: it does not mark where they go.
@@ -71,7 +71,9 @@ def _row(record: Record, before: Record | None) -> str:
     bleu = f"{record.bleu:.2f}, {len(record.seeds)} seeds, p = {record.p_value:.1g}"
     changed = [f"`{key}={new}` ({old})" for key, (old, new) in changes(record, before).items()]
     what = ", ".join(changed) or "the code alone"
-    if before is None:
+    if record.as_it_is:
+        what = "the config as it is"
+    elif before is None:
         what = "the first"
     of = f"{record.when[:10]}, {record.commit[:7]}"
     cells = f"{record.seconds:,.1f}", f"{training:,.1f}", bleu, what, of

@@ -6,7 +6,15 @@ import shlex
 import pytest
 
 from experiments.speedrun.records import DOCUMENT, RECORDS, document
-from experiments.speedrun.rules import Record, Seed, changes, read_record, read_records, why_not
+from experiments.speedrun.rules import (
+    Record,
+    Seed,
+    changes,
+    read_record,
+    read_records,
+    standing,
+    why_not,
+)
 
 PAIRS = {"train": 29_000, "dev": 1_014, "test": 1_000}
 CONFIG = {"data.source_language": "en", "data.target_language": "de", "training.steps": 8_000}
@@ -24,7 +32,7 @@ def seeds(bleu=BLEU, seconds=100.0):
 
 
 FIRST = Record(
-    *("2026-01-03T00:00:00Z", 35.0, "python -m experiments.speedrun --config=C", "0" * 40),
+    *("2026-01-03T00:00:00Z", 35.0, "python -m experiments.speedrun --config.a=1", "0" * 40),
     *("Some CPU, 2 cores", {"cpu": "Some CPU", "cores": 2}, {"jax": "0.10.2"}),
     *(TEXT, PAIRS, CONFIG, seeds()),
 )
@@ -100,6 +108,26 @@ def test_a_record_is_beside_those_of_its_target_and_its_hardware_alone(tmp_path)
         read_records(tmp_path)
 
 
+def test_a_config_as_it_is_heads_its_table_and_competes_with_nothing(tmp_path):
+    command = "speedrun --config=configs/multi30k.py --config.data.directory=DIR"
+    slow = FASTER._replace(when="2026-04-03T00:00:00Z", command=command, seeds=seeds(seconds=400.0))
+    assert slow.as_it_is and slow._replace(command=f"{command} --config.seed=3").as_it_is
+    others = "--config.training.steps=3", "--config=mine.py"
+    assert not any(slow._replace(command=f"speedrun {other}").as_it_is for other in others)
+    for name, record in (("a", FIRST), ("b", slow), ("c", FASTER)):
+        record.write(tmp_path / f"{name}.json", None)
+    kept = read_records(tmp_path)
+    assert kept == [slow, FIRST, FASTER]
+    assert standing(kept, slow) == FASTER and why_not(slow, FASTER) == why_not(FIRST, slow) == ""
+    assert "its text differs" in why_not(slow._replace(text={}), FASTER)
+    rows = [line.split(" | ") for line in document(_EMPTY, kept).splitlines() if "seeds" in line]
+    assert [(row[0], row[3]) for row in rows] == [
+        ("| 402.0", "the config as it is"),
+        ("| 102.0", "`training.steps=8000` (4000)"),
+        ("| 52.0", "`training.steps=4000` (8000)"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -110,6 +138,7 @@ def test_a_record_is_beside_those_of_its_target_and_its_hardware_alone(tmp_path)
         ({"derived": {}}, "is damaged: it lacks 'seconds'"),
         ({"target": 20.0}, r"target=20.0 is none of \(35.0, 41.0\)"),
         ({"commit": None}, "commit, hardware must be texts"),
+        ({"command": "a 'b"}, "is damaged: No closing quotation"),
         ({"config": []}, "config an object"),
     ],
 )
@@ -154,7 +183,7 @@ def test_each_target_and_hardware_has_a_table_of_what_beat_what():
         "",
         "The last of them, at 0000000 (later config files may differ):",
         "",
-        "    python -m experiments.speedrun --config=C",
+        "    python -m experiments.speedrun --config.a=1",
     ]
     assert second.splitlines()[4:-4] == [
         "| 102.0 | 80.0 | 35.20, 5 seeds, p = 0.008 | the first | 2026-01-03, 0000000 |",
