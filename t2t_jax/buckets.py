@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import sys
 import tempfile
 import threading
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_jax.json_files import AnyPath
-from t2t_jax.locks import IsTakenError, Tell
+from t2t_jax.locks import IsTakenError, Tell, named, this_process
 
 SCHEME = "gs://"
 LOCK_FILE = ".train.lock"
@@ -347,7 +346,7 @@ class _Lock:
                 if self._write(found.stamp.generation):
                     return
                 continue  # somebody else was faster
-            who = _who(found.value)
+            who = named(found.value)
             if now - started >= patience:
                 raise IsTakenError(
                     f"{who} {does}; if that is gone, wait {_SECONDS_OF_SILENCE:.0f} s or remove "
@@ -380,7 +379,7 @@ class _Lock:
 
     def _write(self, generation: bytes) -> bool:
         """Writes the lock if it still has this generation; returns whether it had."""
-        values = {"owner": self._owner, "host": socket.gethostname(), "pid": os.getpid()}
+        values = {"owner": self._owner, **this_process()}
         content = json.dumps(values).encode()
         written = self._store.write(LOCK_FILE, content, if_equal=generation).result().generation
         if written:
@@ -394,11 +393,3 @@ class _Lock:
         if is_ours:
             self._generation = found.stamp.generation
         return is_ours
-
-
-def _who(content: bytes) -> str:
-    try:
-        values = json.loads(content)
-        return f"process {values['pid']} on {values['host']}"
-    except (KeyError, TypeError, ValueError):
-        return "another process"

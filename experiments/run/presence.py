@@ -81,14 +81,9 @@ def present(directory: Path, patience: float = SECONDS_FOR_THE_LOCK) -> Iterator
     Raises:
       IsTakenError: another process is there and stays.
     """
-
-    def who() -> str:
-        sign = read(directory)
-        return f"process {sign.pid} on {sign.host}" if sign else "another process"
-
     does = f"works on the run in {directory}"
     tell = functools.partial(_tell_waiting, directory)
-    with listening(tell), locked(directory / _LOCK_FILE, does, who=who, patience=patience):
+    with listening(tell), locked(directory / _LOCK_FILE, does, patience=patience):
         stop = threading.Event()
         beats = threading.Thread(target=_beat, args=(directory, stop), daemon=True)
         _take_over(directory)

@@ -51,6 +51,7 @@ def train(
 
     Raises:
       ValueError: the config or the corpus is wrong, or `workdir` belongs to another run.
+      OSError: `workdir` cannot be written to.
       loop.Stopped: a signal asked to stop; the state was saved.
       Diverged: more steps are not finite than `training.nonfinite` allows.
     """
@@ -61,7 +62,8 @@ def train(
         sections = begin.sections
     if sections.model.family != "encoder_only" and sections.model.num_decoder_layers < 1:
         raise ValueError("model.num_decoder_layers=0: a decoder needs at least 1 layer to attend")
-    run_directory.check_config(workdir, sections)  # before a long download
+    run_directory.check_place(workdir)  # before a long download
+    run_directory.check_config(workdir, sections)
     prepared = prepare(sections, begin.vocabulary if begin else None)
     # Before devices are requested, which another process may hold.
     with run_directory.only_training(workdir):

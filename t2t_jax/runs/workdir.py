@@ -14,6 +14,7 @@ classes.txt has one name per line, in the order of the classes' numbers; only a 
 import contextlib
 import dataclasses
 import json
+import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -70,6 +71,15 @@ def check_vocabulary(workdir: Path, vocabulary: Vocabulary) -> None:
             f"{workdir} was trained with the vocabulary {before}, but the corpus now gives "
             f"{vocabulary.fingerprint}: use another --workdir, or the corpus as it was"
         )
+
+
+def check_place(workdir: Path) -> None:
+    """Raises OSError if `workdir` is no directory that may be written to, and cannot become one."""
+    nearest = next(each for each in (workdir, *workdir.absolute().parents) if each.exists())
+    if not nearest.is_dir():
+        raise NotADirectoryError(f"{workdir} cannot be the directory of a run: {nearest} is a file")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise PermissionError(f"{workdir} cannot be written to: {nearest} may not be")
 
 
 @contextlib.contextmanager

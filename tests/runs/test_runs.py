@@ -6,6 +6,7 @@ import fcntl
 import functools
 import json
 import math
+import os
 import shutil
 
 import jax
@@ -106,8 +107,9 @@ def test_what_is_refused_changes_nothing(cache, tmp_path):
 def test_one_directory_is_trained_in_by_one_process(trained, cache, monkeypatch):
     only_training = workdir.only_training
     monkeypatch.setattr(workdir, "only_training", functools.partial(only_training, patience=0.0))
+    sentence = rf"process {os.getpid()} on .* trains in .*/w; it has to end first"
     with only_training(trained):
-        with pytest.raises(BlockingIOError, match="another process trains in .*/w"):
+        with pytest.raises(BlockingIOError, match=sentence):
             train(smallest(cache), trained)
     train(smallest(cache), trained)
 
