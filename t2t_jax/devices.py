@@ -226,7 +226,8 @@ def make_devices(
         devices,
         key=lambda device: (_slice(device), device.process_index, device.id),
     )
-    wanted = f"devices.data={data}, fsdp={fsdp}, tensor={tensor}: {len(devices)} devices are here"
+    here = "1 device is here" if len(devices) == 1 else f"{len(devices)} devices are here"
+    wanted = f"devices.data={data}, fsdp={fsdp}, tensor={tensor}: {here}"
     if data == -1:
         data, num_idle = divmod(len(devices), fsdp * tensor)
         if data and num_idle:

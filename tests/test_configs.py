@@ -5,6 +5,7 @@ python -m tests.test_configs writes configs.tsv: every key of every config, a li
 
 import dataclasses
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -90,4 +91,6 @@ def test_every_number_has_bounds(name):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        sys.exit(f"test_configs: it takes no arguments; without any it writes {ALL_VALUES}")
     ALL_VALUES.write_text(all_values(), encoding="utf-8")

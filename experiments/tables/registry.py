@@ -3,6 +3,7 @@
 A broken file is reported only if its table is requested; it does not affect other tables.
 """
 
+import difflib
 import importlib
 import pkgutil
 import traceback
@@ -65,7 +66,9 @@ def find_table(name: str) -> Table:
     if name in BROKEN:
         raise ValueError(BROKEN[name])
     if name not in TABLES:
-        raise ValueError(f"no table is called {name!r}; there are {names_text()}")
+        near = difflib.get_close_matches(name, TABLES, n=1, cutoff=0.75)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(f"no table is called {name!r}{meant}; there are {names_text()}")
     return TABLES[name]
 
 

@@ -42,7 +42,7 @@ def parse_flags(name: str, argv: list[str], *, known_only: bool = False) -> list
             sentence = _unknown_flag(argv, error)
         sys.exit(f"{name}: {sentence}")
     except (ImportError, OSError) as error:
-        sys.exit(f"{name}: {_no_config(argv, error)}")
+        sys.exit(f"{name}: {_no_python(argv) or _no_config(argv, error)}")
     except flags.IllegalFlagValueError as error:
         sys.exit(f"{name}: {'; '.join(map(_wrong_value, str(error).splitlines()))}")
     except (TypeError, ValueError, flags.Error) as error:
@@ -127,7 +127,9 @@ def _unknown_flag(argv: list[str], error: Exception) -> str:
             continue
         if "." in name and not keys and leaf not in str(error):
             continue  # a key that exists: only a checkout knows them all
-        meant = [key for key in keys if key.endswith(f".{leaf}")]
+        first, dot, rest = name.partition(".")
+        other = {"config": f"base{dot}{rest}", "base": f"config{dot}{rest}"}.get(first)
+        meant = [other] if other in known else [key for key in keys if key.endswith(f".{leaf}")]
         meant = meant or difflib.get_close_matches(name, known, n=1, cutoff=0.75)
         advice = f": did you mean --{' or --'.join(meant)}?" if meant else ", see --help"
         return f"there is no {'key' if '.' in name else 'flag'} --{name}{advice}"
@@ -140,11 +142,12 @@ def _no_python(argv: list[str]) -> str:
         for argument, following in itertools.zip_longest(argv, argv[1:], fillvalue=""):
             given, _, value = argument.lstrip("-").partition("=")
             path = Path(value or following)
-            if argument.startswith("-") and given == flag and path.is_file():
-                if path.suffix != ".py":
+            if argument.startswith("-") and given == flag and path.exists():
+                if path.suffix != ".py" or path.is_dir():
                     return (
-                        f"--{flag}={path} must be a Python file such as configs/tiny.py; keys that "
-                        f"differ from it are flags, such as --{flag}.seed=1"
+                        f"--{flag}={value or following} must be a Python file such as "
+                        "configs/tiny.py; keys that differ from it are flags, such as "
+                        f"--{flag}.seed=1"
                     )
     return ""
 

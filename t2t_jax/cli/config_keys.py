@@ -8,6 +8,7 @@ import io
 import re
 import textwrap
 import tokenize
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,8 +57,8 @@ def config_keys() -> list[Key]:
     return keys
 
 
-def help_text(section: str = "") -> str:
-    """The keys of one section, or of all.
+def help_text(section: str = "", is_read: Callable[[str], bool] = lambda path: True) -> str:
+    """The keys of one section, or of all, that are read.
 
     Raises:
       ValueError: there is no such section.
@@ -68,10 +69,12 @@ def help_text(section: str = "") -> str:
     sections = list(dict.fromkeys(key.section for key in keys))
     if section and section not in sections:
         raise ValueError(f"--help={section} is none of {', '.join(filter(None, sections))}")
+    shown = [key for key in keys if section in ("", key.section) and is_read(key.path)]
+    if not shown:
+        return f"No key of {section} is read here.\n"
     blocks = [
-        "\n".join(_line(key) for key in keys if key.section == each)
-        for each in sections
-        if section in ("", each)
+        "\n".join(_line(key) for key in shown if key.section == each)
+        for each in dict.fromkeys(key.section for key in shown)
     ]
     return f"Keys, with the value of {_BASE}:\n\n" + "\n\n".join(blocks) + "\n"
 

@@ -12,9 +12,11 @@
     t2t-jax plan      --config=configs/big.py --topology=v5e-8    fit, hours, dollars
 
 Every config key can be set: --config.section.key=value. `t2t-jax VERB --help` explains a verb and
-lists the keys; `t2t-jax VERB --help=model` lists those of one section.
+lists the keys; `t2t-jax VERB --help=model` lists those of one section. `t2t-jax --version` prints
+the version.
 """
 
+import functools
 import importlib
 import os
 import sys
@@ -66,6 +68,14 @@ def _main() -> None:
         with may_be_cut_off():
             print(__doc__)
         sys.exit(0 if arguments else 2)
+    if arguments[0] == "--version":
+        from importlib import metadata
+
+        try:
+            print(f"t2t-jax {metadata.version('t2t_jax')}")
+        except metadata.PackageNotFoundError:
+            print("t2t-jax, not installed")
+        return
     name, *rest = arguments
     if name not in _VERBS:
         sys.exit(f"t2t-jax: {name!r} is no verb; there are {', '.join(_VERBS)}")
@@ -76,7 +86,7 @@ def _main() -> None:
         verb.define_flags([] if questions else rest)
         if questions:
             with may_be_cut_off():
-                _print_help(verb, questions[0].partition("=")[2])
+                _print_help(name, verb, questions[0].partition("=")[2])
             return
     except (OSError, TypeError, ValueError) as error:
         sys.exit(f"t2t-jax {name}: {_told(error)}")
@@ -87,12 +97,23 @@ def _main() -> None:
     )
 
 
-def _print_help(verb: ModuleType, section: str) -> None:
-    if not section:
+def _print_help(name: str, verb: ModuleType, section: str) -> None:
+    has_config = not hasattr(verb, "ARGUMENTS")
+    if not section or not has_config:
         print(verb.__doc__)
         print(flags.FLAGS.module_help(verb.__name__))
-    if not hasattr(verb, "ARGUMENTS"):  # those have no config
-        print(config_keys.help_text(section))
+    if has_config:
+        print(config_keys.help_text(section, functools.partial(_is_read_by, name)))
+    if not section and hasattr(verb, "closing_help"):
+        print(verb.closing_help())
+
+
+def _is_read_by(name: str, key: str) -> bool:
+    """Whether a verb may read another value of a key than that of its run."""
+    from t2t_jax.runs.effect import NOT_READ_BY
+    from t2t_jax.runs.keys import is_of_the_model
+
+    return name not in NOT_READ_BY or not (key in NOT_READ_BY[name] or is_of_the_model(key))
 
 
 def _stopped_text(name: str, values: flags.FlagValues) -> str:

@@ -13,6 +13,8 @@ nothing. W holds the config, the vocabulary, a classifier's classes.txt, checkpo
 and TensorBoard files.
 """
 
+import textwrap
+
 from absl import flags
 from ml_collections import config_flags
 
@@ -44,6 +46,13 @@ def define_flags(arguments: list[str]) -> None:
     )
     flags.DEFINE_string("profile_steps", None, "a:b: write a trace of these steps to W/profile")
     flags.mark_flag_as_required("workdir")
+
+
+def closing_help() -> str:
+    """What the help says after the keys."""
+    from t2t_jax.runs.keys import may_change_text
+
+    return textwrap.fill(may_change_text(), 100, break_long_words=False, break_on_hyphens=False)
 
 
 def main() -> None:

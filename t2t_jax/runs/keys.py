@@ -16,7 +16,9 @@ WHERE = frozenset(
     }
 )
 
-# Keys that may change when a run is resumed, besides the sections that training does not read.
+_NOT_READ_BY_TRAINING = ("decoding", "evaluation")  # sections
+
+# Keys that may change when a run is resumed, besides those sections.
 _MAY_CHANGE = WHERE | {
     "data.directory",
     *("training.evaluate_every_steps", "training.checkpoint_every_steps"),
@@ -72,7 +74,17 @@ def with_later_keys(config: dict[str, Any]) -> dict[str, Any]:
 
 def may_change(key: str) -> bool:
     """Whether a run may continue with another value of this key: what it learned is the same."""
-    return key in _MAY_CHANGE or key.startswith(("decoding.", "evaluation."))
+    return key in _MAY_CHANGE or key.partition(".")[0] in _NOT_READ_BY_TRAINING
+
+
+def may_change_text() -> str:
+    """The keys for which `may_change` is true, in a sentence."""
+    sections = " and ".join(_NOT_READ_BY_TRAINING)
+    keys = ", ".join(sorted(_MAY_CHANGE))
+    return (
+        f"A run may be resumed with other values of all keys of {sections}, and of {keys}; and of "
+        "training.steps, unless the schedule ends with them."
+    )
 
 
 def is_of_the_model(key: str) -> bool:

@@ -135,6 +135,9 @@ def _found(
 
 def main(arguments: list[str]) -> None:
     """Runs the command."""
+    if arguments in (["-h"], ["--help"]):
+        print(__doc__)
+        return
     if len(arguments) != 1:
         sys.exit("nonfinite: one argument is needed, the directory of a step, W/nonfinite/STEP")
     try:

@@ -68,4 +68,5 @@ def test_two_directories_are_needed(tmp_path):
 
 def test_help_of_a_verb_without_a_config_lists_no_keys():
     shown = command("compare", "--help").stdout
+    assert command("compare", "--help=model").stdout == shown
     assert "--[no]debug" in shown and "--config." not in shown

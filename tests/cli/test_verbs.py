@@ -4,11 +4,14 @@ import ast
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 import typing
+from pathlib import Path
 
 import jax
 import pytest
@@ -17,6 +20,8 @@ from configs import base
 from t2t_jax.cli.config_keys import config_keys
 from t2t_jax.json_files import flat_dict
 from t2t_jax.runs import kept_programs
+from t2t_jax.runs.effect import NOT_READ_BY
+from t2t_jax.runs.keys import is_of_the_model, may_change
 from t2t_jax.runs.sections import DevicesConfig, Sections
 from t2t_jax.training.progress import Progress
 from tests.cli.command import command, process
@@ -83,6 +88,12 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
             "there is no flag --d_model: did you mean --config.model.d_model?",
         ),
         (["prepare", "--config=README.md"], "--config=README.md must be a Python file such as"),
+        (["prepare", "--config=configs"], "--config=configs must be a Python file such as"),
+        (["prepare", "--base=configs/tiny.py"], "there is no flag --base: did you mean --config?"),
+        (
+            ["train", "--config=configs/tiny.py", "--workdir=README.md/w"],
+            "README.md/w cannot be the directory of a run: ",
+        ),
         (
             ["prepare", "--config", "experiments/results/table3_tiny/table3/base/seed-0/run.json"],
             "run.json must be a Python file such as configs/tiny.py; keys that differ",
@@ -184,6 +195,19 @@ def test_help_lists_every_key_with_its_value_comment_and_choices():
                 assert words in f"{entry.value} {entry.comment}".replace("'", '"')
 
 
+def test_help_of_train_names_the_keys_that_may_change_on_resuming():
+    told = " ".join(command("train", "--help").stdout.split())
+    sentence = told.partition("all keys of decoding and evaluation, and of ")[2]
+    listed = sentence.partition(";")[0].split(", ")
+    keys = [key for key in flat_dict(base.get_config().to_dict()) if may_change(key)]
+    assert sorted(listed) == [key for key in sorted(keys) if key[:4] not in ("deco", "eval")]
+
+
+def test_the_version_is_that_of_the_package():
+    version = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert command("--version").stdout == f"t2t-jax {version}\n"
+
+
 def test_help_shows_a_command_of_two_lines_in_two():
     shown = command("train", "--help").stdout
     assert "--init=hf:DIR \\\n      --config.training" in shown
@@ -224,6 +248,17 @@ def test_help_of_a_section_lists_its_keys_alone():
     shown = command("score", "--help=devices").stdout
     num_keys = len(dataclasses.fields(DevicesConfig))
     assert shown.count("--config.devices.") == shown.count("--config.") == num_keys
+
+
+@pytest.mark.parametrize("verb", NOT_READ_BY)
+def test_help_of_a_verb_lists_no_key_that_it_would_refuse(verb):
+    shown = command(verb, "--help").stdout
+    listed = re.findall(r"--config\.([\w.]+)=", shown.partition("Keys, with the value of")[2])
+    keys = [key for key in flat_dict(base.get_config().to_dict()) if key not in NOT_READ_BY[verb]]
+    assert sorted(listed) == sorted(key for key in keys if not is_of_the_model(key)) != []
+    assert "model.d_model" not in listed
+    if verb == "translate":
+        assert command(verb, "--help=evaluation").stdout == "No key of evaluation is read here.\n\n"
 
 
 def test_help_waits_for_no_library_that_is_heavy():

@@ -71,6 +71,8 @@ def test_the_command_tells_what_is_no_step(tmp_path, capsys):
         nonfinite.main([str(tmp_path)])
     with pytest.raises(SystemExit, match="one argument is needed"):
         nonfinite.main([])
+    nonfinite.main(["--help"])
+    assert "W/nonfinite/STEP" in capsys.readouterr().out
 
 
 def test_what_was_skipped_stands_in_the_record_of_the_training(cache, tmp_path, monkeypatch):

@@ -249,7 +249,8 @@ def test_what_is_compiled_is_kept_where_the_environment_says_and_never_where_a_r
     [
         (["table3", "--row=A.h=1", "--workdir=w"], "--base is needed"),
         (["table3", "--row=X", "--base=configs/tiny.py", "--workdir=w"], "no row is called 'X'"),
-        (["table9"], "no table is called 'table9'"),
+        (["hedas"], "no table is called 'hedas' (did you mean heads?); there are depth, "),
+        (["nothing"], "no table is called 'nothing'; there are depth, "),
         ([], "one argument is needed"),
     ],
 )
