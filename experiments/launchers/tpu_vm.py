@@ -80,11 +80,17 @@ class _Code(NamedTuple):
 
 
 def check_installed() -> None:
-    """Raises ValueError if gcloud is not installed, or this code is not a git checkout."""
+    """Raises ValueError if gcloud is missing or has no account, or this is not a git checkout."""
     if shutil.which("gcloud") is None:
         raise ValueError(
             "--launcher=tpu_vm needs gcloud: https://cloud.google.com/sdk/docs/install"
         )
+    try:
+        gcloud.call("auth", "print-access-token")
+    except gcloud.GcloudError as error:
+        raise ValueError(
+            f"--launcher=tpu_vm: gcloud has no account that works (`gcloud auth login`): {error}"
+        ) from error
     if not _git("rev-parse", "HEAD"):
         raise ValueError("--launcher=tpu_vm sends a commit, and this code is no git checkout")
 

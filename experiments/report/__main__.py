@@ -39,6 +39,7 @@ def main(argv: list[str]) -> None:
     if len(argv) != 2:
         sys.exit("report: one argument is needed, the workdir of a sweep; see --help")
     from experiments.report import report
+    from experiments.report.samples import WHY_NONE
 
     try:
         workdir = local_path(argv[1], "W")
@@ -49,6 +50,9 @@ def main(argv: list[str]) -> None:
 
             write_pages(found, lambda line: print(f"report: {line}", file=sys.stderr))
             found = read()
+        elif flags.FLAGS.samples:
+            for table in (each for each in found if not each.samples):
+                print(f"report: {table.name} shows no sentences: {WHY_NONE}", file=sys.stderr)
         paths = report.write(found, workdir)
         with may_be_cut_off():
             print(report.FORMATS[flags.FLAGS.format](found))

@@ -17,6 +17,9 @@ SAMPLES = (
     "Test sentences as the first seed of each row translates them: the first, and those on which "
     "the rows differ most"
 )
+WHY_NONE = (
+    "no finished run has translations and counts that match its record, and the text of its corpus"
+)
 # For the embedded corpus, whose text is this project's own.
 _USUAL_NUMBER = 5
 

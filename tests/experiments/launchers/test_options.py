@@ -1,5 +1,6 @@
 """How the flags choose a launcher."""
 
+import os
 import types
 
 import pytest
@@ -34,6 +35,18 @@ def test_the_launcher_gets_its_options(monkeypatch):
     )
     assert chosen.launch.func is tpu_vm.launch and not chosen.shares_files
     assert chosen.launch.keywords["request"].bucket == "gs://b/d"
+
+
+def test_gcloud_without_an_account_is_told_before_any_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    gcloud = tmp_path / "gcloud"
+    gcloud.write_text("#!/bin/sh\necho 'ERROR: no active account' >&2\nexit 1\n")
+    gcloud.chmod(0o755)
+    with pytest.raises(ValueError, match="no account that works .*: ERROR: no active account"):
+        options.chosen(_values(launcher="tpu_vm", tpu=""))
+    gcloud.write_text("#!/bin/sh\necho token\n")
+    with pytest.raises(ValueError, match="--tpu needs project"):
+        options.chosen(_values(launcher="tpu_vm", tpu=""))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from unittest import mock
 from experiments.report import report
 from experiments.report.pages import write_pages
 from experiments.report.run_files import PAGE
+from experiments.report.samples import WHY_NONE
 from t2t_jax.explain.page import page
 from t2t_jax.runs import workdir as workdir_of_run
 from tests.experiments.report.test_samples import references, write_run
@@ -43,6 +44,15 @@ def test_a_row_without_a_model_is_told_and_stops_no_other(tmp_path):
     told = []
     assert write_pages(report.read(tmp_path), told.append) == []
     assert [line.split(" has no page: ")[0] for line in told] == ["base", "one_head"]
+
+
+def test_a_table_without_sentences_to_show_has_no_pages_and_is_told(tmp_path):
+    write_run(tmp_path, "base", references())
+    (tmp_path / "quickstart" / "base" / "seed-0" / "translations" / "test.txt").unlink()
+    told = []
+    assert write_pages(report.read(tmp_path), told.append) == []
+    [sentence] = told
+    assert sentence.startswith(f"quickstart has no pages: {WHY_NONE}; unless that is the embedded")
 
 
 def test_a_page_in_which_another_script_could_run_is_not_linked(tmp_path):
