@@ -2,6 +2,7 @@
 
     python -m experiments.report.simulation
     python -m experiments.report.simulation --tables=1000 --seeds=3,5 --rows=10 --candidates
+    python -m experiments.report.simulation --seeds=3,5,10 --rows=5,10,20 --related
 
 Prints Markdown tables. False alarms: the share of tables without any real difference that still
 have a `*`, with its 95 % interval; it must be at most 5 %, also if one row, half of the rows or
@@ -9,6 +10,7 @@ base are 2 or 4 times as noisy as the others, or one row 50 times. Power: the sh
 differences that get a `*`, if half of the rows are that many standard deviations (of a row's seeds)
 from base; "wild 4": of 4 deviations beside a row 50 times as noisy. --candidates does the same for
 rules that were considered but not chosen, and for that of rows with other seeds than base.
+--related shows where the rule fails: false alarms if some rows share noise that base lacks.
 """
 
 import functools
@@ -36,6 +38,8 @@ NOISE = {
     "base x4": ("base", 4.0),
 }
 DIFFERENCES = (0.5, 1.0, 2.0, 4.0)
+# What two fifths of the rows share at a seed, and base lacks, in deviations of a row's own noise.
+RELATED = (0.0, 0.5, 1.0, 2.0, 4.0)
 # Values of tables, rows and seeds, base first -> whether each row gets a star.
 Rule = Callable[[np.ndarray], np.ndarray]
 
@@ -47,6 +51,7 @@ def tables(
     *,
     difference: float = 0.0,
     of_seeds: float = 1.0,
+    of_related: float = 0.0,
 ) -> np.ndarray:
     """Tables x base and rows x seeds; the first half of the rows has a `difference` to base.
 
@@ -54,6 +59,7 @@ def tables(
       shape: how many tables, rows without base, and seeds.
       noise: one of NOISE.
       of_seeds: the standard deviation of what all rows share at a seed.
+      of_related: that of what the last two fifths of the rows share besides.
     """
     num_tables, num_rows, num_seeds = shape
     who, times = NOISE[noise]
@@ -63,6 +69,9 @@ def tables(
     values = deviations * random.normal(size=(num_tables, num_rows + 1, num_seeds))
     values += of_seeds * random.normal(size=(num_tables, 1, num_seeds))
     values[:, 1 : 1 + num_rows // 2] += difference
+    if of_related:
+        shared = of_related * random.normal(size=(num_tables, 1, num_seeds))
+        values[:, 1 + num_rows - 2 * num_rows // 5 :] += shared
     return values
 
 
@@ -237,6 +246,22 @@ def grid_text(num_tables: int, seeds: Sequence[int], rows: Sequence[int]) -> str
     return _table_text(lines)
 
 
+def related_text(num_tables: int, seeds: Sequence[int], rows: Sequence[int]) -> str:
+    """False alarms of the rule where two fifths of the rows share noise that base lacks."""
+    titles = ["seeds", "rows", *(f"shared {each:g}" for each in RELATED)]
+    lines = [titles, ["--:"] * len(titles)]
+    for num_seeds in seeds:
+        for num_rows in rows:
+            shape = num_tables, num_rows, num_seeds
+            cells = []
+            for each in RELATED:
+                values = tables(np.random.default_rng(0), shape, of_related=each)
+                cells.append(_share_text(int(of_reports(values).any(1).sum()), shape))
+            lines.append([str(num_seeds), str(num_rows), *cells])
+            print(f"simulated: {num_seeds} seeds, {num_rows} rows", file=sys.stderr)
+    return _table_text(lines)
+
+
 def candidates_text(num_tables: int, seeds: Sequence[int], rows: Sequence[int]) -> str:
     """For each candidate, the most false alarms over all sizes, by noise, and the mean power."""
     titles = ["candidate", *NOISE, *(f"power {each:g}" for each in DIFFERENCES)]
@@ -321,7 +346,15 @@ def main(argv: list[str]) -> None:
         sys.exit("simulation: --seeds and --rows are whole numbers, such as --seeds=3,5")
     if len(argv) != 1 or min(seeds, default=0) < 2 or min(rows, default=0) < 2:
         sys.exit("simulation: takes no argument, and --seeds and --rows of at least 2")
-    text = candidates_text if values.candidates else grid_text
+    if values.related and min(rows) < 5:
+        sys.exit("simulation: two fifths of --rows are related: at least 5")
+    if values.candidates and values.related:
+        sys.exit("simulation: --candidates and --related are two tables: ask for one of them")
+    text = grid_text
+    if values.candidates:
+        text = candidates_text
+    elif values.related:
+        text = related_text
     print(text(values.tables, seeds, rows))
 
 
@@ -330,4 +363,5 @@ if __name__ == "__main__":
     flags.DEFINE_list("seeds", ["2", "3", "5", "10"], "seeds of a row")
     flags.DEFINE_list("rows", ["2", "3", "5", "10", "20"], "rows beside base")
     flags.DEFINE_bool("candidates", False, "also show the rules that were not chosen")
+    flags.DEFINE_bool("related", False, "show what rows that share noise do to the rule")
     app.run(main, flags_parser=functools.partial(parse_flags, "simulation"))

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from experiments.report import simulation
@@ -64,16 +65,25 @@ def _command(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("more", [[], ["--candidates"]], ids=["grid", "candidates"])
+def test_what_two_fifths_of_the_rows_share_is_theirs_alone():
+    values = simulation.tables(np.random.default_rng(0), (2000, 10, 3), of_related=3.0)
+    left = values[:, 1:] - values[:, :1]  # of each row two noises; of the last four 9 more
+    assert left[:, :6].var() == pytest.approx(2, rel=0.05)
+    assert left[:, 6:].var() == pytest.approx(11, rel=0.05)
+    between = values[:, 8] - values[:, 9]
+    assert between.var() == pytest.approx(2, rel=0.05)
+
+
+@pytest.mark.parametrize("more", [[], ["--candidates"], ["--related"]])
 def test_the_command_prints_a_table(more):
-    done = _command("--tables=20", "--seeds=2", "--rows=3", *more)
+    done = _command("--tables=20", "--seeds=2", "--rows=5", *more)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len({line.count("|") for line in lines}) == 1
-    assert len(lines) == 2 + (len(simulation.CANDIDATES) if more else 1)
+    assert len(lines) == 2 + (len(simulation.CANDIDATES) if "--candidates" in more else 1)
 
 
-@pytest.mark.parametrize("wrong", ["--seeds=1", "--rows=x", "--rows=1"])
+@pytest.mark.parametrize("wrong", ["--seeds=1", "--rows=x", "--rows=1", "--related --rows=4"])
 def test_what_cannot_be_simulated_is_told(wrong):
-    done = _command(wrong)
+    done = _command(*wrong.split())
     assert done.returncode == 1 and done.stderr.startswith("simulation: ")
