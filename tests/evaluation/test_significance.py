@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from t2t_jax.evaluation.bleu import bleu_of, sentence_statistics
 from t2t_jax.evaluation.significance import (
@@ -153,6 +153,22 @@ def test_a_bootstrap_of_a_sum_is_what_sampling_theory_says():
     assert (found.low, found.high) == pytest.approx(
         (0.2 - 1.96 * error, 0.2 + 1.96 * error), abs=8e-3
     )
+
+
+@pytest.mark.parametrize("num_models", [1, 10])
+def test_intervals_of_several_models_hold_all_at_once(num_models):
+    # Counts that have nothing to do with each other: Sidak's correction of the normal interval.
+    random = np.random.default_rng(0)
+    base = np.zeros((2000, 1), int)
+    models = [random.integers(-10, 11, (2000, 1)) for _ in range(num_models)]
+    pairs = [(ours, base) for ours in models]
+    found = simultaneous_bootstrap(pairs, lambda counts: counts[0] / 2000)
+    ratio = special.ndtri(1 - (1 - 0.95 ** (1 / num_models)) / 2)
+    for ours, its in zip(models, found, strict=True):
+        half_width = ratio * ours.std() / np.sqrt(2000)
+        assert its.difference == pytest.approx(ours.mean())
+        assert its.high - its.difference == pytest.approx(half_width, rel=0.06)
+        assert (its.p_value < 0.05) == (its.low > 0 or its.high < 0)
 
 
 def test_a_model_against_itself_is_no_difference():

@@ -96,3 +96,22 @@ def test_pooling_is_beside_what_the_encoder_hands_on():
     found = document("classifier", **{"model.pooling": "query"})
     states = FIGURES["contexts"](found, "pooling", 0, None).axes[1].images[0].get_array()
     np.testing.assert_array_equal(states, found.stack("encoder").cosine[-1])
+
+
+def test_figures_draw_the_numbers_of_the_document():
+    found = document()
+
+    def drawn(name, place=0, **options):
+        axes = FIGURES[name](found, **options).axes
+        return [axis.images[0].get_array() for axis in axes if axis.images][place]
+
+    weights = found.attention("encoder", 0).weights
+    in_contexts = [drawn("contexts", looks="encoder", layer=0, head=head) for head in (0, 1)]
+    np.testing.assert_array_equal(in_contexts, weights)
+    np.testing.assert_array_equal(drawn("embedding"), found.stacks[0].embedding)
+    best = [[each.probability for each in step.best] for step in found.steps]
+    np.testing.assert_array_equal(drawn("steps"), np.float32(best))
+    for place, stack in enumerate(found.stacks):
+        cosines = np.array([each.cosine for each in stack.sub_layers])
+        angles = np.array(drawn("residual", place))
+        np.testing.assert_allclose(np.cos(np.radians(angles)), cosines, atol=1e-5)

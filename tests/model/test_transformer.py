@@ -177,6 +177,19 @@ def test_the_papers_dropout_is_on_sub_layer_outputs_and_embeddings_only():
     assert dropped_shapes(model, params, source, target) == of_encoder + of_decoder
 
 
+@pytest.mark.parametrize(
+    ("rate", "of_encoder", "of_decoder"),
+    [
+        ("attention_dropout_rate", [(B, 4, S, S)], [(B, 4, T, T), (B, 4, T, S)] * 2),
+        ("feed_forward_dropout_rate", [(B, S, 20)], [(B, T, 20)] * 2),
+    ],
+)
+def test_the_other_dropouts_are_on_weights_or_inner_activations_only(rate, of_encoder, of_decoder):
+    model, params = model_and_variables(**{rate: 0.5})
+    source, target = some_ids(B, S), some_ids(B, T)
+    assert dropped_shapes(model, params, source, target) == of_encoder + of_decoder
+
+
 def test_tied_embeddings_save_whole_tables():
     rows = 11 * 12
     all_tied = num_parameters(small(tied_embeddings="all"))

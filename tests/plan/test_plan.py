@@ -11,6 +11,7 @@ from t2t_jax.plan import workload as workloads
 from t2t_jax.plan.hardware import topology
 from t2t_jax.plan.plan import plan
 from t2t_jax.plan.prices import Price, Prices
+from t2t_jax.plan.roofline import Work, seconds
 from t2t_jax.plan.workload import Workload
 from t2t_jax.training.config import Optimizer
 from t2t_jax.training.operations import step_operations
@@ -143,6 +144,64 @@ def test_the_loop_over_microbatches_counts_as_often_as_it_runs(tmp_path):
     beside = 2 * (GIB // 4) + GIB // 4 // 3  # the optimizer's
     assert bytes_of(1) == pytest.approx(8e9)
     assert bytes_of(2) == pytest.approx(2 * (8e9 - beside) + beside, rel=0.01)
+
+
+def test_layers_computed_again_are_a_third_more_operations(tmp_path):
+    again, once = (
+        make(tmp_path, run=sections(**{"model.rematerialise": each})) for each in (True, False)
+    )
+    assert again.step_parts["products"] == pytest.approx(4 / 3 * once.step_parts["products"])
+    assert again.operations == once.operations  # those of the model
+
+
+def test_rows_that_fill_up_a_batch_for_all_chips_are_computed_too(tmp_path, monkeypatch):
+    shape = BatchShape(9, 32, 32)
+    work = Workload((shape,), (1.0,), 1, False, 100, "as the test says")
+    monkeypatch.setattr(workloads, "workload", lambda sections: work)
+    made = make(tmp_path, name="v5e-8")
+    assert made.operations == float(step_operations(sections().model).of(16, 32, 32))
+
+
+def test_what_attention_adds_to_long_sentences_is_divided_among_the_chips(tmp_path):
+    def saved(name):
+        bytes_of = [
+            make(
+                tmp_path,
+                name=name,
+                run=sections(**{"model.num_heads": heads, "data.max_length": 64}),
+                all_programs=False,
+            ).step_parts["memory"]
+            for heads in (2, 4)
+        ]
+        return bytes_of[0] - bytes_of[1]
+
+    assert saved("v5e-1") == pytest.approx(8 * saved("v5e-8")) and saved("v5e-8") > 0
+
+
+def test_only_what_tensor_parallelism_sends_is_sent_for_each_microbatch(tmp_path):
+    def sent(**changes):
+        return make(tmp_path, run=sections(**changes)).step_parts["links"]
+
+    once = sent()
+    assert sent(**{"training.microbatches": 4}) == once > 0
+    cut = {"devices.tensor": 2}
+    assert sent(**cut) == once and sent(**cut, **{"training.microbatches": 4}) == 4 * once
+
+
+def test_scoring_is_as_many_steps_of_the_search_as_translations_may_have_tokens(tmp_path):
+    def scoring(name, **changes):
+        run = sections(**changes)
+        rows, length = workloads.widest_decode(run)
+        batches = math.ceil(workloads.workload(run).num_scored / rows)
+        on = topology(name)
+        step = seconds(Work(1e9, 8e9 / on.num_chips, 0.0), on, on.chip.operations)
+        made = make(tmp_path, name=name, run=run).hours_parts["scoring"]
+        return made.low * 3600 / (batches * step.low), length
+
+    tokens, length = scoring("v5e-8")
+    assert tokens == pytest.approx(length + sections().decoding.max_extra_tokens)
+    tokens, _ = scoring("v5e-1", **{"decoding.max_tokens": 7, "decoding.beam_size": 1})
+    assert tokens == pytest.approx(7)
 
 
 @pytest.mark.parametrize(

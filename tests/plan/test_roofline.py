@@ -39,6 +39,8 @@ def test_products_of_float32_are_several_of_bfloat16_on_a_tpu():
     assert peak(v5e, "float32", "highest") == 197e12 / 6
     assert peak(v5e, "float32", "default") == 197e12
     assert peak(CHIPS["h100"], "float32", "highest") == 67e12
+    for tf32 in ("high", "default"):
+        assert peak(CHIPS["h100"], "float32", tf32) == CHIPS["h100"].operations / 2
 
 
 def test_the_middle_of_a_range_is_as_far_from_both_ends():

@@ -127,6 +127,17 @@ def test_gradients_that_are_none_are_found_though_the_loss_is_a_number(run):
     assert_same(learned(state), learned(run.initial))
 
 
+def test_a_loss_that_is_none_is_found_though_its_gradients_are_numbers(run):
+    def odd(params, batch, key):
+        loss, metrics = run.loss_fn(params, batch, key)
+        added = jnp.where((batch.target_ids == _POISON).any(), jnp.inf, 0.0)
+        return loss + added, metrics._replace(loss=loss + added)
+
+    state, _ = run.compiled(odd)(jax.tree.map(jnp.asarray, run.initial), poisoned(batch(0)))
+    assert int(state.bad_steps) == 1
+    assert_same(learned(state), learned(run.initial))
+
+
 @pytest.mark.parametrize("microbatches", [1, 2])
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_a_row_of_one_device_spoils_the_step_of_all(layout, microbatches):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from t2t_jax.data.corpora.embedded_corpus import ExampleChunk
 from t2t_jax.data.prepare import teaching
 from t2t_jax.data.prepare.teaching import CountWords, NumberedChunk, Sample, learn_from_train
-from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
+from t2t_jax.data.vocabulary.vocabulary import UNKNOWN_ID, learn_vocabulary
 from tests.data.text_corpus import sentence_pairs, text_config, write_corpus, write_pairs
 
 
@@ -46,6 +46,19 @@ def test_so_many_sentences_of_both_languages_teach(tmp_path, kind):
     assert len(sentences) == 40
     assert few.model == learn_vocabulary(sentences, kind, 40, 1.0).model
     assert few.model != learned(text_config(tmp_path, **changes)).model
+
+
+def test_characters_too_rare_for_the_config_are_no_pieces(tmp_path):
+    write_corpus(tmp_path)
+    every, most = (
+        learned(text_config(tmp_path, vocabulary_size=40, character_coverage=share))
+        for share in (1.0, 0.98)
+    )
+    letters = [*"abcdefghijklmnorstuw"]
+    unknown = [
+        sum(UNKNOWN_ID in ids for ids in vocabulary.encode(letters)) for vocabulary in (every, most)
+    ]
+    assert unknown[0] < unknown[1]
 
 
 def test_words_may_be_given_in_parts(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """How a run ended, from the files it left."""
 
+import signal
+
 import pytest
 
 from experiments.launchers import event
@@ -14,6 +16,11 @@ def test_a_record_that_does_not_contradict_its_run_is_the_end(tmp_path, of_recor
     write_json(tmp_path / "run.json", {"config": CONFIG})
     write_json(tmp_path / "record.json", of_record)
     assert event.ended(tmp_path, 1.0, 0).kind == "finished"
+
+
+def test_a_run_that_was_stopped_is_told_from_one_that_failed():
+    assert all(map(event.was_stopped, (130, -signal.SIGTERM, -signal.SIGINT)))
+    assert not any(map(event.was_stopped, (0, 1, -signal.SIGKILL)))
 
 
 def test_the_files_of_a_run_that_another_command_does_are_left_alone(tmp_path):

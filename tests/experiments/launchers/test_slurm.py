@@ -13,6 +13,7 @@ import pytest
 import submitit
 
 from experiments.launchers import slurm
+from t2t_jax.json_files import write_json
 from tests.experiments.launchers import counting_run, fake_slurm
 from tests.experiments.sweeps import prepared
 
@@ -147,6 +148,19 @@ def test_the_options_are_those_that_submitit_has(tmp_path, state):
     executor.update_parameters(**dict.fromkeys(slurm._TEXT_OPTIONS, "a"))
     numbers = slurm._NUMBER_OPTIONS - {"cpus_per_gpu"}  # not without the next one, says submitit
     executor.update_parameters(**dict.fromkeys(numbers, 1))
+
+
+@pytest.mark.parametrize(("age", "is_followed"), [(0.9, True), (1.1, False)])
+def test_a_job_that_sacct_does_not_know_counts_as_gone_after_a_while(
+    age, is_followed, tmp_path, monkeypatch
+):
+    directory = tmp_path / "table" / "row" / "seed-0"
+    directory.mkdir(parents=True)
+    submitted = time.time() - age * slurm._SECONDS_UNTIL_KNOWN
+    write_json(directory / slurm._JOB_FILE, {"job_id": "7", "submitted": submitted})
+    monkeypatch.setattr(submitit.SlurmJob, "done", lambda self, force_check: False)
+    monkeypatch.setattr(type(submitit.SlurmJob.watcher), "get_state", lambda *_, **__: "UNKNOWN")
+    assert (slurm._job_of(directory) is not None) == is_followed
 
 
 def test_a_machine_without_slurm_says_what_is_missing(monkeypatch):

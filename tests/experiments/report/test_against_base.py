@@ -7,7 +7,14 @@ import pytest
 from scipy import special, stats
 
 from experiments.report import against_base
-from experiments.report.against_base import Contrasts, contrasts, half_widths, moderated, p_values
+from experiments.report.against_base import (
+    Contrasts,
+    are_wild,
+    contrasts,
+    half_widths,
+    moderated,
+    p_values,
+)
 from experiments.report.simulation import dunnett_ratio, tables
 
 
@@ -129,6 +136,15 @@ def test_a_wild_row_says_nothing_of_base_or_of_the_others(num_rows):
     assert with_it.differences[:, 1:] == pytest.approx(without.differences)
     assert with_it.of_rows[0, 0] > 1e5
     assert half_widths(with_it, 0.05)[0, 1:].max() < 3 * half_widths(without, 0.05).max()
+
+
+@pytest.mark.parametrize(("variance", "is_wild"), [(30.0, False), (33.0, True)])
+def test_a_row_is_wild_from_16_times_the_usual_variance_against_the_others(variance, is_wild):
+    # Four rows that have nothing in common: against each other twice 1, or 1 + `variance`.
+    patterns = np.linalg.qr(np.c_[np.ones(5), np.eye(5)[:, :4]])[0][:, 1:].T
+    values = 2 * patterns * np.sqrt([[variance], [1], [1], [1]])
+    assert values.var(1, ddof=1) == pytest.approx([variance, 1, 1, 1])
+    assert are_wild(values[None])[0].tolist() == [is_wild, False, False, False]
 
 
 def test_rows_at_a_ceiling_say_nothing_of_the_others_noise():

@@ -90,6 +90,22 @@ def test_rows_of_the_same_seeds_are_tested_together_and_the_others_at_their_shar
     assert any("Fewer than two seeds" in note for note in summaries(tmp_path)[0].notes)
 
 
+def test_several_rows_of_other_seeds_share_the_level(tmp_path):
+    _write_noisy(tmp_path, "base", range(3))
+    rows = {"learned_positions": 7, "no_positions": 5}
+    for row in rows:
+        _write_noisy(tmp_path, row, range(5, 8), worse=1.0)
+    found = _effects(tmp_path)
+    there = [90 + math.sin(10.0 * seed + 1) for seed in range(3)]
+    for row, noise in rows.items():
+        here = [89 + math.sin(10.0 * seed + noise) for seed in range(5, 8)]
+        test = stats.ttest_ind(here, there, equal_var=False)
+        its = found[row].comparison
+        assert found[row].test == WELCH
+        assert its.p_value == pytest.approx(min(1.0, 2 * test.pvalue))
+        assert its[1:3] == pytest.approx(test.confidence_interval(0.975))
+
+
 def test_a_row_that_is_not_finished_is_compared_at_the_seeds_it_has(tmp_path):
     for row, num_seeds in (("base", 3), ("one_head", 3), ("one_layer", 2)):
         _write_noisy(tmp_path, row, range(num_seeds))
