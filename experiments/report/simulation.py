@@ -206,12 +206,14 @@ def share_interval(hits: int, trials: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def false_alarms(rule: Rule, noise: str, shape: tuple[int, int, int], seed: int = 0) -> int:
+def false_alarms(
+    rule: Rule, noise: str, shape: tuple[int, int, int], seed: int = 0, of_related: float = 0.0
+) -> int:
     """How many tables without any real difference have a star."""
     of_seeds = 0.0 if rule is welch_bonferroni else 1.0  # other seeds share nothing
-    return int(
-        rule(tables(np.random.default_rng(seed), shape, noise, of_seeds=of_seeds)).any(1).sum()
-    )
+    random = np.random.default_rng(seed)
+    values = tables(random, shape, noise, of_seeds=of_seeds, of_related=of_related)
+    return int(rule(values).any(1).sum())
 
 
 def power(rule: Rule, difference: float, shape: tuple[int, int, int], seed: int = 0) -> float:
@@ -253,10 +255,8 @@ def related_text(num_tables: int, seeds: Sequence[int], rows: Sequence[int]) -> 
     for num_seeds in seeds:
         for num_rows in rows:
             shape = num_tables, num_rows, num_seeds
-            cells = []
-            for each in RELATED:
-                values = tables(np.random.default_rng(0), shape, of_related=each)
-                cells.append(_share_text(int(of_reports(values).any(1).sum()), shape))
+            hits = [false_alarms(of_reports, "equal", shape, of_related=each) for each in RELATED]
+            cells = [_share_text(each, shape) for each in hits]
             lines.append([str(num_seeds), str(num_rows), *cells])
             print(f"simulated: {num_seeds} seeds, {num_rows} rows", file=sys.stderr)
     return _table_text(lines)
@@ -350,10 +350,8 @@ def main(argv: list[str]) -> None:
         sys.exit("simulation: two fifths of --rows are related: at least 5")
     if values.candidates and values.related:
         sys.exit("simulation: --candidates and --related are two tables: ask for one of them")
-    text = grid_text
-    if values.candidates:
-        text = candidates_text
-    elif values.related:
+    text = candidates_text if values.candidates else grid_text
+    if values.related:
         text = related_text
     print(text(values.tables, seeds, rows))
 

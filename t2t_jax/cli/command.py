@@ -142,13 +142,12 @@ def _no_python(argv: list[str]) -> str:
         for argument, following in itertools.zip_longest(argv, argv[1:], fillvalue=""):
             given, _, value = argument.lstrip("-").partition("=")
             path = Path(value or following)
-            if argument.startswith("-") and given == flag and path.exists():
-                if path.suffix != ".py" or path.is_dir():
-                    return (
-                        f"--{flag}={value or following} must be a Python file such as "
-                        "configs/tiny.py; keys that differ from it are flags, such as "
-                        f"--{flag}.seed=1"
-                    )
+            is_python = path.suffix == ".py" and not path.is_dir()
+            if argument.startswith("-") and given == flag and path.exists() and not is_python:
+                return (
+                    f"--{flag}={value or following} must be a Python file such as "
+                    f"configs/tiny.py; keys that differ from it are flags, such as --{flag}.seed=1"
+                )
     return ""
 
 

@@ -17,7 +17,9 @@ NAMED = set(re.findall(r"[\w.]+", _CODE))
 
 
 def fields_of(path: Path) -> set[str]:
-    return {name for line in path.read_text("utf-8").splitlines() for name in json.loads(line)}
+    text = path.read_text("utf-8")
+    objects = text.splitlines() if path.suffix == ".jsonl" else [text]
+    return {name for each in objects for name in json.loads(each)}
 
 
 def test_the_files_of_a_run_and_their_fields_are_named(trained, tmp_path):
@@ -26,9 +28,8 @@ def test_the_files_of_a_run_and_their_fields_are_named(trained, tmp_path):
     for path in given:
         path.write_text("a dog\n", "utf-8")
     scores = score(run, "test") | score_files(run, read_given(*given))
-    training = json.loads((run / "training.json").read_text("utf-8"))
     files = {path.name for path in run.iterdir() if not path.name.startswith(".")}
-    fields = fields_of(run / "metrics.jsonl") | set(training) | set(scores)
+    fields = fields_of(run / "metrics.jsonl") | fields_of(run / "training.json") | set(scores)
     assert {"metrics.jsonl", "checkpoints", "scores"} <= files and {"goodput", "bleu"} <= fields
     assert (files | fields) - NAMED == set()
 
@@ -37,8 +38,4 @@ def test_the_files_of_a_run_and_their_fields_are_named(trained, tmp_path):
 def test_the_fields_of_every_kept_file_are_named(name):
     found = sorted((REPOSITORY / "experiments" / "results").glob(f"*/*/*/*/{name}"))
     assert len(found) > 100
-    if name == "record.json":
-        fields = {field for path in found for field in json.loads(path.read_text("utf-8"))}
-    else:
-        fields = {field for path in found for field in fields_of(path)}
-    assert fields - NAMED == set()
+    assert {field for path in found for field in fields_of(path)} - NAMED == set()

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from experiments.report import report
+from experiments.report.samples import WHY_NONE
 from experiments.run import record
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
@@ -76,6 +77,13 @@ def test_the_command_prints_a_format_and_says_elsewhere_what_it_wrote(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip("\n") == (tmp_path / "report.csv").read_text().rstrip("\n")
     assert done.stderr.startswith("written: ") and "report.html" in done.stderr
+
+
+def test_sentences_that_were_asked_for_and_are_not_there_are_told(tmp_path):
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=1.0, bleu=1.0)
+    sentence = f"report: {TABLE.name} shows no sentences: {WHY_NONE}\n"
+    assert sentence in _command(str(tmp_path), "--samples=3").stderr
+    assert sentence not in _command(str(tmp_path), "--samples=0").stderr
 
 
 def test_a_directory_without_runs_ends_the_command_in_a_sentence(tmp_path):
