@@ -119,6 +119,7 @@ def test_a_config_as_it_is_heads_its_table_and_competes_with_nothing(tmp_path):
     kept = read_records(tmp_path)
     assert kept == [slow, FIRST, FASTER]
     assert standing(kept, slow) == FASTER and why_not(slow, FASTER) == why_not(FIRST, slow) == ""
+    assert why_not(FIRST, slow._replace(seeds=seeds(seconds=5.0))) == ""  # the config was improved
     assert "its text differs" in why_not(slow._replace(text={}), FASTER)
     rows = [line.split(" | ") for line in document(_EMPTY, kept).splitlines() if "seeds" in line]
     assert [(row[0], row[3]) for row in rows] == [
