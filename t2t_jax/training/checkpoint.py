@@ -55,9 +55,9 @@ class Checkpoints:
         keep: int | None = None,
     ) -> None:
         keep_threads_quiet()
-        # Orbax leaves it behind if a damaged file names an unknown type.
+        # Orbax leaves them behind where it cannot read a damaged file.
         warnings.filterwarnings(
-            "ignore", "coroutine '.*Handler.metadata' was never awaited", RuntimeWarning
+            "ignore", "coroutine '.*[._]metadata.*' was never awaited", RuntimeWarning
         )
         self._directory = directory.resolve() if isinstance(directory, Path) else directory
         self._identity = dict(identity)

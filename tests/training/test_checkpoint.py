@@ -250,6 +250,15 @@ def test_of_a_damaged_type_nothing_is_left_to_warn_of(run, tmp_path):
         gc.collect()
 
 
+@pytest.mark.parametrize("left", ["ArrayHandler.metadata", "Store._get_array_metadatas"])
+def test_of_what_the_library_leaves_unread_nothing_is_told(left, tmp_path):
+    warnings.simplefilter("error")
+    with Checkpoints(tmp_path / "c", identity=IDENTITY):
+        warnings.warn(f"coroutine '{left}' was never awaited", RuntimeWarning, stacklevel=1)
+        with pytest.raises(RuntimeWarning):
+            warnings.warn("coroutine 'train' was never awaited", RuntimeWarning, stacklevel=1)
+
+
 def test_of_a_full_disk_no_thread_of_the_library_speaks(run, tmp_path, caplog):
     with Checkpoints(tmp_path / "c", identity=IDENTITY):
         for error in (OSError(errno.ENOSPC, "No space left on device"), ValueError("another")):
