@@ -25,6 +25,13 @@ class DiskFullError(OSError):
     """A file cannot be written for lack of space."""
 
 
+def error_text(error: BaseException) -> str:
+    """An error in words: where the system names a file, the file before the reason."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def write_json(path: Path, values: dict[str, Any], *, indent: int | None = 2) -> None:
     """Writes the whole file or nothing, like `write_bytes`.
 

@@ -9,7 +9,14 @@ import stat
 import numpy as np
 import pytest
 
-from t2t_jax.json_files import DiskFullError, full_disk_told, json_text, read_json, write_json
+from t2t_jax.json_files import (
+    DiskFullError,
+    error_text,
+    full_disk_told,
+    json_text,
+    read_json,
+    write_json,
+)
 
 
 def test_writing_json_replaces_the_whole_file_and_leaves_no_other(tmp_path):
@@ -84,3 +91,11 @@ def test_a_number_that_is_none_is_null(tmp_path):
     assert strict == {"a": None, "b": [1.5, None, [None, "nan"]], "c": {"d": None}}
     with pytest.raises(ValueError, match="not JSON compliant"):
         json_text(nothing)
+
+
+def test_an_error_of_the_system_begins_with_the_file(tmp_path):
+    with pytest.raises(OSError) as caught:
+        (tmp_path / "none").read_text()
+    assert error_text(caught.value) == f"{tmp_path}/none: No such file or directory"
+    assert error_text(DiskFullError("no space")) == "no space"
+    assert error_text(ValueError("wrong")) == "wrong"

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from t2t_jax.json_files import error_text
+
 
 def plain_text(text: object) -> str:
     r"""The text in one line; unprintable characters, such as "\x1b", become escapes."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(text))
+    words = error_text(text) if isinstance(text, BaseException) else str(text)
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in words)
 
 
 def counted(number: int, noun: str) -> str:

@@ -95,8 +95,12 @@ def _wrong_value(said: str) -> str:
         section = f"={helped[2]}" if helped[2] in {key.section for key in config_keys()} else ""
         keys_listed = f"t2t-jax train --help{section} lists keys of a config"
         return f"--{helped[1]} takes no value here; {keys_listed}"
+    if section := re.match(r"flag --(\S+)=.*as a ConfigDict", said):
+        return f"--{section[1]} is a section: set its keys, as in --{section[1]}.KEY=value"
     for reason, words in _NOT_OF_THE_TYPE.items():
         if wrong := re.match(rf"flag --([^=]+)=(.*): {re.escape(reason)}", said):
+            if wrong[2].startswith("--"):
+                return f"--{wrong[1]} has no value before {wrong[2]}"
             return f"--{wrong[1]}={wrong[2]} {words}"
     return said
 
@@ -153,13 +157,14 @@ def _no_python(argv: list[str]) -> str:
 
 def _no_config(argv: list[str], error: Exception) -> str:
     """Why a config cannot be read, and where it may be."""
-    sentence = str(error).rpartition("\n")[2].strip()
+    sentence = str(error).rpartition("\n")[2].strip()  # of the error within ml_collections'
+    sentence = re.sub(r"^\[Errno \d+\] (.*): '(.*)'$", r"\2: \1", sentence)
     if not Path("configs").is_dir():
         return f"{sentence}; {_ONLY_IN_A_CHECKOUT}"
     for argument in argv[1:]:
         value = argument.partition("=")[2] or argument
         file = Path("configs") / f"{Path(value).stem}.py"
-        if repr(value) not in sentence:
+        if repr(value) not in sentence and not sentence.startswith(f"{value}:"):
             continue
         if not file.exists():
             names = [path.stem for path in Path("configs").glob("[!_]*.py")]

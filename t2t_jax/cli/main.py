@@ -141,8 +141,9 @@ def _out_of_memory_text(name: str, values: flags.FlagValues) -> str:
 
 def _told(error: Exception) -> str:
     from t2t_jax.buckets import told
+    from t2t_jax.json_files import error_text
 
-    return told(str(error))
+    return told(error_text(error))
 
 
 def _end_at_once(sentence: str) -> None:

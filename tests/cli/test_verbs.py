@@ -102,6 +102,18 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
         (["train", "--workdir=/nowhere"], "--config is needed, such as configs/tiny.py"),
         (["train", "--help=modle"], "--help=modle is none of data, model, training"),
         (["prepare", "--config=configs/tiny.py", "--config.model.d_ff=many"], "d_ff"),
+        (
+            ["prepare", "--config=configs/tiny.py", "--config.model=3"],
+            "--config.model is a section: set its keys, as in --config.model.KEY=value",
+        ),
+        (
+            ["prepare", "--config=configs/tiny.py", "--config.model.d_ff", "--config.seed=1"],
+            "--config.model.d_ff has no value before --config.seed=1",
+        ),
+        (
+            ["plan", "--config=configs/big.py", "--topology=v5e-8", "--prices=none.json"],
+            "plan: none.json: No such file or directory",
+        ),
         (["prepare", "--config=configs/tiny.py", "extra"], "'extra' is no flag"),
         (
             ["prepare", "--config=configs/multi30k.py", "--config.data.directory=/nowhere"],
@@ -159,7 +171,7 @@ def test_flags_of_score_that_do_not_go_together_are_told(arguments, sentence, tr
 @pytest.mark.parametrize("arguments", [[], ["--config.seed=1"]], ids=["as it is", "changed"])
 def test_a_config_that_is_not_there_is_named(arguments, tmp_path, monkeypatch):
     arguments = ["train", "--config=configs/none.py", "--workdir=w", *arguments]
-    sentence = "t2t-jax train: [Errno 2] No such file or directory: 'configs/none.py'"
+    sentence = "t2t-jax train: configs/none.py: No such file or directory"
     assert command(*arguments).stderr == f"{sentence}\n"
     monkeypatch.chdir(tmp_path)
     shown = command(*arguments).stderr

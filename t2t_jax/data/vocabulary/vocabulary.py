@@ -311,12 +311,12 @@ def _in_words(message: str, kind: str, size: int) -> str:
     """SentencePiece's error as one sentence, or its own text if it is not a known one."""
     if too_large := re.search(r"too high.*<= (\d+)", message):
         return (
-            f"vocabulary_size={size} is too large: this text gives a {kind} vocabulary of "
+            f"data.vocabulary_size={size} is too large: this text gives a {kind} vocabulary of "
             f"at most {too_large[1]} pieces"
         )
     if too_small := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return (
-            f"vocabulary_size={size} is too small: the characters of this text and the reserved "
-            f"pieces need at least {too_small[1]} (or lower character_coverage)"
+            f"data.vocabulary_size={size} is too small: the characters of this text and the "
+            f"reserved pieces need at least {too_small[1]} (or lower data.character_coverage)"
         )
-    return f"no {kind} vocabulary of vocabulary_size={size} could be learned: {message}"
+    return f"no {kind} vocabulary of data.vocabulary_size={size} could be learned: {message}"

@@ -112,7 +112,11 @@ def test_every_split_is_checked(directory):
 
 def test_a_missing_file_is_told_with_the_names_looked_for(directory):
     (directory / "dev.de").unlink()
-    with pytest.raises(ValueError, match=r"neither dev\.de nor dev\.de\.gz is there"):
+    with pytest.raises(ValueError, match=r"neither dev\.de nor dev\.de\.gz is there, but dev\.en"):
+        check_corpus(text_config(directory))
+    for file in directory.iterdir():
+        file.unlink()
+    with pytest.raises(ValueError, match=r"which is empty: neither .*\.gz is there; data\.train"):
         check_corpus(text_config(directory))
 
 
