@@ -115,7 +115,7 @@ def get_config() -> ConfigDict:
     training.adam_epsilon = 1e-9  # section 5.3; read by adam, adamw and muon
     training.weight_decay = 0.0  # of matrices, per step, times the rate; not with adam
     training.gradient_clip_norm = 0.0  # of all gradients together, per token; 0: no clipping
-    training.log_every_steps = 100  # updates between log entries; printed every 10 s at most
+    training.log_every_steps = 100  # updates between log entries; printed at most once in 10 s
     training.evaluate_every_steps = 1_000  # updates between dev perplexities
     training.checkpoint_every_steps = 1_000  # updates; the paper: every 10 minutes (section 6.1)
     training.checkpoint_every_minutes = 0.0  # instead of by steps; 0: by steps

@@ -4,7 +4,8 @@
     t2t-jax train   --config=configs/multi30k.py --config.data.directory=DIR --workdir=W
     t2t-jax score   --workdir=W --split=test
 
-DIR holds train, val and test2016 with the endings .en and .de, one sentence a line.
+DIR holds train, val and test2016 (published as test_2016_flickr) with the endings .en and .de, one
+sentence a line.
 
 Published: BLEU 41.02 on test2016, lower-cased and tokenised by Moses; 2.6 million parameters.
 The model is theirs, the training setup ours: 38.4 by the same measure, the mean of five seeds, 20

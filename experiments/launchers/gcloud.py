@@ -204,7 +204,7 @@ class Slice:
         try:
             values = json.loads(printed).get("state", {})
         except ValueError as error:
-            raise GcloudError(f"describe said {printed[:80]!r}, which is no JSON") from error
+            raise GcloudError(f"describe said {printed[:80]!r}, which is not JSON") from error
         reason = values.get("failedData", {}).get("error", {}).get("message", "")
         return values.get("state", "STATE_UNSPECIFIED"), reason
 

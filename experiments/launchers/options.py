@@ -169,7 +169,7 @@ def _resources(text: str) -> dict[str, float]:
         or any(type(amount) not in (int, float) or amount <= 0 for amount in values.values())
     ):
         raise ValueError(
-            f"--resources={text} is no JSON object of positive numbers; "
+            f"--resources={text} is not a JSON object of positive numbers; "
             """one would be --resources='{"CPU": 2}'"""
         )
     return values

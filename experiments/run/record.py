@@ -216,7 +216,7 @@ def read_record(directory: Path) -> dict[str, Any]:
         _check_facts(values)
     except ValueError as error:
         sentence = str(error).removeprefix(f"{path}: ").removeprefix(f"{path} ")
-        raise ValueError(f"{path} is no record: {sentence}") from None
+        raise ValueError(f"{path} is not a record: {sentence}") from None
     run = read_run(directory)
     if contradiction := differences_text(values, run._asdict()):
         raise ValueError(f"{path} is of another run, remove it: {contradiction}")

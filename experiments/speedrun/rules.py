@@ -155,7 +155,7 @@ def read_record(path: Path) -> Record:
     """
     values = plain_values(read_json(path))
     if values.get("format") != _FORMAT:
-        raise ValueError(f"{path} is no record of a speedrun of format {_FORMAT}")
+        raise ValueError(f"{path} is not a record of a speedrun of format {_FORMAT}")
     try:
         values["seeds"] = [Seed(**seed) for seed in values["seeds"]]
         record = Record(**{name: values[name] for name in Record._fields})

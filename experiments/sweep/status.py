@@ -169,10 +169,10 @@ def _train_entries(path: Path) -> list[dict[str, Any]]:
     entries = [entry for entry in read_metrics(path) if entry["split"] == "train"]
     for entry in entries[-1:]:
         if type(entry["step"]) is not int:
-            raise ValueError(f"{path}: step={entry['step']!r:.60} is no whole number")
+            raise ValueError(f"{path}: step={entry['step']!r:.60} is not a whole number")
         for name in ("loss", "seconds", "target_tokens_per_second"):
             if entry.get(name) is not None and not record.is_number(entry[name]):
-                raise ValueError(f"{path}: {name}={entry[name]!r:.60} is no number")
+                raise ValueError(f"{path}: {name}={entry[name]!r:.60} is not a number")
     return entries
 
 

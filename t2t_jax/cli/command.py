@@ -76,8 +76,8 @@ def _asks_for_help(argv: list[str]) -> bool:
 
 
 _NOT_OF_THE_TYPE = {
-    "invalid literal for int()": "is no whole number",
-    "could not convert string to float": "is no number",
+    "invalid literal for int()": "is not a whole number",
+    "could not convert string to float": "is not a number",
     "('Non-boolean argument": "is neither true nor false",
 }
 
@@ -89,7 +89,7 @@ def _wrong_value(said: str) -> str:
     if one_of := re.search(r"one of \((\w+), (\w+)\) must have a value other than None", said):
         first, second = one_of.groups()
         if flags.FLAGS[first].value is not None:
-            return f"--{first} and --{second} are two things: give one of them"
+            return f"--{first} and --{second} exclude each other: give only one"
         return f"{_missing(first)}; or --{second}: {_help(second)}"
     if helped := re.match(r"flag --(help\w*)=(.*): \('Non-boolean argument", said):
         section = f"={helped[2]}" if helped[2] in {key.section for key in config_keys()} else ""

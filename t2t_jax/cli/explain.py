@@ -125,7 +125,7 @@ def _output() -> Path:
         raise ValueError(f"--output={output} is a directory: name a file in it")
     above = next(each for each in output.absolute().parents if each.exists())
     if not above.is_dir():
-        raise ValueError(f"--output={output} cannot be written: {above} is no directory")
+        raise ValueError(f"--output={output} cannot be written: {above} is not a directory")
     # Check the file's own mode: for root, and for a rename, everything is writable.
     if output.exists() and not output.stat().st_mode & stat.S_IWUSR:
         raise ValueError(f"--output={output} is read-only, and is left as it is")

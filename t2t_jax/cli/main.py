@@ -78,7 +78,7 @@ def _main() -> None:
         return
     name, *rest = arguments
     if name not in _VERBS:
-        sys.exit(f"t2t-jax: {name!r} is no verb; there are {', '.join(_VERBS)}")
+        sys.exit(f"t2t-jax: {name!r} is not a verb; the verbs are {', '.join(_VERBS)}")
     verb = importlib.import_module(f"t2t_jax.cli.{name}")
     questions = [each for each in rest if each.partition("=")[0] in ("-h", "-help", "--help")]
     _define_common_flags(verb.__name__)
@@ -177,7 +177,7 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
     arguments = argv[1:]
     if len(arguments) > len(wanted):
         extra = arguments[len(wanted)]
-        sys.exit(f"t2t-jax {name}: {extra!r} is no flag; flags look like --name=value")
+        sys.exit(f"t2t-jax {name}: {extra!r} is not a flag; flags look like --name=value")
     if len(arguments) < len(wanted):
         sys.exit(f"t2t-jax {name}: it needs {' and '.join(wanted)}, see --help")
     import jax

@@ -89,7 +89,7 @@ class DataConfig:
             language = getattr(self, name)
             if not language or "/" in language:
                 raise ValueError(
-                    f"data.{name}={language!r} is no language code or file ending: write one such "
+                    f"data.{name}={language!r} is not a language code or file ending: write one such "
                     "as 'en'"
                 )
             if self.source == "embedded" and language not in ("en", "de"):

@@ -26,7 +26,7 @@ def calibration(place: Path, settings: Settings) -> Calibration:
     """The calibration by a run's directory or record.
 
     Raises:
-      ValueError: it is no record of a finished run, or its hardware cannot be planned for.
+      ValueError: it is not a record of a finished run, or its hardware cannot be planned for.
     """
     path = _record_of(place)
     values = read_json(path)
@@ -37,7 +37,7 @@ def calibration(place: Path, settings: Settings) -> Calibration:
         known = of_device(hardware)
     except (KeyError, FileNotFoundError) as error:
         missing = "config.json beside it" if isinstance(error, OSError) else error
-        raise ValueError(f"{path} is no record of a finished run: it lacks {missing}") from error
+        raise ValueError(f"{path} is not a record of a finished run: it lacks {missing}") from error
     except (ArithmeticError, OSError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} has no usable seconds, steps or hardware ({error})") from error
     if known is None:

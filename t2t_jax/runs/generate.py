@@ -27,7 +27,7 @@ def generate(
     """`num_samples` continuations of each prompt.
 
     Raises:
-      ValueError: the model is no language model, a number is not allowed, or a prompt is too long.
+      ValueError: the model is not a language model, a number is not allowed, or a prompt is too long.
     """
     generator = _generator(trained, max_new_tokens, sampling, top_n)
     if len(prompts) == 1:

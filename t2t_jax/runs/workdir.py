@@ -74,7 +74,7 @@ def check_vocabulary(workdir: Path, vocabulary: Vocabulary) -> None:
 
 
 def check_place(workdir: Path) -> None:
-    """Raises OSError if `workdir` is no directory that may be written to, and cannot become one."""
+    """Raises OSError if `workdir` is not a directory that may be written to, and cannot become one."""
     nearest = next(each for each in (workdir, *workdir.absolute().parents) if each.exists())
     if not nearest.is_dir():
         raise NotADirectoryError(f"{workdir} cannot be the directory of a run: {nearest} is a file")
@@ -187,7 +187,7 @@ def read_config(workdir: Path) -> ConfigDict:
     try:
         return ConfigDict(values).lock()
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{workdir / 'config.json'} is no config: {error}") from error
+        raise ValueError(f"{workdir / 'config.json'} is not a config: {error}") from error
 
 
 def cache_of(workdir: Path) -> str | None:

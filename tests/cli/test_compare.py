@@ -61,7 +61,7 @@ def test_two_directories_are_needed(tmp_path):
     done = command("compare", str(tmp_path))
     assert done.returncode == 1
     assert done.stderr == "t2t-jax compare: it needs W1 and W2, see --help\n"
-    assert "'c' is no flag" in command("compare", "a", "b", "c").stderr
+    assert "'c' is not a flag" in command("compare", "a", "b", "c").stderr
     sentence = "t2t-jax compare: a has no scores of 'test': t2t-jax score --workdir=a makes them"
     assert command("compare", "a", "b").stderr.startswith(sentence)
 

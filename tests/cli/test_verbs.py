@@ -50,7 +50,7 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["fly"], "'fly' is no verb; there are prepare, train, translate"),
+        (["fly"], "'fly' is not a verb; the verbs are prepare, train, translate"),
         (["train", "--config=configs/tiny.py"], "t2t-jax train: --workdir is missing: the dir"),
         (
             ["train", "--config=configs/tiny.py", "--workdir="],
@@ -64,17 +64,17 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
         (["prepare", "--config=configs/tinny.py"], "did you mean configs/tiny.py?"),
         (
             ["prepare", "--config=configs/tiny.py", "--config.model.num_heads=4.5"],
-            "t2t-jax prepare: --config.model.num_heads=4.5 is no whole number\n",
+            "t2t-jax prepare: --config.model.num_heads=4.5 is not a whole number\n",
         ),
         (
             ["prepare", "--config=configs/tiny.py", "--config.model.dropout_rate=x"],
-            "t2t-jax prepare: --config.model.dropout_rate=x is no number\n",
+            "t2t-jax prepare: --config.model.dropout_rate=x is not a number\n",
         ),
         (
             ["prepare", "--config=configs/tiny.py", "--config.model.output_bias=maybe"],
             "t2t-jax prepare: --config.model.output_bias=maybe is neither true nor false\n",
         ),
-        (["prepare", "--num_processes=x"], "t2t-jax prepare: --num_processes=x is no whole number"),
+        (["prepare", "--num_processes=x"], "t2t-jax prepare: --num_processes=x is not a whole number"),
         (
             ["prepare", "--config=configs/tiny.py", "--config.model.nheads=3"],
             "there is no key --config.model.nheads: did you mean --config.model.num_heads?",
@@ -114,7 +114,7 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
             ["plan", "--config=configs/big.py", "--topology=v5e-8", "--prices=none.json"],
             "plan: none.json: No such file or directory",
         ),
-        (["prepare", "--config=configs/tiny.py", "extra"], "'extra' is no flag"),
+        (["prepare", "--config=configs/tiny.py", "extra"], "'extra' is not a flag"),
         (
             ["prepare", "--config=configs/multi30k.py", "--config.data.directory=/nowhere"],
             "/nowhere",
@@ -131,7 +131,7 @@ def test_a_mistake_ends_in_a_sentence_and_not_in_a_traceback(arguments, sentence
 
 def test_a_run_and_a_model_are_not_taken_both(trained):
     done = command("translate", f"--workdir={trained}", "--model=hf:DIR")
-    assert "translate: --workdir and --model are two things: give one of them" in done.stderr
+    assert "translate: --workdir and --model exclude each other: give only one" in done.stderr
 
 
 def test_the_score_command_takes_files_any_number_of_them(trained, tmp_path):

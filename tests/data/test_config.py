@@ -67,7 +67,7 @@ def test_an_int_for_a_float_is_cast():
         ({"character_coverage": float("nan")}, "character_coverage=nan must lie between"),
         ({"source_language": "fr"}, "source_language='fr': the embedded corpus has only"),
         ({"source_language": "de"}, "are both 'de': they must differ"),
-        ({"source_language": "a/b"}, "source_language='a/b' is no language code"),
+        ({"source_language": "a/b"}, "source_language='a/b' is not a language code"),
         ({"cache": ""}, "cache='' is empty"),
         ({"source": "text"}, "directory='' is empty: source='text' needs the directory"),
         ({"source": "text", "directory": "d", "dev": ""}, "dev='' is empty"),

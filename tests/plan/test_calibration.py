@@ -55,7 +55,7 @@ def test_a_training_of_its_own_is_a_record_too(tmp_path):
         ({"hardware": "2 x cpu"}, "is of 2 x cpu, for which nothing is predicted"),
         ({"steps": 0}, "has no usable seconds, steps or hardware .float division by zero"),
         ({"seconds": None}, "has no usable seconds, steps or hardware"),
-        ({"config": None}, "is no record of a finished run: it lacks config.json beside it"),
+        ({"config": None}, "is not a record of a finished run: it lacks config.json beside it"),
     ],
 )
 def test_what_tells_nothing_is_refused(tmp_path, changes, words):

@@ -38,5 +38,5 @@ def test_what_is_no_price_is_refused(tmp_path, price):
 
 def test_a_file_without_a_date_is_refused(tmp_path):
     (tmp_path / "prices.json").write_text('{"chips": {}}')
-    with pytest.raises(ValueError, match="is no list of prices"):
+    with pytest.raises(ValueError, match="is not a list of prices"):
         read_prices(tmp_path / "prices.json")

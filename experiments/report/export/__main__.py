@@ -37,7 +37,7 @@ def main(argv: list[str]) -> None:
     """Reads the flags, exports, says what was left out."""
     values = flags.FLAGS
     if len(argv) != 1:
-        sys.exit(f"export: {argv[1]!r} is no flag; flags look like --name=value")
+        sys.exit(f"export: {argv[1]!r} is not a flag; flags look like --name=value")
     from experiments.report.export.exported_runs import read_runs
 
     # Each imports the library it writes with.

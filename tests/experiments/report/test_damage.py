@@ -70,7 +70,7 @@ def _raise_perplexity(values):
         (lambda path: path.write_bytes(b"\xff\xfe"), "it is not JSON"),
         (lambda path: path.write_text("[1]"), "holds no JSON object"),
         (lambda path: path.write_text("[" * 100_000), "it is not JSON"),
-        (lambda path: path.write_text("{}"), "is no record: lacks table, row"),
+        (lambda path: path.write_text("{}"), "is not a record: lacks table, row"),
         (lambda path: _change(path, lambda values: values.update(seed=7)), "seed is 7 there, 1 in"),
         (lambda path: _change(path, _raise_perplexity), "dev.perplexity='<b>' must be a number"),
         (lambda path: _change(path, lambda v: v.update(params=10**400)), "params=1000"),

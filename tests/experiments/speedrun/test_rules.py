@@ -132,7 +132,7 @@ def test_a_config_as_it_is_heads_its_table_and_competes_with_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        ({"format": 2}, "is no record of a speedrun of format 1"),
+        ({"format": 2}, "is not a record of a speedrun of format 1"),
         ({"seeds": []}, "is damaged: "),
         ({"seeds": [{"seed": 0}]}, "is damaged: .*missing 3 required"),
         ({"derived": {"seconds": 1.0, "bleu": 99.0}}, "seconds is not the mean of the seeds"),
