@@ -26,11 +26,15 @@ larger, as without positions, stays. --seeds=3 tests over seeds and keeps the ru
 """
 
 
+def _runs_nothing() -> bool:
+    return flags.FLAGS.dry_run or flags.FLAGS.plan is not None
+
+
 def _sweep(argv: list[str]) -> None:
     try:
         sweep.main(argv)
     except SystemExit as end:
-        if end.code == 0 and flags.FLAGS.seeds == 1 and not flags.FLAGS.dry_run:
+        if end.code == 0 and not _runs_nothing() and flags.FLAGS.seeds == 1:
             print(_OF_ONE_SEED)
         raise
 

@@ -222,12 +222,14 @@ def _keep_output_clean() -> None:
 
 
 def _remember_notice() -> None:
-    """Keeps JAX's own SIGTERM handler, which Python does not see and ours replaces."""
+    """Keeps JAX's own SIGTERM handler, which Python does not see.
+
+    It only notifies the others, which a training run asks for; elsewhere SIGTERM ends a process.
+    """
     global _notify
     libc = ctypes.CDLL(None)
     libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
     handler = libc.signal(signal.SIGTERM, None)
-    libc.signal(signal.SIGTERM, handler)
     if handler:
         _notify = ctypes.CFUNCTYPE(None, ctypes.c_int)(handler)
 

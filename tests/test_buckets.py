@@ -361,7 +361,7 @@ def test_jax_keeps_programs_in_a_bucket(bucket):
         ),
         (
             ["train", "--config=configs/tiny.py", "--workdir=w", "--init=hf:gs://bkt/m"],
-            "--init=hf=gs://bkt/m must be a path of this machine",
+            "--init=hf:gs://bkt/m must be a path of this machine",
         ),
         (
             ["prepare", "--config=configs/tiny.py", "--config.data.cache=s3://b/c"],

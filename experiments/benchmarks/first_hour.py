@@ -180,11 +180,12 @@ def _output_within(process: subprocess.Popen, seconds: float) -> tuple[str, bool
 
 def _check_same(part: Part, path: Path, here: dict[str, Any]) -> None:
     """Exits if the part has a record of another command or machine."""
-    kept = read_json(path)
-    then, now = (
-        {"command": words, **of}
-        for words, of in ((kept["command"], kept["machine"]), (_words(part), here))
-    )
+    try:
+        kept = read_json(path)
+        then = {"command": kept["command"], **kept["machine"]}
+    except (KeyError, OSError, TypeError, ValueError) as error:
+        sys.exit(f"first_hour: {path} is damaged ({error}): remove it to measure the part anew")
+    now = {"command": _words(part), **here}
     for name in {**then, **now}:
         if then.get(name) != now.get(name):
             sys.exit(

@@ -178,7 +178,7 @@ def _spent_by(process_id: int) -> _Spent:
     )
 
 
-def measure_twice(directory: Path, num_pairs: int, *more_flags: str) -> dict[str, Any]:
+def measure_twice(directory: Path, *more_flags: str) -> dict[str, Any]:
     """The costs of a first and a second `prepare` of the corpus there.
 
     A small corpus logs no line for counting its words, which then counts as learning.
@@ -186,6 +186,7 @@ def measure_twice(directory: Path, num_pairs: int, *more_flags: str) -> dict[str
     first, second = measure(directory, *more_flags), measure(directory, *more_flags)
     (manifest_file,) = (directory / "cache").glob("*/manifest.json")
     train = json.loads(manifest_file.read_text())["splits"]["train"]
+    num_pairs = train["pairs"] + sum(train["dropped"].values())
     told = [event for event in first.events if event.line.startswith("read words")]
     counted = [Event("", 0, 0), *told][-1]
     lines = ("vocabulary:", "train:", "prepared data written")
@@ -225,7 +226,7 @@ def main(argv: list[str]) -> None:
     if not (flags.FLAGS.keep and (directory / "test.de").exists()):
         write_corpus(directory, num_pairs)
     shutil.rmtree(directory / "cache", ignore_errors=True)
-    print(json.dumps(measure_twice(directory, num_pairs), indent=2))
+    print(json.dumps(measure_twice(directory), indent=2))
     if not flags.FLAGS.keep:
         shutil.rmtree(directory / "cache")
 

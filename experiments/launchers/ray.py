@@ -28,7 +28,7 @@ from experiments.launchers.event import (
     was_stopped,
 )
 from experiments.run import presence
-from experiments.run.plain_text import counted
+from experiments.run.plain_text import counted, plain_text
 
 _POLL_SECONDS = 0.5
 # Preemptible machines are preempted often.
@@ -133,13 +133,21 @@ def _end(ray: Any, result: Any, one: _Running, num_stops: int) -> Event | None:
         exit_code = ray.get(result)
     except ray.exceptions.RayError as error:
         presence.clear(one.directory)
-        return failed(one.directory, seconds, f"Ray: {str(error).strip().splitlines()[0]}")
+        return failed(one.directory, seconds, f"Ray: {_reason(error)}")
     if not was_stopped(exit_code):
         return ended(one.directory, seconds, exit_code)
     if num_stops < _MOST_STOPS:
         return None
     presence.clear(one.directory)
     return failed(one.directory, seconds, f"it was told to stop {num_stops + 1} times")
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong; of a task, Ray's text begins with a header and has a trace."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, Exception):
+        return plain_text(f"{type(cause).__name__}: {plain_text(cause)}")
+    return plain_text(str(error).strip().splitlines()[0])
 
 
 def _stop(ray: Any, running: Mapping[Any, _Running]) -> None:
@@ -218,7 +226,8 @@ def _amounts(ray: Any, resources: Mapping[str, float] | None, is_own: bool) -> M
     if resources is None:
         has_gpus = any(node.get("GPU") for node in nodes)
         most_cores = max(node.get("CPU", 0.0) for node in nodes)
-        resources = {"GPU": 1.0} if has_gpus else {"CPU": min(2.0, most_cores)}
+        # A head that only starts workers may have none: a task of no cores would run there.
+        resources = {"GPU": 1.0} if has_gpus else {"CPU": min(2.0, most_cores) or 2.0}
     for node in nodes:
         if all(node.get(name, 0.0) >= amount for name, amount in resources.items()):
             return resources

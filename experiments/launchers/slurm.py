@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -27,7 +28,7 @@ from experiments.launchers.event import (
     was_stopped,
 )
 from experiments.run import presence, record
-from experiments.run.plain_text import counted
+from experiments.run.plain_text import counted, plain_text
 
 _JOB_FILE = "slurm_job.json"
 _POLL_SECONDS = 1.0
@@ -38,6 +39,8 @@ _SECONDS_UNTIL_KNOWN = 600.0
 # SLURM warns all processes of a job before a preemption, and the one that started it only shortly
 # before the end of the cluster's GraceTime.
 _SECONDS_UNTIL_THE_WARNING = 1800.0
+_SIGNAL_DELAY = 90  # seconds, submitit's own: from its warning to the end of the time limit
+_SECONDS_TO_REQUEUE = 30
 _RULE = r"\n-{5,}\n"  # around the trace in submitit's errors
 # Under submitit's names. A run is one task on one node, so there are none for their numbers.
 _TEXT_OPTIONS = frozenset(
@@ -62,12 +65,18 @@ def check_installed() -> None:
         raise ValueError(
             "--launcher=slurm needs submitit: pip install -c constraints.txt -e '.[slurm]'"
         )
-    for program in ("sbatch", "srun"):
+    for program in ("sbatch", "srun", "sacct"):
         if shutil.which(program) is None:
             raise ValueError(
                 f"--launcher=slurm needs {program}, which is not on PATH here: a login node of the "
                 "cluster has it"
             )
+    done = subprocess.run(["sacct", "--noheader", "--jobs=1"], capture_output=True, text=True)
+    if done.returncode:
+        reason = plain_text(done.stderr.strip() or f"exit code {done.returncode}")
+        raise ValueError(
+            f"--launcher=slurm learns from sacct how a job ends, and it does not answer: {reason}"
+        )
 
 
 def checked(options: Mapping[str, str]) -> dict[str, str | int]:
@@ -87,6 +96,12 @@ def checked(options: Mapping[str, str]) -> dict[str, str | int]:
             raise ValueError(f"--slurm: {name}={value}; a whole number is needed, at least 1")
         else:
             values[name] = int(value)
+    delay = values.get("signal_delay_s", _SIGNAL_DELAY)
+    if not isinstance(delay, int) or delay < 2 * _SECONDS_TO_REQUEUE:
+        raise ValueError(
+            f"--slurm: signal_delay_s={delay}; at least {2 * _SECONDS_TO_REQUEUE} are needed, of "
+            f"which the last {_SECONDS_TO_REQUEUE} queue the job again"
+        )
     if "time" not in values:
         raise ValueError("--slurm needs time=MINUTES, after which a job saves and is queued again")
     return values
@@ -136,9 +151,10 @@ def launch(
 class _Runner:
     """The work of a job; submitit calls `checkpoint` when the job must make room."""
 
-    def __init__(self, command: Sequence[str], code: str) -> None:
+    def __init__(self, command: Sequence[str], code: str, grace: float) -> None:
         self._command = command
         self._code = code
+        self._grace = grace  # seconds to save the state
         self._pid: int | None = None
 
     def __call__(self, directory: Path) -> int:
@@ -156,14 +172,14 @@ class _Runner:
         from submitit.helpers import DelayedSubmission
 
         if self._pid is not None:
-            _stop(self._pid)
+            _stop(self._pid, self._grace)
         presence.clear(directory)
-        return DelayedSubmission(_Runner(self._command, self._code), directory)
+        return DelayedSubmission(_Runner(self._command, self._code, self._grace), directory)
 
 
-def _stop(pid: int) -> None:
+def _stop(pid: int, grace: float) -> None:
     # Not by the Popen object: this may interrupt its wait, which holds a lock.
-    deadline = time.monotonic() + process.GRACE_SECONDS
+    deadline = time.monotonic() + grace
     try:
         os.kill(pid, signal.SIGTERM)
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -184,13 +200,18 @@ def _submit(
     from submitit.core.utils import FailedJobError
 
     executor = SlurmExecutor(_folder(directories[0]), max_num_timeout=_MOST_TIMEOUTS)
+    options = {"job_name": "t2t-jax", "signal_delay_s": _SIGNAL_DELAY, **options}
+    if cores := options.get("cpus_per_task"):
+        # Since SLURM 22.05, srun takes them no longer from sbatch.
+        executor.update_parameters(srun_args=[f"--cpus-per-task={cores}"])
     executor.update_parameters(
-        **{"job_name": "t2t-jax", **options},
+        **options,
         array_parallelism=parallel or len(directories),
         # Also if a node fails, which the job itself cannot handle.
         additional_parameters={"requeue": True},
     )
-    runner = _Runner(command, os.getcwd())
+    grace = float(options["signal_delay_s"]) - _SECONDS_TO_REQUEUE
+    runner = _Runner(command, os.getcwd(), grace)
     for directory in directories:
         clear(directory)
     try:
@@ -223,8 +244,17 @@ def _job_of(directory: Path) -> Any:
         return None
     age = time.time() - submitted
     if job.watcher.get_state(job.job_id, mode="cache") == "UNKNOWN" and age > _SECONDS_UNTIL_KNOWN:
-        return None
+        return job if _is_queued(job_id) else None
     return job
+
+
+def _is_queued(job_id: str) -> bool:
+    """Whether SLURM itself still has a job of which its accounting says nothing."""
+    if shutil.which("squeue") is None:
+        return False
+    asked = ["squeue", "--noheader", f"--jobs={job_id}"]
+    done = subprocess.run(asked, capture_output=True, text=True)
+    return done.returncode == 0 and bool(done.stdout.strip())
 
 
 def _end(one: _Followed) -> Event:

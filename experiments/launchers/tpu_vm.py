@@ -105,8 +105,9 @@ def launch(
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     stop = threading.Event()
     with _code() as code, ThreadPoolExecutor(parallel) as pool:
-        for directory in directories:
-            one = _Run(directory, request, code, events.put, stop)
+        # All before the first begins: a damaged run.json raises.
+        runs = [_Run(directory, request, code, events.put, stop) for directory in directories]
+        for one in runs:
             pool.submit(one.do).add_done_callback(lambda _: events.put(None))
         num_left = len(directories)
         try:
@@ -163,11 +164,16 @@ class _Run:
         except Exception as error:
             self._fail(f"{type(error).__name__}: {error}")
         else:
-            self._tell(ended(self._directory, time.time() - self._started, exit_code))
+            self._tell(ended(self._directory, self._seconds(), exit_code))
 
     def _fail(self, reason: str) -> None:
         presence.clear(self._directory)
-        self._tell(failed(self._directory, time.time() - self._started, reason))
+        self._tell(failed(self._directory, self._seconds(), reason))
+
+    def _seconds(self) -> float:
+        """Since the run began on a slice, or before that since this one asked for a slice."""
+        since = self._started if self._sign is None else self._sign.started
+        return max(0.0, time.time() - since)  # clocks of two machines differ
 
     def _do(self) -> int:
         if self._stop.is_set():
@@ -366,6 +372,7 @@ class _Run:
             )
 
     def _mirror(self, stop: threading.Event | None) -> None:
+        presence.forget_waiting(self._directory)  # a mirror deletes nothing
         without = rf"{bucket.LARGE}|(.*/)?(run\.json|\.train\.lock)$"
         gcloud.mirror(self._url, str(self._directory), without=without, stop=stop)
 

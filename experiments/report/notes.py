@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.report.effects import BOOTSTRAP, MARK, MODELS_MARK, SEEDS, WELCH, Effect
-from experiments.report.measures import ACCURACY, Measure, measures_of
+from experiments.report.measures import ACCURACY, Measure, by_seed, measures_of
 from experiments.run import record
 from experiments.run.outcomes import Outcome, records_of
 from experiments.tables.paper_base import OF_OTHER_MODELS, config_file
@@ -64,6 +64,7 @@ def notes(
         *_tests([effect for by_row in effects.values() for effect in by_row.values()]),
         *smallest(measures_of(outcomes), effects),
         *_not_all_seeds(records, effects),
+        *_not_all_scored(outcomes),
         *_bootstrapped(effects),
         *_certainty(records),
         *([_ACCURACY] if any(ACCURACY.value(values) is not None for values in records) else []),
@@ -163,6 +164,21 @@ def _not_all_seeds(
             f"Fewer than two seeds in common with base ({', '.join(independent)}): compared by "
             "Welch's test of independent seeds, which sees less."
         )
+    return found
+
+
+def _not_all_scored(outcomes: Sequence[Outcome]) -> list[str]:
+    """Measures of fewer seeds than n, such as those of a test set scored before the last seeds."""
+    by_row: dict[str, list[Outcome]] = {}
+    for each in outcomes:
+        if each.record is not None:
+            by_row.setdefault(each.run.row, []).append(each)
+    found = []
+    for measure in measures_of(outcomes):
+        counts = {row: len(by_seed(measure, its)) for row, its in by_row.items()}
+        fewer = [f"{row} {n}" for row, n in counts.items() if 0 < n < len(by_row[row])]
+        if fewer:
+            found.append(f"{measure.title} is of fewer seeds than n: {', '.join(fewer)}.")
     return found
 
 

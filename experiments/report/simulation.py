@@ -23,9 +23,9 @@ import numpy as np
 from absl import app, flags
 
 from experiments.report import against_base
+from experiments.report.effects import SIGNIFICANT
 from t2t_jax.cli.command import parse_flags
 
-SIGNIFICANT = 0.05
 # Which rows are noisier than the others, and by what factor.
 NOISE = {
     "equal": ("", 1.0),

@@ -258,7 +258,8 @@ def _method(rows: Sequence[RowSummary], outcomes: Sequence[Outcome]) -> list[str
     """What was done, in sentences, which include the rows' notes."""
     records = records_of(outcomes)
     records.sort(key=lambda values: values["row"] != "base")  # whose facts come first
-    told = method(outcomes[0].run.base, records) + hardware(records_of(outcomes))
+    of_base = next((values["config"] for values in records if values["row"] == "base"), None)
+    told = method(of_base or outcomes[0].run.base, records) + hardware(records_of(outcomes))
     told += sorted(
         {_EQUAL[outcome.run.equal] for outcome in outcomes if outcome.run.equal in _EQUAL}
     )

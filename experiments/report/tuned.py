@@ -256,7 +256,7 @@ def _direction(
     bleu = DEV_BLEU if DEV_BLEU.name in fixed and has_dev else TEST_BLEU
     for measure in (each for each in measures if each.name in (PERPLEXITY.name, bleu.name)):
         # The paper reports BLEU on dev, unless a table has none.
-        of = measure if reported(paper, measure) is not None else DEV_BLEU
+        of = DEV_BLEU if measure.is_bleu and reported(paper, measure) is None else measure
         this, base = reported(paper, of), reported(paper_base, of)
         if measure.name in tuned and this is not None and base is not None and this != base:
             sign = this - base

@@ -68,6 +68,8 @@ def main(argv: list[str]) -> None:
     try:
         directory = directory_of(argv[1], "RUN_DIRECTORY")
         if not (directory / record.RUN_FILE).exists():
+            if "/" in argv[1]:
+                raise ValueError(f"{argv[1]} holds no run.json, which a sweep writes")
             directory = _prepared_directory(argv[1])
     except (KeyError, TypeError, ValueError) as error:
         sys.exit(f"run: {plain_text(error.args[0])}")

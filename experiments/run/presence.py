@@ -173,6 +173,11 @@ def waiting(directory: Path) -> Waiting | None:
     return Waiting(**{field: values[field] for field in Waiting._fields})
 
 
+def forget_waiting(directory: Path) -> None:
+    """Forgets what the run was waiting for, until its process says so again."""
+    (directory / _WAITING_FILE).unlink(missing_ok=True)
+
+
 def _tell_waiting(directory: Path, what: str) -> None:
     with contextlib.suppress(OSError):  # the run itself will report a full disk
         if not what:

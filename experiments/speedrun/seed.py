@@ -20,6 +20,7 @@ _METRIC = "bleu_moses_lower"
 def run(directory: Path) -> None:
     """Runs the seed by its `config.json`; writes `found.json`."""
     from experiments.benchmarks.records import machine
+    from experiments.run.run import versions
     from t2t_jax.data.corpora.corpus import content_hashes
     from t2t_jax.runs.prepare import prepare
     from t2t_jax.runs.score import score
@@ -46,6 +47,7 @@ def run(directory: Path) -> None:
         "seconds": {stage: end - begin for stage, begin, end in stages},
         "hardware": cores if devices.endswith(" cpu") else devices,
         "text": content_hashes(sections.data),
+        "versions": versions(),  # here, since it takes the devices
         "pairs": {split: each["pairs"] + sum(each["dropped"].values()) for split, each in splits},
     }
     write_json(directory / FOUND_FILE, found)

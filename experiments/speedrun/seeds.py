@@ -11,7 +11,7 @@ from typing import Any
 from experiments.benchmarks.records import machine
 from experiments.launchers.event import last_line
 from experiments.launchers.process import FASTER_ALLOCATION
-from experiments.run.run import commit, versions
+from experiments.run.run import commit
 from experiments.speedrun.rules import Seed, tricks
 from experiments.speedrun.seed import CONFIG_FILE, FOUND_FILE
 from t2t_jax.json_files import read_json, write_json
@@ -34,8 +34,7 @@ def run_seeds(config: Any, workdir: Path, num_seeds: int) -> tuple[dict[str, Any
             del os.environ[name]
     os.environ.update({**FASTER_ALLOCATION, **os.environ})
     here = {"config": tricks(config.to_dict()), "commit": commit()}
-    here |= {"machine": machine(), "versions": versions()}
-    here |= {_NUMBER: num_seeds}  # chosen in advance: not as many as it takes
+    here |= {"machine": machine(), _NUMBER: num_seeds}  # chosen in advance: not as many as it takes
     numbers = range(config.seed, config.seed + num_seeds)
     directories = [workdir / f"seed-{number}" for number in numbers]
     for directory in directories:

@@ -55,12 +55,27 @@ def prepare(
         if TRIAL_SEED in seeds:
             raise ValueError(f"seed {TRIAL_SEED} is that of trials: take another")
         runs += _of_tuning(table, rows, base, seeds, equal, workdir, space)
+    _check_equal(workdir, table, equal)
     for run in runs:
         record.check_same_run(workdir / run.directory, run)
         _check_same_trials(workdir / run.directory, run)
     for run in runs:
         record.write_run(workdir / run.directory, run)
     return [workdir / run.directory for run in runs]
+
+
+def _check_equal(workdir: Path, table: Table, equal: Equal) -> None:
+    """Raises ValueError if rows of the table there were given equal shares of something else."""
+    for path in sorted(workdir.glob(f"{table.name}/*/seed-*/{record.RUN_FILE}")):
+        try:
+            run = record.read_run(path.parent)
+        except (KeyError, OSError, TypeError, ValueError):
+            continue  # it is named where it is used
+        if run.kind == "fixed" and run.row != "base" and run.equal != equal:
+            raise ValueError(
+                f"{path.parent} is of --equal={run.equal}, this is --equal={equal}: rows of one "
+                "table have the same, so use another --workdir"
+            )
 
 
 def _of_tuning(

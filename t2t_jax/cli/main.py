@@ -19,6 +19,7 @@ the version.
 import functools
 import importlib
 import os
+import re
 import sys
 import traceback
 from types import ModuleType
@@ -198,6 +199,9 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
         keep_programs()
         if not hosts.is_first():
             sys.stdout = open(os.devnull, "w")  # every host would print the same
+        if name not in _MAKE_RUNS:
+            command = re.sub(r"--?process_id[= ]\S+", "", " ".join(sys.argv[1:]))
+            hosts.check_same("the command", command.encode(), "type the same on all of them")
         if name not in _MAKE_RUNS and "config" in values:
             check_given("config", [values.config], name)
         with buckets.kept_up(hosts.is_first), may_be_cut_off():

@@ -89,8 +89,8 @@ class DataConfig:
             language = getattr(self, name)
             if not language or "/" in language:
                 raise ValueError(
-                    f"data.{name}={language!r} is not a language code or file ending: write one such "
-                    "as 'en'"
+                    f"data.{name}={language!r} is not a language code or file ending: write one "
+                    "such as 'en'"
                 )
             if self.source == "embedded" and language not in ("en", "de"):
                 raise ValueError(

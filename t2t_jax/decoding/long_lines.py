@@ -23,7 +23,8 @@ class LineLimit(NamedTuple):
     """How long a line may be."""
 
     most: int  # tokens, special ones included
-    key: str  # the config key that says so
+    key: str  # the config key that says so, or the flag
+    words: str = ""  # instead of "KEY=MOST, the longest that the model has learned from"
 
 
 def parts_of(line: str, count_tokens: CountTokens, most: int) -> list[str]:
@@ -64,9 +65,11 @@ def refusing_long_lines(
             if num_tokens > limit.most:
                 if place:
                     yield lines[:place]
+                most = limit.words or (
+                    f"{limit.key}={limit.most}, the longest that the model has learned from"
+                )
                 raise ValueError(
-                    f"line {num_before + place + 1:,} has {num_tokens:,} tokens, more than "
-                    f"{limit.key}={limit.most}, the longest that the model has learned from: "
+                    f"line {num_before + place + 1:,} has {num_tokens:,} tokens, more than {most}: "
                     f"{advice}"
                 )
         yield lines

@@ -117,6 +117,8 @@ def _kept(workdir: Path, name: str) -> _Kept:
             "with --split, or with --source, --reference and --name"
         )
     scores = read_json(path)
+    if (task := scores.get("task", "translation")) != "translation":
+        raise ValueError(f"{workdir} has learned data.task={task!r}: compare is for translations")
     beside, statistics = (path.with_name(f"{name}.{e}.json") for e in ("sentences", "statistics"))
     lines = workdir / "translations" / f"{name}.txt"
     sentence = f"the translations or counts that belong to {path} are missing or damaged"

@@ -27,7 +27,7 @@ def generate(
     """`num_samples` continuations of each prompt.
 
     Raises:
-      ValueError: the model is not a language model, a number is not allowed, or a prompt is too long.
+      ValueError: this is not a language model, a number is not allowed, or a prompt is too long.
     """
     generator = _generator(trained, max_new_tokens, sampling, top_n)
     if len(prompts) == 1:
@@ -60,9 +60,13 @@ def generate_lines(
     count_tokens = token_counter(trained, num_added=int(trained.opens_with_start))
     limit = line_limit(trained)
     if (longest := trained.model.config.longest_sequence) is not None:
-        # The last generated token is never read.
-        room = LineLimit(longest - max_new_tokens + 1, "max_new_tokens")
-        limit = room if room.most < limit.most else limit
+        most = max(longest - max_new_tokens + 1, 0)  # the last generated token is never read
+        if most < limit.most:
+            words = (
+                f"the {most} that model.max_positions={longest} leaves beside "
+                f"--max_new_tokens={max_new_tokens}"
+            )
+            limit = LineLimit(most, "max_new_tokens", words)
     windows = refusing_long_lines(windows, count_tokens, limit, long_line_advice(limit))
     with Progress("generate", None) as progress:
         first = 0

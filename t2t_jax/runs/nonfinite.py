@@ -11,6 +11,7 @@ import dataclasses
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from ml_collections import ConfigDict
 from t2t_jax import buckets, hosts
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.devices import Devices, make_devices
-from t2t_jax.json_files import read_json, write_json
+from t2t_jax.json_files import error_text, full_disk_told, read_json, write_json
 from t2t_jax.model.families import make_model
 from t2t_jax.runs.keys import with_later_keys
 from t2t_jax.runs.sections import Sections, read_sections
@@ -61,7 +62,8 @@ def dump(
     if hosts.is_first():
         directory.mkdir(parents=True, exist_ok=True)
         arrays: Any = {name: ids for name, ids in rows._asdict().items() if ids is not None}
-        np.savez(directory / "batch.npz", **arrays)
+        with full_disk_told(directory):
+            np.savez(directory / "batch.npz", **arrays)
         write_json(directory / "config.json", sections.values())
     hosts.wait("the batch is kept")
     # Written by all hosts, which may share nothing but a bucket.
@@ -91,15 +93,18 @@ def reproduce(directory: Path) -> Found:
     They are computed on the config's devices if possible, else on one.
 
     Raises:
-      ValueError: the directory holds no such step.
+      ValueError: the directory holds no such step, or a damaged one.
     """
     path = directory / "step.json"
     if not path.exists():
         raise ValueError(f"{directory} holds no step: t2t-jax train leaves W/nonfinite/STEP")
     sections = read_sections(ConfigDict(with_later_keys(read_json(directory / "config.json"))))
-    with np.load(directory / "batch.npz") as arrays:
-        batch = Batch(**arrays)
-    microbatches = read_json(path)["microbatches"]
+    try:
+        with np.load(directory / "batch.npz") as arrays:
+            batch = Batch(**arrays)
+        microbatches = read_json(path)["microbatches"]
+    except (BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{directory} is damaged: {error}") from error
     devices = _devices(sections, len(batch.target_ids), microbatches)
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
@@ -115,7 +120,7 @@ def _devices(sections: Sections, num_rows: int, microbatches: int) -> Devices:
         devices = make_devices(**dataclasses.asdict(sections.devices))
         if num_rows % (devices.num_data * microbatches) == 0:
             return devices
-    return make_devices(data=1)
+    return make_devices(data=1, matmul_precision=sections.devices.matmul_precision)
 
 
 def _found(
@@ -142,8 +147,8 @@ def main(arguments: list[str]) -> None:
         sys.exit("nonfinite: one argument is needed, the directory of a step, W/nonfinite/STEP")
     try:
         found = reproduce(buckets.directory_of(arguments[0], "the directory"))
-    except (ValueError, OSError) as error:
-        sys.exit(f"nonfinite: {error}")
+    except (OSError, TypeError, ValueError) as error:
+        sys.exit(f"nonfinite: {error_text(error)}")
     print(f"loss {found.loss}, norm of the gradients {found.gradient_norm}")
     print(f"gradients that are not finite: {found.names or 'none'}")
 

@@ -88,7 +88,8 @@ def directory_of(name: str, flag: str) -> Path:
     """
     if not name.startswith(_SCHEME) or name == _SCHEME:
         raise ValueError(f"--{flag}={name} must be hf:DIR, a directory in Hugging Face format")
-    return local_path(name.removeprefix(_SCHEME), f"--{flag}=hf")
+    local_path(name, f"--{flag}")  # raises for an address
+    return Path(name.removeprefix(_SCHEME)).expanduser()
 
 
 def default_config(directory: Path) -> ConfigDict:
@@ -152,10 +153,16 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
     the task needs another head than the weights have, the head is initialised at random.
 
     Raises:
-      ValueError: no model can be read, or label smoothing would give probability to ids that the
-        model can never predict.
+      ValueError: no model can be read, `sections` are of another family or pooling, or label
+        smoothing would give probability to ids that the model can never predict.
     """
     pretrained = load_pretrained(directory, **_head(sections))
+    for key in ("family", "pooling"):
+        ours, theirs = (getattr(model, key) for model in (sections.model, pretrained.config))
+        if ours != theirs:
+            raise ValueError(
+                f"model.{key}={ours!r}, but with --init it is that of the weights, {theirs!r}"
+            )
     _check_smoothing(pretrained, sections.training)
     kept = {key: getattr(sections.model, key) for key in OF_TRAINING}
     size = pretrained.vocabulary.size

@@ -110,6 +110,7 @@ def _train_alone(
         step, steps = int(state.step), sections.training.steps
         if step > steps:
             raise ValueError(f"{workdir} has {step} steps already, training.steps={steps} is less")
+        is_same = run_directory.has_config(workdir, sections)
         # Not earlier: a refused run changes nothing.
         run_directory.write_run(workdir, sections, prepared)
         record_file = workdir / "training.json"
@@ -119,8 +120,11 @@ def _train_alone(
                 f"no trace: --profile_steps begins at step {profile_steps.first}, and the steps "
                 f"to do are {to_do}"
             )
-        if step == steps and not hosts.any_of(not _is_recorded(record_file, steps)):
-            hosts.log(f"nothing to do: all {steps:,} steps are done")
+        record = _record_of(record_file, step)
+        is_over = step == steps or (is_same and record.get("stopped_early", False))
+        if not hosts.any_of(not (record and is_over)):
+            done = "all" if step == steps else "training stopped early:"
+            hosts.log(f"nothing to do: {done} {step:,} steps are done")
             return 0.0
         if step > 0:
             hosts.log(f"continuing after step {step}")
@@ -192,15 +196,14 @@ def _operations(batches: Batches, sections: Sections, steps: int) -> dict[str, f
     }
 
 
-def _is_recorded(record_file: Path, steps: int) -> bool:
-    """Whether the record of so many steps is there; a damaged one is rewritten later."""
-    if not record_file.exists():
-        return False
+def _record_of(record_file: Path, steps: int) -> dict[str, Any]:
+    """The record of so many steps, empty if there is none; a damaged one is rewritten later."""
     try:
-        return read_json(record_file).get("steps") == steps
+        record = read_json(record_file) if record_file.exists() else {}
     except ValueError as error:
         hosts.log(f"{error}: it is written anew, from the checkpoint")
-        return False
+        return {}
+    return record if record.get("steps") == steps else {}
 
 
 def _beginning(workdir: Path, sections: Sections, init: str | None) -> pretrained.Beginning | None:

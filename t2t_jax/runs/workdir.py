@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,8 @@ from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.config import SCHEDULES_WITH_AN_END
 from t2t_jax.training.nonfinite import check_params
 
+_SECONDS_TO_APPEAR = 60.0
+
 
 class Trained(NamedTuple):
     """A trained model, ready for use."""
@@ -74,7 +77,7 @@ def check_vocabulary(workdir: Path, vocabulary: Vocabulary) -> None:
 
 
 def check_place(workdir: Path) -> None:
-    """Raises OSError if `workdir` is not a directory that may be written to, and cannot become one."""
+    """Raises OSError unless `workdir` is, or can become, a directory that may be written to."""
     nearest = next(each for each in (workdir, *workdir.absolute().parents) if each.exists())
     if not nearest.is_dir():
         raise NotADirectoryError(f"{workdir} cannot be the directory of a run: {nearest} is a file")
@@ -117,14 +120,38 @@ def write_run(workdir: Path, sections: Sections, prepared: Prepared) -> None:
     """Writes what later verbs need; with several hosts the first writes, once all have agreed.
 
     Call `check_config` and `check_vocabulary` first.
+
+    Raises:
+      ValueError: another host does not see what the first has written.
     """
     hosts.wait("the config is that of the run")
-    if not hosts.is_first():
-        return
-    write_json(workdir / "config.json", sections.values())
-    if not (workdir / "vocabulary.model").exists():
-        prepared.vocabulary.save(workdir / "vocabulary.model")
-    write_classes(workdir, prepared.classes)
+    if hosts.is_first():
+        write_json(workdir / "config.json", sections.values())
+        if not (workdir / "vocabulary.model").exists():
+            prepared.vocabulary.save(workdir / "vocabulary.model")
+        write_classes(workdir, prepared.classes)
+    hosts.wait("the config is written")
+    if not buckets.is_copy(workdir) and hosts.any_of(not _appears(workdir / "config.json")):
+        raise ValueError(
+            f"{workdir} must be on a disk that all hosts share: some do not see the config.json "
+            "that the first has written there"
+        )
+
+
+def _appears(path: Path) -> bool:
+    """Whether a file exists, or soon does: network disks remember for a while that it did not."""
+    give_up = time.monotonic() + _SECONDS_TO_APPEAR
+    while not path.exists():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(1.0)
+    return True
+
+
+def has_config(workdir: Path, sections: Sections) -> bool:
+    """Whether `workdir` holds a run with exactly this config."""
+    path = workdir / "config.json"
+    return path.exists() and read_json(path) == json.loads(json.dumps(sections.values()))
 
 
 def write_classes(workdir: Path, classes: tuple[str, ...]) -> None:

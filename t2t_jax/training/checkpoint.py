@@ -31,6 +31,11 @@ from t2t_jax.trees import first_few, path_name
 _DAMAGED = "checkpoints_damaged"
 
 
+class _Manager(ocp.CheckpointManager):
+    def reached_preemption(self, step: int) -> bool:
+        return False  # JAX counts the questions, and `hosts.stop_together` asks them
+
+
 class Checkpoints:
     """The checkpoints of one run, one directory per step, written whole or not at all.
 
@@ -67,7 +72,7 @@ class Checkpoints:
         self._damaged: list[DamagedError] = []
         self.restored: About | None = None  # of the checkpoint from `restore_last`
         with full_disk_told(self._directory):
-            self._manager = ocp.CheckpointManager(
+            self._manager = _Manager(
                 self._directory,
                 options=ocp.CheckpointManagerOptions(
                     max_to_keep=keep, create=True, cleanup_tmp_directories=keep is not None
@@ -88,6 +93,8 @@ class Checkpoints:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if kind is KeyboardInterrupt:
+            return  # in haste: nobody waits for pending writes
         try:
             with full_disk_told(self._directory):
                 self._manager.close()  # waits for pending writes
@@ -328,7 +335,7 @@ class Checkpoints:
         if not hosts.are_several():
             return damaged
         # Others may wait for this host inside Orbax: it cannot ask them to take another checkpoint.
-        return ValueError(f"{damaged}; move it away, and the same command takes the one before")
+        return ValueError(f"{damaged}; move it away: the one before is taken then")
 
     def _lacks(self, about: About) -> list[str]:
         """The counts that did not exist when it was written, and so start anew."""

@@ -11,6 +11,7 @@ from jaxtyping import PyTree
 
 from t2t_jax import buckets, hosts
 from t2t_jax.data.batches.batches import Batch
+from t2t_jax.json_files import error_text
 from t2t_jax.training import trace
 from t2t_jax.training.about import About
 from t2t_jax.training.checkpoint import Checkpoints
@@ -21,7 +22,7 @@ from t2t_jax.training.loss import Metrics, perplexity
 from t2t_jax.training.metrics_file import MetricsFile
 from t2t_jax.training.nonfinite import BadStep, Diverged, past
 from t2t_jax.training.progress import Progress
-from t2t_jax.training.step import TrainState, TrainStep
+from t2t_jax.training.step import TrainState, TrainStep, count_like
 from t2t_jax.training.stop_requests import StopRequests, left_text
 
 Feed = Callable[[int, int], Iterator[Batch]]  # batches from one step up to another
@@ -74,6 +75,8 @@ def train(
       Diverged: non-finite numbers, in steps more often than `config` allows, or on dev.
       DiskFullError: no space for a checkpoint or the metrics; in words.
     """
+    if int(state.bad_steps) > config.max_bad_steps:  # saved while `nonfinite` allowed so many
+        state = state._replace(bad_steps=count_like(state.bad_steps, 0))
     step = int(state.step)
     stops = has_started = False
     window = Window()
@@ -90,7 +93,7 @@ def train(
         _tell_what_is_lost(file.entries, checkpoints.restored)
         clock = Clock(file.entries, checkpoints.restored)
         batches = _batches(state, feed, config)
-        while step < config.steps and not _out_of_patience(file.entries, config.patience):
+        while step < config.steps and not _out_of_patience(file.entries, config):
             with goodput.spent_on("input"):
                 batch = next(batches)
             traced.before(step + 1)
@@ -167,7 +170,12 @@ def _bad_step_to_leave_out(
     bad = BadStep.of(state)
     if config.nonfinite != "rewind" or bad.rewinds >= config.max_nonfinite:
         [batch] = feed(bad.batch, bad.batch + 1)
-        raise Diverged(_diverged_text(bad, config) + dump(state, batch))
+        try:
+            kept = dump(state, batch)
+        except Exception as error:  # a full disk, or memory: it must not hide what happened
+            [why, *_] = error_text(error).splitlines() or [type(error).__name__]
+            kept = f"the step could not be kept: {why}"
+        raise Diverged(_diverged_text(bad, config) + kept)
     return bad
 
 
@@ -291,12 +299,16 @@ def _rewind_text(bad: BadStep, step: int) -> str:
     )
 
 
-def _out_of_patience(entries: list[dict], patience: int) -> bool:
-    """Whether the last `patience` dev perplexities are all no better than the best before."""
+def _out_of_patience(entries: list[dict], config: TrainingConfig) -> bool:
+    """Whether the last `patience` dev perplexities are all no better than the best before.
+
+    That of a last step out of turn does not count, should the run be extended.
+    """
+    patience = config.patience
     perplexities = [
         math.inf if entry["perplexity"] is None else entry["perplexity"]  # as JSON has it
         for entry in entries
-        if entry["split"] == "dev"
+        if entry["split"] == "dev" and entry["step"] % config.evaluate_every_steps == 0
     ]
     if patience == 0 or len(perplexities) <= patience:
         return False

@@ -41,6 +41,7 @@ class StopRequests:
         self._request = threading.Event()
         self._has_left = threading.Event()
         self._handlers = {}
+        self._num_interrupts = 0
 
     def is_set(self) -> bool:
         """Whether a stop was requested."""
@@ -74,20 +75,22 @@ class StopRequests:
     def _handle(self, number: int) -> None:
         # On preemption, both the machine and the launcher may send a signal: only a second Ctrl-C
         # means haste.
-        if self._request.is_set() and number == signal.SIGINT:
+        self._num_interrupts += number == signal.SIGINT
+        if self._num_interrupts > 1:
             self._has_left.set()
             raise KeyboardInterrupt
         self._request.set()
 
     def _listen(self) -> None:
-        has_answered = False
+        has_answered, num_interrupts = False, 0
         while number := self._reader.recv(1):
             if number[0] not in self._handlers:
                 continue
+            num_interrupts += number[0] == signal.SIGINT
             if not has_answered:
                 has_answered = True
                 hosts.give_notice()
                 hosts.log(self._answer())
-            elif number[0] == signal.SIGINT and not self._has_left.wait(_SECONDS_TO_LEAVE):
+            elif num_interrupts > 1 and not self._has_left.wait(_SECONDS_TO_LEAVE):
                 hosts.log(self._farewell())
                 os._exit(_STOPPED)

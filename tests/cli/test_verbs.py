@@ -74,7 +74,10 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
             ["prepare", "--config=configs/tiny.py", "--config.model.output_bias=maybe"],
             "t2t-jax prepare: --config.model.output_bias=maybe is neither true nor false\n",
         ),
-        (["prepare", "--num_processes=x"], "t2t-jax prepare: --num_processes=x is not a whole number"),
+        (
+            ["prepare", "--num_processes=x"],
+            "t2t-jax prepare: --num_processes=x is not a whole number",
+        ),
         (
             ["prepare", "--config=configs/tiny.py", "--config.model.nheads=3"],
             "there is no key --config.model.nheads: did you mean --config.model.num_heads?",

@@ -119,6 +119,13 @@ def test_a_run_without_these_scores_is_told(runs):
         compare(*runs, "test")
 
 
+def test_models_that_translate_nothing_are_told(runs):
+    path = runs[1] / "scores" / "mine.json"
+    write_json(path, read_json(path) | {"task": "classification"})
+    with pytest.raises(ValueError, match="w2 has learned data.task='classification': compare is"):
+        compare(*runs, "mine")
+
+
 @pytest.mark.parametrize(
     "name", ["scores/mine.sentences.json", "translations/mine.txt", "scores/mine.statistics.json"]
 )

@@ -69,6 +69,11 @@ def test_a_run_that_diverged_goes_on_under_another_policy(cache, tmp_path):
 def test_the_command_tells_what_is_no_step(tmp_path, capsys):
     with pytest.raises(SystemExit, match=f"nonfinite: {tmp_path} holds no step"):
         nonfinite.main([str(tmp_path)])
+    (tmp_path / "step.json").write_text('{"microbatches": 1}')
+    (tmp_path / "config.json").write_text(json.dumps(smallest(tmp_path).values()))
+    (tmp_path / "batch.npz").write_bytes(b"PK")
+    with pytest.raises(SystemExit, match=f"nonfinite: {tmp_path} is damaged: "):
+        nonfinite.main([str(tmp_path)])
     with pytest.raises(SystemExit, match="one argument is needed"):
         nonfinite.main([])
     nonfinite.main(["--help"])

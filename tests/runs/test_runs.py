@@ -16,13 +16,16 @@ import pytest
 
 from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from t2t_jax.decoding.long_lines import LineLimit
+from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.decoding.translate import Translation
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length
+from t2t_jax.json_files import read_json, write_json
 from t2t_jax.model.families import make_model
 from t2t_jax.runs import train as training
 from t2t_jax.runs import translate as translating
 from t2t_jax.runs import workdir
+from t2t_jax.runs.generate import generate_lines
 from t2t_jax.runs.limits import line_limit, long_line_advice
 from t2t_jax.runs.score import score
 from t2t_jax.runs.sections import read_sections
@@ -32,6 +35,7 @@ from t2t_jax.runs.workdir import load_trained, read_config
 from t2t_jax.training.metrics_file import read_metrics
 from t2t_jax.training.trace import Steps
 from tests.cli.command import command
+from tests.explain import models
 from tests.runs.configs import smallest, smallest_config
 
 
@@ -60,6 +64,19 @@ def test_training_again_repeats_nothing(trained, cache, capsys):
     told = capsys.readouterr().err
     assert "nothing to do: all 8 steps are done" in told and "continuing" not in told
     assert "no trace: --profile_steps begins at step 2, and the steps to do are none" in told
+
+
+def test_a_run_that_stopped_early_is_over_until_its_config_changes(
+    trained, cache, tmp_path, capsys
+):
+    workdir = shutil.copytree(trained, tmp_path / "w")
+    shutil.rmtree(workdir / "checkpoints/8")
+    record = read_json(workdir / "training.json")
+    write_json(workdir / "training.json", record | {"steps": 4, "stopped_early": True})
+    train(smallest(cache), workdir)
+    assert "nothing to do: training stopped early: 4 steps are done" in capsys.readouterr().err
+    train(smallest(cache, **{"training.patience": 9}), workdir)
+    assert read_json(workdir / "training.json")["steps"] == 8
 
 
 def test_another_config_is_refused_before_anything_is_prepared(trained, cache, monkeypatch):
@@ -397,3 +414,15 @@ def test_the_advice_for_a_long_line_is_one_that_helps(trained):
     limit = line_limit(model._replace(model=make_model(config)))
     assert limit == LineLimit(64, "model.max_positions")
     assert long_line_advice(limit) == "shorten or cut it"
+
+
+@pytest.mark.parametrize(("max_new_tokens", "room"), [(60, 5), (99, 0)])
+def test_a_line_that_leaves_no_room_for_what_is_to_be_written_is_told(max_new_tokens, room):
+    model = models.trained("decoder_only", "learned", **{"model.max_positions": 64})
+    lines = generate_lines(model, [["the dog"]], max_new_tokens=max_new_tokens, sampling=Sampling())
+    told = (
+        f"line 1 has 9 tokens, more than the {room} that model.max_positions=64 leaves beside "
+        f"--max_new_tokens={max_new_tokens}: shorten or cut it, or lower --max_new_tokens"
+    )
+    with pytest.raises(ValueError, match=told):
+        next(lines)

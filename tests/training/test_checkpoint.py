@@ -12,7 +12,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
+from jax.experimental import multihost_utils
 
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.nonfinite import Diverged
@@ -257,6 +259,25 @@ def test_of_what_the_library_leaves_unread_nothing_is_told(left, tmp_path):
         warnings.warn(f"coroutine '{left}' was never awaited", RuntimeWarning, stacklevel=1)
         with pytest.raises(RuntimeWarning):
             warnings.warn("coroutine 'train' was never awaited", RuntimeWarning, stacklevel=1)
+
+
+def test_saving_asks_jax_no_question_that_hosts_count(run, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(multihost_utils, "reached_preemption_sync_point", asked.append)
+    save_steps(run, tmp_path / "c", 2, 4)
+    assert asked == []
+
+
+def test_in_haste_nobody_waits_for_pending_writes(run, tmp_path, monkeypatch):
+    closed = []
+    close = ocp.CheckpointManager.close
+    monkeypatch.setattr(ocp.CheckpointManager, "close", lambda self: closed.append(self))
+    for error in (KeyboardInterrupt, ValueError):
+        with pytest.raises(error):
+            with Checkpoints(tmp_path / "c", identity=IDENTITY):
+                raise error
+    assert len(closed) == 1
+    close(closed[0])
 
 
 def test_of_a_full_disk_no_thread_of_the_library_speaks(run, tmp_path, caplog):

@@ -202,6 +202,14 @@ def test_patience_is_remembered_over_a_restart(run, tmp_path):
     assert summary.steps == 3
 
 
+def test_the_perplexity_of_a_last_step_out_of_turn_ends_no_extended_run(run, tmp_path):
+    evaluate = dev_perplexities(5.0, 6.0)  # at step 2, and at 3 as the last
+    run.train(tmp_path, evaluate=evaluate, evaluate_every_steps=2, patience=1, steps=3)
+    evaluate = dev_perplexities(4.0, 3.0)
+    summary, _ = run.train(tmp_path, evaluate=evaluate, evaluate_every_steps=2, patience=1)
+    assert (summary.steps, summary.stopped_early) == (6, False)
+
+
 def test_log_entries_hold_sums_divided_last(run, tmp_path):
     run.train(tmp_path)
     entries = read_metrics(tmp_path / "metrics.jsonl")

@@ -1,5 +1,6 @@
 """A step with non-finite numbers: stopped at, skipped or rolled back, and never believed."""
 
+import errno
 import functools
 import json
 import math
@@ -211,6 +212,24 @@ def test_skip_ends_after_so_many_in_a_row(poison, tmp_path):
     run = poison(max_bad_steps=2)
     with pytest.raises(Diverged, match="step 4: .* of batch 3 .* of 2 steps in a row before it"):
         run.train(tmp_path, feed=feed_with(1, 2, 3), nonfinite="skip", max_nonfinite=2)
+
+
+@pytest.mark.parametrize("policy", [{}, dict(nonfinite="rewind", max_nonfinite=1)])
+def test_what_was_skipped_is_forgiven_under_another_policy(poison, tmp_path, policy):
+    skips = dict(nonfinite="skip", max_nonfinite=2, steps=2, checkpoint_every_steps=1)
+    poison(max_bad_steps=2).train(tmp_path, feed=feed_with(0, 1), **skips)
+    summary, state = poison().train(tmp_path, steps=4, **policy)
+    assert (summary.steps, summary.skipped, summary.rewinds) == (4, 2, 0)
+    assert_same(learned(state), learned(after(poison(), None, None, 2, 3)))
+
+
+def test_a_step_that_cannot_be_kept_hides_nothing(poison, tmp_path):
+    def dump(state, batch):
+        raise OSError(errno.ENOSPC, "No space left on device", "state")
+
+    told = "diverged at step 2: .*; the step could not be kept: state: No space left on device$"
+    with pytest.raises(Diverged, match=told):
+        poison().train(tmp_path, feed=feed_with(1), dump=dump)
 
 
 def test_rewind_goes_on_from_the_last_checkpoint_past_the_batch(poison, tmp_path):

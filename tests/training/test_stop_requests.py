@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from t2t_jax.training.loop import Stopped
+from t2t_jax.training.stop_requests import StopRequests
 from tests.training.runs import batch
 
 # The main thread is in compiled code, for a minute and more: no handler is called meanwhile.
@@ -50,6 +52,17 @@ def test_who_asks_twice_need_not_wait_and_is_told_what_is_left(saved, goes, tmp_
     _, told = (process := _busy(tmp_path / "checkpoints", 0.1, 0.5)).communicate(timeout=60)
     assert process.returncode == 130
     assert told == f"an answer\nstopped without saving; the same command {goes}\n"
+
+
+def test_an_interrupt_after_the_warning_of_a_machine_is_the_first(tmp_path):
+    requests = StopRequests(lambda: "an answer", lambda: "a farewell")
+    with requests:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert requests.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
 
 
 @pytest.mark.parametrize(

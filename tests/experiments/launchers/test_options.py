@@ -60,8 +60,14 @@ def test_gcloud_without_an_account_is_told_before_any_run(tmp_path, monkeypatch)
         ({"runs_per_gpu": 2}, "--runs_per_gpu=2: no GPU is here"),
         ({"runs_per_gpu": 2, "launcher": "ray"}, "--runs_per_gpu is for --launcher=local"),
         ({"launcher": "ray", "resources": "{CPU: 2}"}, "is not a JSON object of positive numbers"),
-        ({"launcher": "ray", "resources": '{"CPU": "2"}'}, "is not a JSON object of positive numbers"),
-        ({"launcher": "ray", "resources": '{"CPU": 0}'}, "is not a JSON object of positive numbers"),
+        (
+            {"launcher": "ray", "resources": '{"CPU": "2"}'},
+            "is not a JSON object of positive numbers",
+        ),
+        (
+            {"launcher": "ray", "resources": '{"CPU": 0}'},
+            "is not a JSON object of positive numbers",
+        ),
         ({"launcher": "slurm", "slurm": "time"}, "--slurm: 'time' is no NAME=VALUE"),
         ({"launcher": "slurm", "slurm": "time=1,time=2"}, "--slurm has time twice"),
         ({"launcher": "tpu_vm", "base": multi30k.get_config()}, "files of this machine, which a"),
