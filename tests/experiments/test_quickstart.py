@@ -63,11 +63,18 @@ def test_results_table_3_is_of_the_records_that_are_kept():
 
 @pytest.mark.parametrize(
     ("arguments", "code", "is_said"),
-    [([], 0, True), (["--seeds=3"], 0, False), (["--dry_run"], 0, False), ([], 1, False)],
+    [
+        ([], 0, True),
+        (["--seeds=3"], 0, False),
+        (["--dry_run"], 0, False),
+        (["--plan=v5e-8"], 0, False),
+        ([], 1, False),
+    ],
 )
 def test_the_quickstart_says_what_one_seed_cannot(monkeypatch, capsys, arguments, code, is_said):
     monkeypatch.setattr(quickstart.sweep, "main", lambda _: sys.exit(code))
     given = {"seeds": 3 if "--seeds=3" in arguments else 1, "dry_run": "--dry_run" in arguments}
+    given["plan"] = "v5e-8" if "--plan=v5e-8" in arguments else None
     monkeypatch.setattr(flags, "FLAGS", type("Values", (), given))
     with pytest.raises(SystemExit):
         quickstart._sweep([])

@@ -1,6 +1,7 @@
 """The measurement of preparing, on a tiny corpus."""
 
 import numpy as np
+import pytest
 
 from experiments.benchmarks import prepare_speed
 
@@ -37,6 +38,10 @@ def test_a_small_corpus_is_measured(tmp_path):
 def test_of_a_corpus_too_small_to_be_told_of_all_is_told(tmp_path):
     prepare_speed.write_corpus(tmp_path, 2_000)
     flags = "--config.data.vocabulary_size=300", "--config.model.vocabulary_rows=512"
-    found = prepare_speed.measure_twice(tmp_path, 2_000, *flags)
+    found = prepare_speed.measure_twice(tmp_path, *flags)
     assert 1_900 < found["pairs"] <= 2_000 and found["pairs_per_second"] > 0
+    # All pairs, the dropped ones too, over the time of all of it.
+    assert found["pairs_per_second"] == pytest.approx(
+        2_000 / found["seconds"]["all of it"], rel=0.1
+    )
     assert 0 < found["seconds"]["second prepare"] and found["seconds"]["learn the pieces"] > 0

@@ -157,9 +157,23 @@ def test_wrong_addresses_and_resources_are_told_in_a_sentence(monkeypatch):
         ([(True, {"CPU": 8.0, "GPU": 2.0})], {"GPU": 1.0}),
         ([(True, {"CPU": 8.0}), (False, {"CPU": 8.0, "GPU": 2.0})], {"CPU": 2.0}),
         ([(True, {"CPU": 1.0})], {"CPU": 1.0}),
+        ([(True, {"memory": 1.0}), (True, {"CPU": 1.5})], {"CPU": 1.5}),
     ],
 )
 def test_a_run_gets_a_gpu_where_there_is_one_or_two_cores(nodes, amounts):
     nodes = [{"Alive": alive, "Resources": resources} for alive, resources in nodes]
     cluster = types.SimpleNamespace(nodes=lambda: nodes)
     assert ray._amounts(cluster, None, is_own=True) == amounts
+
+
+def test_where_only_the_head_is_up_and_has_no_cores_runs_wait_for_others(capsys):
+    cluster = types.SimpleNamespace(nodes=lambda: [{"Alive": True, "Resources": {"CPU": 0.0}}])
+    assert ray._amounts(cluster, None, is_own=False) == {"CPU": 2.0}
+    assert "2 CPU, but the nodes have 0 CPU: the runs wait" in capsys.readouterr().err
+
+
+def test_the_reason_of_a_failed_task_is_its_cause_without_terminal_codes():
+    error = RuntimeError("\x1b[36mray::_run()\x1b[39m (pid=7)\n  File ...\nOSError: no disk")
+    assert ray._reason(error) == r"\x1b[36mray::_run()\x1b[39m (pid=7)"
+    error.cause = OSError("no disk")
+    assert ray._reason(error) == "OSError: no disk"

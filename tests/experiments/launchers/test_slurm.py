@@ -1,6 +1,7 @@
 """Runs as SLURM jobs, with stand-ins for SLURM's programs."""
 
 import json
+import os
 import subprocess
 import time
 from contextlib import closing
@@ -136,6 +137,7 @@ def test_a_cancelled_job_has_failed_and_is_submitted_anew(tmp_path, state, monke
         ({"partition": "gpu"}, "--slurm needs time=MINUTES"),
         ({"tim": "60"}, "--slurm knows no option tim; it knows account, "),
         ({"time": "1:00:00"}, "time=1:00:00; a whole number is needed"),
+        ({"time": "60", "signal_delay_s": "59"}, "signal_delay_s=59; at least 60 are needed"),
     ],
 )
 def test_wrong_options_are_told_before_anything_is_submitted(options, sentence):
@@ -150,10 +152,15 @@ def test_the_options_are_those_that_submitit_has(tmp_path, state):
     executor.update_parameters(**dict.fromkeys(numbers, 1))
 
 
-@pytest.mark.parametrize(("age", "is_followed"), [(0.9, True), (1.1, False)])
-def test_a_job_that_sacct_does_not_know_counts_as_gone_after_a_while(
-    age, is_followed, tmp_path, monkeypatch
+@pytest.mark.parametrize(
+    ("age", "queued", "is_followed"), [(0.9, "", True), (1.1, "", False), (1.1, "7", True)]
+)
+def test_a_job_that_neither_sacct_nor_squeue_knows_counts_as_gone_after_a_while(
+    age, queued, is_followed, tmp_path, monkeypatch
 ):
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\necho {queued}\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     directory = tmp_path / "table" / "row" / "seed-0"
     directory.mkdir(parents=True)
     submitted = time.time() - age * slurm._SECONDS_UNTIL_KNOWN
@@ -161,6 +168,25 @@ def test_a_job_that_sacct_does_not_know_counts_as_gone_after_a_while(
     monkeypatch.setattr(submitit.SlurmJob, "done", lambda self, force_check: False)
     monkeypatch.setattr(type(submitit.SlurmJob.watcher), "get_state", lambda *_, **__: "UNKNOWN")
     assert (slurm._job_of(directory) is not None) == is_followed
+
+
+def test_a_cluster_whose_accounting_does_not_answer_is_refused(tmp_path, state):
+    slurm.check_installed()
+    sacct = tmp_path / "bin" / "sacct"
+    sacct.write_text("#!/bin/sh\necho 'sacct: Connection refused' >&2\nexit 1\n")
+    with pytest.raises(ValueError, match="does not answer: sacct: Connection refused"):
+        slurm.check_installed()
+
+
+def test_a_run_has_until_shortly_before_the_end_to_save(tmp_path, state, monkeypatch):
+    graces = []
+    monkeypatch.setattr(slurm, "_Runner", lambda *all: graces.append(all[-1]) or len)
+    for options in ({}, {"signal_delay_s": 300, "cpus_per_task": 6}):
+        slurm._submit(prepared(tmp_path / "work", "base"), OPTIONS | options, None, ["true"])
+    assert graces == [60, 270]
+    first, second = ((state / f"{number}.sh").read_text() for number in (70, 71))
+    assert "--cpus-per-task=6 " in second.partition("srun")[2]
+    assert "cpus-per-task" not in first and "#SBATCH --signal=USR2@300" in second
 
 
 def test_a_machine_without_slurm_says_what_is_missing(monkeypatch):

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -392,6 +393,30 @@ def test_the_seconds_of_a_run_count_from_its_own_start(tmp_path, monkeypatch):
     time.sleep(0.5)  # the others before it
     run.do()
     assert [event.seconds < 0.5 for event in told] == [True]
+
+
+def test_the_wait_for_a_slice_is_no_part_of_a_runs_seconds(tmp_path, monkeypatch):
+    [directory] = prepared(tmp_path, "base")
+    told = []
+    run = tpu_vm._Run(directory, gcloud.request_of(PAIRS), None, told.append, threading.Event())
+
+    def do():
+        run._started -= 1_000
+        run._sign = SimpleNamespace(started=time.time() - 10)
+        return 1
+
+    monkeypatch.setattr(run, "_do", do)
+    run.do()
+    assert [10 <= event.seconds < 20 for event in told] == [True]
+
+
+def test_what_a_run_waited_for_is_forgotten_with_each_look_at_the_bucket(tmp_path, monkeypatch):
+    [directory] = prepared(tmp_path, "base")
+    run = tpu_vm._Run(directory, gcloud.request_of(PAIRS), None, print, threading.Event())
+    (directory / "waiting.json").write_text("{}")
+    monkeypatch.setattr(gcloud, "mirror", lambda *_, **__: None)
+    run._mirror(None)
+    assert not (directory / "waiting.json").exists()
 
 
 def test_a_second_command_leaves_the_slice_of_the_first_alone(tmp_path, cloud):

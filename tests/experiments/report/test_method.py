@@ -80,7 +80,8 @@ def test_what_a_config_of_another_version_lacks_is_not_told(tmp_path):
     run = fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, perplexity=2.0, bleu=50.0)
     for name in ("run.json", "record.json"):
         values = json.loads((run / name).read_text())
-        values["base"] = {"data": {"task": "translation", "source": "a stranger's"}, "seed": 0}
+        strange = {"data": {"task": "translation", "source": "a stranger's"}, "seed": 0}
+        values["base"] = values["config"] = strange
         (run / name).write_text(json.dumps(values))
     text = report.text(tmp_path, "markdown")
     assert "- Corpus: a stranger's.\n" in text and "None" not in text

@@ -52,6 +52,25 @@ def test_means_intervals_and_differences_are_those_made_by_hand(workdir):
     assert rows["base"].costs["target_tokens_millions"] == 2.0
 
 
+def test_a_measure_of_fewer_seeds_than_n_is_told(workdir):
+    [table] = summaries(workdir)
+    assert not any("fewer seeds than n" in note for note in table.notes)
+    path = workdir / TABLE.name / "one_head" / "seed-1" / "record.json"
+    values = json.loads(path.read_text())
+    del values["scores"]["test"]["bleu"]
+    path.write_text(json.dumps(values))
+    [table] = summaries(workdir)
+    assert "BLEU (test) is of fewer seeds than n: one_head 1." in table.notes
+
+
+def test_the_search_that_is_told_is_that_of_the_base_row(tmp_path):
+    config = base.get_config()
+    scores = dict(perplexity=4.0, bleu=20.0)
+    fakes.write_record(tmp_path, table2.TABLE, config, "base", 0, **scores)
+    [table] = summaries(tmp_path)
+    assert any("the mean of the last 5 checkpoints" in sentence for sentence in table.method)
+
+
 def test_one_seed_has_a_mean_and_no_seed_none():
     assert mean([]) is None
     assert mean([3.0]) == (3.0, None)

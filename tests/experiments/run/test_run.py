@@ -251,6 +251,7 @@ def test_what_is_compiled_is_kept_where_the_environment_says_and_never_where_a_r
         (["table3", "--row=X", "--base=configs/tiny.py", "--workdir=w"], "no row is called 'X'"),
         (["hedas"], "no table is called 'hedas' (did you mean heads?); there are depth, "),
         (["nothing"], "no table is called 'nothing'; there are depth, "),
+        (["w/table3/base/seed-9"], "w/table3/base/seed-9 holds no run.json, which a sweep writes"),
         ([], "one argument is needed"),
     ],
 )

@@ -44,7 +44,7 @@ def found(monkeypatch, tmp_path, done):
             raise ValueError(f"{directory} failed")
         values = {"bleu": 35.2 + 0.1 * (number % 2), "step": 130, "hardware": "Some CPU, 2 cores"}
         stages = {"prepare": 5.0, "train": 80.0, "choose": 0.0, "score": 10.0}
-        values |= {"seconds": stages, "text": TEXT, "pairs": PAIRS}
+        values |= {"seconds": stages, "text": TEXT, "pairs": PAIRS, "versions": {"jax": "1"}}
         write_json(directory / FOUND_FILE, values | told.get(number, {}))
         return 100.0 + number
 
@@ -191,6 +191,7 @@ def test_a_seed_prepares_trains_chooses_and_scores(monkeypatch, tmp_path):
     assert min(found["seconds"].values()) > 0
     assert found["pairs"]["train"] == 300 and found["pairs"]["test"] == 20
     assert found["hardware"].endswith(" cores") and found["text"]
+    assert {"jax", "backend"} <= found["versions"].keys()
     kept = read_json(tmp_path / "run" / "scores" / "test.json")
     assert kept["metrics"]["bleu_moses_lower"]["score"] == found["bleu"]
     assert kept["step"] == found["step"]

@@ -93,6 +93,16 @@ def test_a_changed_config_is_refused_and_says_what_differs(tmp_path):
         prepared(tmp_path, "*", config=changed)
 
 
+def test_rows_of_one_table_are_given_equal_shares_of_the_same(tmp_path):
+    prepared(tmp_path, "base,one_head")
+    rows = TABLE.rows(CONFIG).select("base,no_positions")
+    with pytest.raises(
+        ValueError, match="one_head/seed-0 is of --equal=steps, this is --equal=tok"
+    ):
+        prepared_runs.prepare(TABLE, rows, CONFIG, 1, tmp_path, equal="tokens")
+    assert not (tmp_path / "quickstart/no_positions").exists()
+
+
 def test_what_is_not_finished_may_go_on_in_other_pieces(tmp_path, launch, capsys):
     prepared_runs.do_unfinished(prepared(tmp_path, "base"), launch)
     prepared(tmp_path, "learned_positions")
