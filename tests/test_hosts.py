@@ -25,11 +25,14 @@ from experiments.run import record
 from t2t_jax import hosts
 from t2t_jax.cli import lines
 from t2t_jax.devices import make_devices
+from t2t_jax.runs import workdir
+from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.score import score
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
 from t2t_jax.training.metrics_file import read_metrics
 from tests import fake_bucket, slurm_tasks
+from tests.cli.command import command
 from tests.data.text_corpus import sentence_pairs, write_pairs
 from tests.runs.configs import smallest_config
 
@@ -278,6 +281,39 @@ def test_a_host_that_fails_alone_says_why_and_the_others_end_with_it(error, exit
     _, errors = other.communicate(timeout=60)
     assert other.returncode != 0
     assert errors.splitlines()[-1].startswith(ENDED)
+
+
+def test_a_host_that_does_not_train_ends_when_it_is_told():
+    program = "import time\nfrom t2t_jax import hosts\nhosts.join()\nprint('joined', flush=True)\n"
+    first, other = start_two_slurm_tasks("-c", program + "time.sleep(100)")
+    assert other.stdout is not None and other.stdout.readline() == "joined\n"
+    other.send_signal(signal.SIGTERM)
+    other.communicate(timeout=60)
+    assert other.returncode == -signal.SIGTERM
+    first.kill()
+    first.communicate()
+
+
+def test_hosts_that_share_no_disk_are_told(sections_of, tmp_path, monkeypatch):
+    monkeypatch.setattr(hosts, "is_first", lambda: False)
+    monkeypatch.setattr(workdir, "_SECONDS_TO_APPEAR", 0.0)
+    sections = sections_of(2)
+    prepared = prepare(sections)
+    with pytest.raises(ValueError, match=f"{tmp_path} must be on a disk that all hosts share: "):
+        workdir.write_run(tmp_path, sections, prepared)
+    (tmp_path / "config.json").touch()
+    workdir.write_run(tmp_path, sections, prepared)
+
+
+def test_hosts_that_were_given_different_commands_are_told(monkeypatch):
+    compared = []
+    monkeypatch.setattr(hosts, "check_same", lambda what, data, _: compared.append((what, data)))
+    monkeypatch.setattr(hosts, "join", lambda *_, **__: None)
+    for arguments in (["--process_id=0"], ["--process_id=1"], ["--process_id=1", "--name=dev"]):
+        command("compare", "w1", "w2", *arguments)
+    ((what, first), *others) = compared
+    assert what == "the command" and b"compare w1 w2" in first
+    assert [each == first for _, each in others] == [True, False]
 
 
 def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, sections_of, tmp_path):
