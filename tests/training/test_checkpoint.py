@@ -291,3 +291,12 @@ def test_of_a_full_disk_no_thread_of_the_library_speaks(run, tmp_path, caplog):
 
 async def _never_asked(error):
     asyncio.get_running_loop().create_future().set_exception(error)
+
+
+def test_a_mean_loses_nothing_beside_larger_numbers(run, tmp_path):
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        for step, value in enumerate((1e8, 1.0, -1e8), start=1):
+            params = jax.tree.map(lambda leaf, of=value: np.full_like(leaf, of), run.initial.params)
+            checkpoints.save(run.initial._replace(step=jnp.asarray(step), params=params))
+        mean = checkpoints.restore_params(run.initial.params, average=3)
+    assert all((leaf == np.float32(1 / 3)).all() for leaf in jax.tree.leaves(mean))
