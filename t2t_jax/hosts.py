@@ -4,6 +4,7 @@ Each runs the same command. All compute; only the first prints and writes record
 """
 
 import atexit
+import contextlib
 import ctypes
 import faulthandler
 import hashlib
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import jax
@@ -94,20 +95,20 @@ def join(
     jax.config.update("jax_enable_preemption_service", True)
     _keep_output_clean()
     try:
-        jax.distributed.initialize(
-            coordinator,
-            num_processes,
-            process_id,
-            clusters.local_device_ids(),
-            detection,
-            shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
-        )
+        with _notice_remembered():
+            jax.distributed.initialize(
+                coordinator,
+                num_processes,
+                process_id,
+                clusters.local_device_ids(),
+                detection,
+                shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
+            )
     except (RuntimeError, ValueError) as error:
         raise ValueError(
             f"the other processes of this job were not found: {error}; a process that is to work "
             "alone is told by --nodistributed"
         ) from error
-    _remember_notice()
     _have_a_witness()
 
 
@@ -221,15 +222,28 @@ def _keep_output_clean() -> None:
     sys.stdout = open(ours, "w", encoding="utf-8")  # as long as the process lives
 
 
-def _remember_notice() -> None:
-    """Keeps JAX's own SIGTERM handler, which Python does not see.
+def _swap_sigterm_handler(new: int | None) -> int | None:
+    """Sets the handler of SIGTERM, None for the default; returns the one before.
+
+    Either may be one that Python does not know.
+    """
+    libc = ctypes.CDLL(None)
+    libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+    return libc.signal(signal.SIGTERM, new)
+
+
+@contextlib.contextmanager
+def _notice_remembered() -> Iterator[None]:
+    """Keeps JAX's own SIGTERM handler, and puts back the one that was there before.
 
     It only notifies the others, which a training run asks for; elsewhere SIGTERM ends a process.
     """
     global _notify
-    libc = ctypes.CDLL(None)
-    libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
-    handler = libc.signal(signal.SIGTERM, None)
+    before = _swap_sigterm_handler(None)
+    try:
+        yield
+    finally:
+        handler = _swap_sigterm_handler(before)
     if handler:
         _notify = ctypes.CFUNCTYPE(None, ctypes.c_int)(handler)
 

@@ -27,8 +27,8 @@ class DiskFullError(OSError):
 
 def error_text(error: BaseException) -> str:
     """An error in words: where the system names a file, the file before the reason."""
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename2 or error.filename}: {error.strerror}"
     return str(error)
 
 

@@ -24,6 +24,7 @@ from ml_collections import ConfigDict
 from experiments.run import record
 from t2t_jax import hosts
 from t2t_jax.cli import lines
+from t2t_jax.cli import score as scoring
 from t2t_jax.devices import make_devices
 from t2t_jax.runs import workdir
 from t2t_jax.runs.prepare import prepare
@@ -305,14 +306,21 @@ def test_hosts_that_share_no_disk_are_told(sections_of, tmp_path, monkeypatch):
     workdir.write_run(tmp_path, sections, prepared)
 
 
-def test_hosts_that_were_given_different_commands_are_told(monkeypatch):
+def test_hosts_that_were_given_different_commands_are_told(sections_of, tmp_path, monkeypatch):
+    trained = tmp_path / "w"
+    train(sections_of(2), trained)
     compared = []
     monkeypatch.setattr(hosts, "check_same", lambda what, data, _: compared.append((what, data)))
     monkeypatch.setattr(hosts, "join", lambda *_, **__: None)
-    for arguments in (["--process_id=0"], ["--process_id=1"], ["--process_id=1", "--name=dev"]):
-        command("compare", "w1", "w2", *arguments)
-    ((what, first), *others) = compared
-    assert what == "the command" and b"compare w1 w2" in first
+    monkeypatch.setattr(scoring, "main", lambda: None)
+    for arguments in (
+        ["--coordinator=localhost:1", "--process_id=0", "--debug"],
+        ["--process_id", "1", "--coordinator", "10.0.0.1:1"],
+        ["--process_id=1", "--checkpoint=4"],
+    ):
+        command("score", f"--workdir={trained}", "--split=dev", *arguments)
+    ((what, first), *others) = [each for each in compared if each[0] == "the command"]
+    assert first == f"--split=dev --workdir={trained} score".encode()
     assert [each == first for _, each in others] == [True, False]
 
 
@@ -404,7 +412,7 @@ def joins(monkeypatch):
     """What JAX is asked to join, in an environment that speaks of nothing."""
     asked = []
     monkeypatch.setattr(jax.distributed, "initialize", lambda *given, **_: asked.append(given))
-    for name in ("_keep_output_clean", "_remember_notice", "_have_a_witness"):
+    for name in ("_keep_output_clean", "_have_a_witness"):
         monkeypatch.setattr(hosts, name, lambda: None)
     monkeypatch.setattr(jax.config, "update", lambda *_: None)
     for name in os.environ:

@@ -48,7 +48,7 @@ def test_an_environment_that_has_the_wheel_says_that_configs_are_in_a_checkout(w
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
     )
-    sentence = "'configs/tiny.py'; configs/ and experiments/ are not installed with t2t_jax: type"
+    sentence = "configs/tiny.py: No such file or directory; configs/ and experiments/ are not ins"
     assert sentence in done.stderr and "Traceback" not in done.stderr
 
 

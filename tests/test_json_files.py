@@ -97,5 +97,9 @@ def test_an_error_of_the_system_begins_with_the_file(tmp_path):
     with pytest.raises(OSError) as caught:
         (tmp_path / "none").read_text()
     assert error_text(caught.value) == f"{tmp_path}/none: No such file or directory"
+    (tmp_path / "there").mkdir()
+    with pytest.raises(OSError) as caught:
+        (tmp_path / "there").rename(tmp_path / "none" / "there")
+    assert error_text(caught.value) == f"{tmp_path}/none/there: No such file or directory"
     assert error_text(DiskFullError("no space")) == "no space"
     assert error_text(ValueError("wrong")) == "wrong"

@@ -2,7 +2,7 @@
 
 A launcher is a function of the run directories and its own options. It yields an `Event` when a run
 starts and when it ends, whatever happens to the others. Closing it, or an exception such as
-KeyboardInterrupt inside it, stops the runs it has started; SLURM's go on.
+KeyboardInterrupt inside it, stops the runs it has started, except SLURM's.
 """
 
 import signal

@@ -189,7 +189,7 @@ def _pairs(flag: str, text: str) -> dict[str, str]:
             continue
         name, equals, value = part.partition("=")
         if not equals or not name or not value:
-            raise ValueError(f"--{flag}: {part!r} is no NAME=VALUE")
+            raise ValueError(f"--{flag}: {part!r} is not NAME=VALUE")
         if name in pairs:
             raise ValueError(f"--{flag} has {name} twice")
         pairs[name] = value

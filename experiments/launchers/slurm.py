@@ -39,6 +39,7 @@ _SECONDS_UNTIL_KNOWN = 600.0
 # SLURM warns all processes of a job before a preemption, and the one that started it only shortly
 # before the end of the cluster's GraceTime.
 _SECONDS_UNTIL_THE_WARNING = 1800.0
+_SECONDS_TO_ANSWER = 60
 _SIGNAL_DELAY = 90  # seconds, submitit's own: from its warning to the end of the time limit
 _SECONDS_TO_REQUEUE = 30
 _RULE = r"\n-{5,}\n"  # around the trace in submitit's errors
@@ -71,11 +72,17 @@ def check_installed() -> None:
                 f"--launcher=slurm needs {program}, which is not on PATH here: a login node of the "
                 "cluster has it"
             )
-    done = subprocess.run(["sacct", "--noheader", "--jobs=1"], capture_output=True, text=True)
-    if done.returncode:
-        reason = plain_text(done.stderr.strip() or f"exit code {done.returncode}")
-        raise ValueError(
-            f"--launcher=slurm learns from sacct how a job ends, and it does not answer: {reason}"
+    asked = ["sacct", "--noheader", "--jobs=1"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=_SECONDS_TO_ANSWER)
+        reason = done.returncode and (done.stderr.strip() or f"exit code {done.returncode}")
+    except subprocess.TimeoutExpired:
+        reason = f"it is silent for {_SECONDS_TO_ANSWER} s"
+    if reason:
+        print(
+            f"sacct does not answer ({plain_text(reason)}): of a job that SLURM ends, only the "
+            "next command will know",
+            file=sys.stderr,
         )
 
 
@@ -150,6 +157,8 @@ def launch(
 
 class _Runner:
     """The work of a job; submitit calls `checkpoint` when the job must make room."""
+
+    _grace: float = process.GRACE_SECONDS  # of jobs submitted before it could be chosen
 
     def __init__(self, command: Sequence[str], code: str, grace: float) -> None:
         self._command = command

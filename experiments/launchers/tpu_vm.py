@@ -92,7 +92,7 @@ def check_installed() -> None:
             f"--launcher=tpu_vm: gcloud has no account that works (`gcloud auth login`): {error}"
         ) from error
     if not _git("rev-parse", "HEAD"):
-        raise ValueError("--launcher=tpu_vm sends a commit, and this code is no git checkout")
+        raise ValueError("--launcher=tpu_vm sends a commit, and this code is not in a git checkout")
 
 
 def launch(

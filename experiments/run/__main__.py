@@ -14,6 +14,7 @@ to resume; once there is a record.json, it does nothing.
 
 import contextlib
 import functools
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -89,6 +90,9 @@ def main(argv: list[str]) -> None:
     except Stopped as stop:
         print(f"run: {stop}", file=sys.stderr)
         sys.exit(130)
+    except KeyboardInterrupt:  # a second Ctrl-C: no thread is waited for
+        print("run: stopped without saving", file=sys.stderr, flush=True)
+        os._exit(130)
     except IsTakenError as error:
         hosts.leave(f"run: {error}", error, presence.IS_TAKEN)
         print(f"run: {error}", file=sys.stderr)

@@ -203,14 +203,19 @@ def versions() -> dict[str, str]:
     import jax
     import jax.extend
 
-    found = {"python": platform.python_version()}
     # Of a GPU the version of CUDA, of a TPU its kind and compiler.
-    found["backend"] = " ".join(jax.extend.backend.get_backend().platform_version.split())
-    found["generator"] = str(jax.random.key_impl(jax.random.key(0)))
-    found |= {name: os.environ[name] for name in _TOLD if name in os.environ}
+    backend = " ".join(jax.extend.backend.get_backend().platform_version.split())
+    generator = str(jax.random.key_impl(jax.random.key(0)))
+    found = {"python": platform.python_version(), "backend": backend, "generator": generator}
+    return found | packages() | accelerators.nvidia()
+
+
+def packages() -> dict[str, str]:
+    """Those of `versions` that need no device: libraries, and the compiler's options."""
+    found = {name: os.environ[name] for name in _TOLD if name in os.environ}
     for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found | accelerators.nvidia()
+    return found

@@ -11,7 +11,7 @@ from typing import Any
 from experiments.benchmarks.records import machine
 from experiments.launchers.event import last_line
 from experiments.launchers.process import FASTER_ALLOCATION
-from experiments.run.run import commit
+from experiments.run.run import commit, packages
 from experiments.speedrun.rules import Seed, tricks
 from experiments.speedrun.seed import CONFIG_FILE, FOUND_FILE
 from t2t_jax.json_files import read_json, write_json
@@ -39,7 +39,9 @@ def run_seeds(config: Any, workdir: Path, num_seeds: int) -> tuple[dict[str, Any
     directories = [workdir / f"seed-{number}" for number in numbers]
     for directory in directories:
         if (directory / _SEED_FILE).exists():  # before any other is run for nothing
-            _check_same(directory, here)
+            then = _check_same(directory, here)["versions"]
+            now = packages()
+            _check_same(directory, {"versions": then | now})
     common, seeds = here, []
     for number, directory in zip(numbers, directories, strict=True):
         if not (directory / _SEED_FILE).exists():

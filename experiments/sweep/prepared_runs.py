@@ -40,8 +40,8 @@ def prepare(
     its points follow, and the runs that wait for them.
 
     Raises:
-      ValueError: an invalid value, or a directory that holds another config. Nothing is written
-        then.
+      ValueError: an invalid value, a directory that holds another config, or rows there with
+        another `equal`. Nothing is written then.
     """
     if num_seeds < 1:
         raise ValueError(f"seeds={num_seeds}; at least 1 is needed")

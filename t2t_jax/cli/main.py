@@ -48,6 +48,10 @@ _MAKE_RUNS = (
     "train",
     "plan",
 )  # these read their config themselves: they find its corpus
+# Flags that may differ between hosts.
+_OF_ONE_HOST = re.compile(
+    r"--?(coordinator|num_processes|process_id)[= ]\S+|--?(no)?(distributed|debug)\b(=\S+)?"
+)
 STOPPED = 130  # exit code of whatever a person or a machine stopped
 
 
@@ -199,9 +203,10 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
         keep_programs()
         if not hosts.is_first():
             sys.stdout = open(os.devnull, "w")  # every host would print the same
-        if name not in _MAKE_RUNS:
-            command = re.sub(r"--?process_id[= ]\S+", "", " ".join(sys.argv[1:]))
-            hosts.check_same("the command", command.encode(), "type the same on all of them")
+        if name not in _MAKE_RUNS and not wanted:
+            words = sorted(_OF_ONE_HOST.sub("", " ".join(sys.argv[1:])).split())
+            advice = "give the same flags on all of them, but for those that tell them apart"
+            hosts.check_same("the command", " ".join(words).encode(), advice)
         if name not in _MAKE_RUNS and "config" in values:
             check_given("config", [values.config], name)
         with buckets.kept_up(hosts.is_first), may_be_cut_off():

@@ -8,9 +8,9 @@ r"""t2t-jax train: trains a model, or resumes a stopped run.
 
 --profile_steps=10:12 writes a trace of these steps to W/profile, for TensorBoard's profiler.
 
-Run the same command again to resume from the last checkpoint; once the run is done, also by
-training.patience, it does nothing. W holds the config, the vocabulary, a classifier's classes.txt,
-checkpoints, metrics.jsonl and TensorBoard files.
+Run the same command again to resume from the last checkpoint; once the run is done, or was
+stopped by training.patience, it does nothing. W holds the config, the vocabulary, a classifier's
+classes.txt, checkpoints, metrics.jsonl and TensorBoard files.
 """
 
 import textwrap

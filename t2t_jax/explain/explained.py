@@ -25,7 +25,7 @@ from t2t_jax.runs.generate import generate
 from t2t_jax.runs.limits import line_limit
 from t2t_jax.runs.workdir import UsableModel
 
-# Positions shown of the three layouts of sinusoids on every page.
+# Positions shown of the three kinds of sinusoids on every page.
 _POSITIONS_OF_LAYOUTS = 50
 # Arrays grow with its square: a page is for a sentence.
 MOST_TOKENS = 128

@@ -118,7 +118,7 @@ def cosines(x: Float[np.ndarray, "*heads T D"]) -> Float[np.ndarray, "*heads T T
 
 
 def layouts(d_model: int, num_positions: int) -> dict[str, Float[np.ndarray, "P D"]]:
-    """The three layouts of sinusoids; the first is the paper's."""
+    """The three kinds of sinusoids; the first is the paper's."""
     if d_model % 2 or d_model < 4:
         return {}
     positions = jnp.arange(num_positions)

@@ -157,20 +157,21 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
         smoothing would give probability to ids that the model can never predict.
     """
     pretrained = load_pretrained(directory, **_head(sections))
-    for key in ("family", "pooling"):
-        ours, theirs = (getattr(model, key) for model in (sections.model, pretrained.config))
-        if ours != theirs:
-            raise ValueError(
-                f"model.{key}={ours!r}, but with --init it is that of the weights, {theirs!r}"
-            )
     _check_smoothing(pretrained, sections.training)
-    kept = {key: getattr(sections.model, key) for key in OF_TRAINING}
+    asked = sections.model
+    kept = {key: getattr(asked, key) for key in OF_TRAINING}
     size = pretrained.vocabulary.size
     sections = sections._replace(
         model=dataclasses.replace(pretrained.config, **kept),
         data=dataclasses.replace(sections.data, vocabulary_size=size),
     )
     check_fit(sections)
+    for key in ("family", "pooling"):
+        ours, theirs = getattr(asked, key), getattr(sections.model, key)
+        if ours != theirs:
+            raise ValueError(
+                f"model.{key}={ours!r}, but with --init it is that of the weights, {theirs!r}"
+            )
     return Beginning(sections, pretrained.vocabulary, pretrained.params)
 
 

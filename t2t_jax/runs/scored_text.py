@@ -58,8 +58,8 @@ def read_given(source: Path, reference: Path, name: str | None = None) -> GivenF
     files = [each.expanduser().absolute() for each in (source, reference)]
     for file in files:
         if file.exists() and not file.is_file():
-            what = "a directory" if file.is_dir() else "no file that can be read twice"
-            raise ValueError(f"{file} is {what}: it must be a text file")
+            what = "a directory" if file.is_dir() else "a pipe or a device"
+            raise ValueError(f"{file} is {what}: it must be a text file, which is read twice")
     text_files.check_counts(files, [text_files.check_file(file) for file in files])
     chunks = text_files.read_chunks(files, text_files.LINES_AT_ONCE)
     pairs = [(line, other) for chunk in chunks for line, other in chunk.decode()]

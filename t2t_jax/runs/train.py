@@ -126,6 +126,8 @@ def _train_alone(
             done = "all" if step == steps else "training stopped early:"
             hosts.log(f"nothing to do: {done} {step:,} steps are done")
             return 0.0
+        if record.get("stopped_early") and hosts.is_first():  # from now on, until it ends again
+            write_json(record_file, record | {"stopped_early": False})
         if step > 0:
             hosts.log(f"continuing after step {step}")
         elif devices.are_accelerators and sections.model.dtype == "float32":

@@ -93,7 +93,7 @@ def train(
         _tell_what_is_lost(file.entries, checkpoints.restored)
         clock = Clock(file.entries, checkpoints.restored)
         batches = _batches(state, feed, config)
-        while step < config.steps and not _out_of_patience(file.entries, config):
+        while step < config.steps and not _out_of_patience(file.entries, config.patience):
             with goodput.spent_on("input"):
                 batch = next(batches)
             traced.before(step + 1)
@@ -137,6 +137,8 @@ def train(
             if evaluates:
                 with goodput.spent_on("evaluation"):
                     entry = _dev_entry(step, evaluate(state.params), clock)
+                if step % config.evaluate_every_steps:
+                    entry["out_of_turn"] = True
                 file.write(entry)
                 progress.log(f"step {step}: dev perplexity {entry['perplexity']:.3f}")
                 window.restart()
@@ -299,16 +301,15 @@ def _rewind_text(bad: BadStep, step: int) -> str:
     )
 
 
-def _out_of_patience(entries: list[dict], config: TrainingConfig) -> bool:
+def _out_of_patience(entries: list[dict], patience: int) -> bool:
     """Whether the last `patience` dev perplexities are all no better than the best before.
 
     That of a last step out of turn does not count, should the run be extended.
     """
-    patience = config.patience
     perplexities = [
         math.inf if entry["perplexity"] is None else entry["perplexity"]  # as JSON has it
         for entry in entries
-        if entry["split"] == "dev" and entry["step"] % config.evaluate_every_steps == 0
+        if entry["split"] == "dev" and not entry.get("out_of_turn")
     ]
     if patience == 0 or len(perplexities) <= patience:
         return False
@@ -322,5 +323,5 @@ def _stop_text(window: Window, state: TrainState) -> str:
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(state)) / 1e6
     return (
         f"stopping: the steps that have begun end first ({takes}), then a checkpoint of "
-        f"{size:,.1f} MB is written; Ctrl-C again leaves at once, without it"
+        f"{size:,.1f} MB is written; a second Ctrl-C leaves at once, without it"
     )

@@ -256,7 +256,7 @@ def test_help_may_be_cut_off(command):
 
 def test_help_says_that_not_every_entry_of_the_metrics_is_printed():
     [entry] = [key for key in config_keys() if key.path == "training.log_every_steps"]
-    assert f"printed every {Progress._SECONDS_BETWEEN_LINES:.0f} s at most" in entry.comment
+    assert f"printed at most once in {Progress._SECONDS_BETWEEN_LINES:.0f} s" in entry.comment
 
 
 def test_help_of_a_section_lists_its_keys_alone():

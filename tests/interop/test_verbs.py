@@ -270,6 +270,14 @@ def test_a_task_that_the_weights_are_not_for_is_told(tmp_path):
     assert not (tmp_path / "w").exists()
 
 
+def test_a_pooling_that_the_weights_do_not_have_is_told(tmp_path):
+    peers.save_bert(tmp_path, max_position_embeddings=200)
+    changes = {"model.num_classes": 4, "model.pooling": "mean"}
+    sections = barely_trained(classifier, tmp_path / "data", **changes)
+    with pytest.raises(ValueError, match="model.pooling='mean', .* that of the weights, 'cls'"):
+        pretrained.beginning(tmp_path, sections)
+
+
 def test_label_smoothing_over_ids_without_probability_is_told(tmp_path):
     peers.save_marian(tmp_path)
     changes = {"training.label_smoothing": 0.1}

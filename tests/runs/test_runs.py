@@ -67,7 +67,7 @@ def test_training_again_repeats_nothing(trained, cache, capsys):
 
 
 def test_a_run_that_stopped_early_is_over_until_its_config_changes(
-    trained, cache, tmp_path, capsys
+    trained, cache, tmp_path, capsys, monkeypatch
 ):
     workdir = shutil.copytree(trained, tmp_path / "w")
     shutil.rmtree(workdir / "checkpoints/8")
@@ -75,7 +75,11 @@ def test_a_run_that_stopped_early_is_over_until_its_config_changes(
     write_json(workdir / "training.json", record | {"steps": 4, "stopped_early": True})
     train(smallest(cache), workdir)
     assert "nothing to do: training stopped early: 4 steps are done" in capsys.readouterr().err
-    train(smallest(cache, **{"training.patience": 9}), workdir)
+    changed = smallest(cache, **{"training.patience": 9})
+    with monkeypatch.context() as killed, pytest.raises(ZeroDivisionError):
+        killed.setattr(training.loop, "train", lambda *_, **__: 1 / 0)
+        train(changed, workdir)
+    train(changed, workdir)
     assert read_json(workdir / "training.json")["steps"] == 8
 
 

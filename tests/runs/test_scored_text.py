@@ -113,7 +113,7 @@ def test_a_mistake_in_the_files_is_told_with_file_and_line(source, reference, se
 def test_a_file_that_is_not_there_is_told(tmp_path):
     with pytest.raises(ValueError, match="none.en cannot be read: No such file"):
         read_given(tmp_path / "none.en", tmp_path / "none.de")
-    with pytest.raises(ValueError, match="is a directory: it must be a text file"):
+    with pytest.raises(ValueError, match="is a directory: it must be a text file, which"):
         read_given(tmp_path, tmp_path)
 
 

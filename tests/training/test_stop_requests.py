@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from t2t_jax.training import stop_requests
 from t2t_jax.training.loop import Stopped
 from t2t_jax.training.stop_requests import StopRequests
 from tests.training.runs import batch
@@ -54,7 +55,8 @@ def test_who_asks_twice_need_not_wait_and_is_told_what_is_left(saved, goes, tmp_
     assert told == f"an answer\nstopped without saving; the same command {goes}\n"
 
 
-def test_an_interrupt_after_the_warning_of_a_machine_is_the_first(tmp_path):
+def test_an_interrupt_after_the_warning_of_a_machine_is_the_first(monkeypatch):
+    monkeypatch.setattr(stop_requests, "_SECONDS_TO_LEAVE", 60.0)
     requests = StopRequests(lambda: "an answer", lambda: "a farewell")
     with requests:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -79,4 +81,4 @@ def test_the_answer_says_what_comes_first_and_what_is_saved(run, tmp_path, capsy
         run.train(tmp_path, feed=feed, log_every_steps=1)
     told = capsys.readouterr().err
     assert "stopping: the steps that have begun end first (" in told and takes in told
-    assert "then a checkpoint of 0.0 MB is written; Ctrl-C again leaves at once" in told
+    assert "then a checkpoint of 0.0 MB is written; a second Ctrl-C leaves at once" in told

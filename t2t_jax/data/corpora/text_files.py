@@ -68,11 +68,10 @@ def find_file(directory: str, name: str, split: str) -> Path:
                 raise ValueError(f"{file} is a directory: it must be a text file")
     except OSError as error:
         raise UnreadableError(f"{folder / name} cannot be read: {error.strerror}") from error
-    there = ", ".join(names_in(directory)[:_NAMES_SHOWN])
+    there = ", ".join(names_in(directory)[:_NAMES_SHOWN]) or "no other file"
     raise ValueError(
-        f"no {split} split in {folder}{'' if there else ', which is empty'}: neither {name} nor "
-        f"{name}.gz is there{f', but {there}' if there else ''}; data.{split} must be the file "
-        "name without its ending"
+        f"no {split} split in {folder}: neither {name} nor {name}.gz is there, but {there}; "
+        f"data.{split} must be the file name without its ending"
     )
 
 

@@ -68,7 +68,7 @@ def test_gcloud_without_an_account_is_told_before_any_run(tmp_path, monkeypatch)
             {"launcher": "ray", "resources": '{"CPU": 0}'},
             "is not a JSON object of positive numbers",
         ),
-        ({"launcher": "slurm", "slurm": "time"}, "--slurm: 'time' is no NAME=VALUE"),
+        ({"launcher": "slurm", "slurm": "time"}, "--slurm: 'time' is not NAME=VALUE"),
         ({"launcher": "slurm", "slurm": "time=1,time=2"}, "--slurm has time twice"),
         ({"launcher": "tpu_vm", "base": multi30k.get_config()}, "files of this machine, which a"),
     ],

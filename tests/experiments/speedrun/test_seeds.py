@@ -50,6 +50,7 @@ def found(monkeypatch, tmp_path, done):
 
     monkeypatch.setattr(seeds, "seconds_of", seconds_of)
     monkeypatch.setattr(seeds, "commit", lambda: told.get("commit", "0" * 40))
+    monkeypatch.setattr(seeds, "packages", lambda: told.get("packages", {"jax": "1"}))
     monkeypatch.setattr(seeds, "machine", lambda: told.get("machine", {"cpu": "Some CPU"}))
     monkeypatch.setattr(records, "RECORDS", tmp_path / "kept")
     for name in ("XLA_FLAGS", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_PLATFORMS"):
@@ -109,6 +110,7 @@ def test_fewer_than_five_seeds_are_told_and_do_not_count(found, tmp_path):
 @pytest.mark.parametrize(
     ("change", "more", "said"),
     [
+        ({"packages": {"jax": "2"}}, [], "a different versions jax: '1' there, '2' now"),
         ({}, ["--seeds=6"], "with a different number of seeds: 5 there, 6 now"),
         ({"commit": "1" * 40}, [], f"with a different commit: '{'0' * 40}' there, '1111"),
         ({"machine": {"cpu": "Other"}}, [], "different machine cpu: 'Some CPU' there, 'Other' now"),
