@@ -39,9 +39,8 @@ def run_seeds(config: Any, workdir: Path, num_seeds: int) -> tuple[dict[str, Any
     directories = [workdir / f"seed-{number}" for number in numbers]
     for directory in directories:
         if (directory / _SEED_FILE).exists():  # before any other is run for nothing
-            then = _check_same(directory, here)["versions"]
-            now = packages()
-            _check_same(directory, {"versions": then | now})
+            then = _check_same(directory, here).get("versions", {})
+            _check_same(directory, {"versions": then | packages()})
     common, seeds = here, []
     for number, directory in zip(numbers, directories, strict=True):
         if not (directory / _SEED_FILE).exists():
