@@ -51,6 +51,7 @@ def get_config() -> ConfigDict:
 
     config.model = model = ConfigDict()
     model.family = "encoder_decoder"  # | "decoder_only" | "encoder_only" | "recurrent"
+    model.ensemble_size = 1  # models trained apart on the same batches; their logits are averaged
     model.vocabulary_rows = 40_960  # rows of the embedding; Table 3's parameter counts need this
     model.num_encoder_layers = 6  # N (section 3.1)
     model.num_decoder_layers = 6  # N (section 3.1)

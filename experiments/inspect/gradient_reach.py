@@ -78,6 +78,7 @@ def table(directories: Sequence[Path]) -> str:
       ValueError: a directory has no trained run, or a model without an encoder.
     """
     from t2t_jax.model.interface import TranslationModel
+    from t2t_jax.runs.families import check_is_one
     from t2t_jax.runs.workdir import load_trained
 
     names = [f"{path.parent.name}/{path.name}" for path in directories]
@@ -88,6 +89,7 @@ def table(directories: Sequence[Path]) -> str:
         if not isinstance(trained.model, TranslationModel):
             family = trained.sections.model.family
             raise ValueError(f"{directory} holds a model without an encoder, {family}")
+        check_is_one(trained.model, "a line")
         norms = gradient_norms(trained.model, trained.params, trained.vocabulary.size)
         shares = norms[list(_DISTANCES)] / norms[0]
         lines.append(f"{name:<{width}}" + "".join(f"{share:>10.2g}" for share in shares))

@@ -90,6 +90,7 @@ def _vocabulary(config: _Settings) -> str:
 
 
 def _model(config: _Settings) -> Iterator[str]:
+    yield config.unless(1, "ensembles of {} models", "model.ensemble_size")
     match config["model.family"]:
         case "decoder_only":
             yield config.all("{} layers", "model.num_decoder_layers")

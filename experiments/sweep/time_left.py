@@ -274,7 +274,8 @@ def _size(config: dict[str, Any]) -> float:
     feed_forward = 2 * d_model * _number(config, "model.d_ff")
     encoder = _number(config, "model.num_encoder_layers", 0) * (attention + feed_forward)
     decoder = _number(config, "model.num_decoder_layers", 0) * (2 * attention + feed_forward)
-    return encoder + decoder + d_model * _number(config, "model.vocabulary_rows")
+    each = encoder + decoder + d_model * _number(config, "model.vocabulary_rows")
+    return _number(config, "model.ensemble_size") * each
 
 
 def _number(config: dict[str, Any], key: str, least: float = 1) -> float:

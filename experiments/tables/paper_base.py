@@ -38,6 +38,7 @@ _SAID = {
     "data.source_language": "en",
     "data.target_language": "de",
     "model.family": "encoder_decoder",
+    "model.ensemble_size": 1,
     "model.num_encoder_layers": 6,
     "model.num_decoder_layers": 6,
     "model.d_model": 512,

@@ -21,6 +21,7 @@ from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.families import initial_params, make_model, num_parameters
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.model.language_model import LanguageModel
+from t2t_jax.runs.families import check_is_one
 from t2t_jax.runs.generate import generate
 from t2t_jax.runs.limits import line_limit
 from t2t_jax.runs.workdir import UsableModel
@@ -123,7 +124,8 @@ def explain_control(
 
 
 def _loaded(trained: UsableModel) -> Loaded:
-    """The model, built so that everything can be captured."""
+    """The model, built so that everything can be captured; ValueError if it is an ensemble."""
+    check_is_one(trained.model, "a page")
     config = dataclasses.replace(trained.model.config, rematerialise=False)
     return Loaded(make_model(config), trained.params, trained.vocabulary)
 

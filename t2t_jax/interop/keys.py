@@ -36,6 +36,7 @@ NOT_READ: dict[str, Any] = dict(
 )
 # Unknown to other libraries: imports get these values, and exports may have no others.
 _UNKNOWN: dict[str, Any] = dict(
+    ensemble_size=1,
     num_self_attentions=1,
     score_divisor="sqrt_d_k",
     feed_forward=True,

@@ -48,6 +48,7 @@ class TransformerConfig:
     """
 
     family: Family
+    ensemble_size: int  # models that are trained apart and translate together
     vocabulary_rows: int  # rows of the embedding, at least the size of the vocabulary
     num_encoder_layers: int  # N, encoder
     num_decoder_layers: int  # N, decoder
@@ -97,8 +98,13 @@ class TransformerConfig:
         check_types("model", self)
         sizes = ("vocabulary_rows", "d_model", "d_ff", "num_heads", "d_k", "d_v")
         check_at_least("model", self, 1, sizes)
-        sizes = ("num_self_attentions", "relative_max_distance", "num_classes")
+        sizes = ("num_self_attentions", "relative_max_distance", "num_classes", "ensemble_size")
         check_at_least("model", self, 1, sizes)
+        if self.ensemble_size > 1 and self.family not in ("encoder_decoder", "recurrent"):
+            raise ValueError(
+                f"model.ensemble_size={self.ensemble_size} does not go with model.family="
+                f"{self.family!r}: only models that translate do so together"
+            )
         counts = ("num_encoder_layers", "num_decoder_layers", "first_position")
         check_at_least("model", self, 0, counts)
         rates = ("dropout_rate", "attention_dropout_rate", "feed_forward_dropout_rate")

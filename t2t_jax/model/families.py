@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from jaxtyping import Array, Key, PyTree
 
 from t2t_jax.model.classifier import Classifier
 from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.ensemble import Ensemble
 from t2t_jax.model.interface import Inputs, Model
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.model.masked_language_model import MaskedLanguageModel
@@ -18,7 +20,10 @@ from t2t_jax.model.transformer import Transformer
 
 
 def make_model(config: TransformerConfig) -> Model:
-    """The module of the config's family."""
+    """The module of the config's family, or an ensemble of such."""
+    if config.ensemble_size > 1:
+        members: Any = (make_model(_of_member(config)) for _ in range(config.ensemble_size))
+        return Ensemble(config, tuple(members))
     match config.family:
         case "encoder_decoder":
             return Transformer(config)
@@ -28,6 +33,10 @@ def make_model(config: TransformerConfig) -> Model:
             return MaskedLanguageModel(config) if config.pooling == "none" else Classifier(config)
         case "recurrent":
             return RecurrentTranslator(config)
+
+
+def _of_member(config: TransformerConfig) -> TransformerConfig:
+    return dataclasses.replace(config, ensemble_size=1)
 
 
 def initial_params(model: Model, key: Key[Array, ""]) -> PyTree[Array]:
@@ -45,6 +54,8 @@ def parameter_shapes(model: Model) -> PyTree[jax.ShapeDtypeStruct]:
 @cache
 def num_parameters(config: TransformerConfig) -> int:
     """How many parameters a model of this config has; cached."""
+    if config.ensemble_size > 1:
+        return config.ensemble_size * num_parameters(_of_member(config))
     depths = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
     if config.family != "recurrent":  # all layers of a stack have the same size
         depths_to_count = {f"num_{stack}_layers": min(depths[stack], 1) for stack in depths}

@@ -104,4 +104,5 @@ def estimated_bytes(
     if not as_einsum and (config.family == "recurrent" or is_fused(config)):
         weights = 0
     logits = rows * target * config.vocabulary_rows * 22
-    return 28 * num_params + (outputs + hidden + weights + logits) / num_chips
+    of_members = config.ensemble_size * (outputs + hidden + weights + logits)
+    return 28 * num_params + of_members / num_chips

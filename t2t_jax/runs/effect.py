@@ -139,7 +139,7 @@ ALWAYS_READ = frozenset(
         *("data.character_coverage", "data.vocabulary_sentences", "data.max_length", "data.cache"),
         *("data.batching", "data.target_tokens_per_batch", "data.length_multiple"),
         "data.num_buckets",  # packed too: dev and test are bucketed
-        *("model.family", "model.vocabulary_rows", "model.d_model"),
+        *("model.family", "model.ensemble_size", "model.vocabulary_rows", "model.d_model"),
         *("model.embedding_init", "model.scale_embeddings", "model.dropout_rate", "model.dtype"),
         *("training.steps", "training.label_smoothing", "training.loss_chunk_tokens"),
         *("training.microbatches", "training.schedule", "training.warmup_steps"),

@@ -24,3 +24,9 @@ def _use(model: TransformerConfig) -> tuple[str, str]:
     if model.pooling == "none":
         return "a masked language model", "score"
     return "a classifier", "classify"
+
+
+def check_is_one(model: Model, what: str) -> None:
+    """Raises ValueError if a model is an ensemble, from which `what` cannot be made."""
+    if (size := model.config.ensemble_size) > 1:
+        raise ValueError(f"{what} is of one model: model.ensemble_size={size} makes several")

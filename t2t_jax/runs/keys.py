@@ -42,6 +42,7 @@ _MAY_DIFFER_IN_USE = WHERE | DROPOUT_AND_START | {"model.dtype", "model.norm_eps
 # configs/base.py. A run without the key has this value.
 _CAME_LATER: dict[str, Any] = {
     "data.length_multiple": 1,
+    "model.ensemble_size": 1,
     "model.score_divisor": "sqrt_d_k",
     "model.feed_forward": True,
     "model.residual": True,

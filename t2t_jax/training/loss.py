@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID
 from t2t_jax.model.embedding import table_logits
+from t2t_jax.model.ensemble import Ensemble, params_of_members
 from t2t_jax.model.interface import Inputs, Model
 from t2t_jax.model.masks import is_first, packing_of
 from t2t_jax.training.config import LabelSmoothingMass, LogitsDtype
@@ -134,7 +135,39 @@ def make_loss_fn(
     tokens are held at once, else those of the whole batch; the result is the same. `mass` is that
     of `cross_entropy`. Logits are stored in `logits_dtype`, but never in fewer bits than the
     activations.
+
+    The members of an ensemble are trained apart: with a key, the loss is the sum of theirs, and the
+    other sums are their means. Without one, both are those of the mean of their logits.
     """
+    options = (label_smoothing, tokens_per_chunk, mass, logits_dtype)
+    together = _loss_of_one(model, *options)
+    if not isinstance(model, Ensemble):
+        return together
+    of_members = [make_loss_fn(each, *options) for each in model.members]
+
+    def loss_fn(
+        params: PyTree, batch: Batch, dropout_key: Key[Array, ""] | None
+    ) -> tuple[Sum, Metrics]:
+        if dropout_key is None:
+            return together(params, batch, None)
+        each = zip(of_members, params_of_members(params), strict=True)
+        sums = [
+            of_member(own, batch, jax.random.fold_in(dropout_key, number))
+            for number, (of_member, own) in enumerate(each)
+        ]
+        loss, metrics = jax.tree.map(lambda *of_each: sum(of_each), *sums)
+        return loss, jax.tree.map(lambda total: total / len(sums), metrics)
+
+    return loss_fn
+
+
+def _loss_of_one(
+    model: Model,
+    label_smoothing: float,
+    tokens_per_chunk: int,
+    mass: LabelSmoothingMass,
+    logits_dtype: LogitsDtype,
+) -> LossFn:
     of_logits = partial(cross_entropy, label_smoothing=label_smoothing, mass=mass)
 
     def loss_fn(

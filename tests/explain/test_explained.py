@@ -203,6 +203,11 @@ def test_the_control_reads_the_same_and_looks_elsewhere(kind):
         assert np.abs(one.weights - other.weights).max() > 1e-3
 
 
+def test_an_ensemble_is_not_explained():
+    with pytest.raises(ValueError, match="a page is of one model: model.ensemble_size=2 makes"):
+        explain(trained("encoder_decoder", **{"model.ensemble_size": 2}), "the cat", label="x")
+
+
 def test_a_model_without_attention_has_no_control():
     changes = {"model.recurrent_attention": False}
     learned = document("recurrent", **changes)

@@ -23,7 +23,7 @@ from tests.model.configs import (
 from tests.model.probes import assert_packed_equals_alone, each_alone, packed, step_by_step
 
 FIELDS = {field.name: field.type for field in dataclasses.fields(TransformerConfig)}
-KINDS = ("family", "pooling", "dtype")  # tests of their own compare these
+KINDS = ("family", "ensemble_size", "pooling", "dtype")  # tests of their own compare these
 KEYS = [key for key in FIELDS if key not in KINDS]
 # With what a key is read, where the small model does not read it.
 READ_WITH = {
@@ -58,7 +58,7 @@ def another(config, key):
 @pytest.mark.parametrize("family", ["encoder_decoder", "decoder_only"])
 def test_with_every_key_another_cached_decoding_and_packing_change_nothing(family):
     config = small(family=family, num_encoder_layers=0, num_decoder_layers=0)
-    for key in KEYS:
+    for key in (*KEYS, *["ensemble_size"] * (family == "encoder_decoder")):
         config = another(config, key)
     model = make_model(config)
     variables = random_variables(model)

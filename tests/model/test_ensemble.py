@@ -1,0 +1,89 @@
+"""Models that are trained apart and translate together."""
+
+import jax
+import numpy as np
+import pytest
+
+from t2t_jax.data.batches.batches import Batch
+from t2t_jax.model.ensemble import params_of_members
+from t2t_jax.model.families import initial_params, make_model, num_parameters
+from t2t_jax.training.loss import make_loss_fn, shift_right
+from tests.model.configs import logits_of, model_and_variables, run, small, some_ids
+from tests.model.probes import step_by_step
+
+FAMILIES = ["encoder_decoder", "recurrent"]
+
+
+def members(family, size=2, **changes):
+    """An ensemble, one of its members, and the random parameters of both: whole, and by member."""
+    ensemble, variables = model_and_variables(family=family, ensemble_size=size, **changes)
+    params = variables["params"]
+    return ensemble, params, make_model(small(family=family, **changes)), params_of_members(params)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_are_the_mean_of_the_members(family):
+    ensemble, params, member, of_members = members(family, size=3)
+    source, target = some_ids(2, 6), some_ids(2, 5, seed=1)
+    actual = run(ensemble, {"params": params}, source, target)
+    each = [run(member, {"params": own}, source, target) for own in of_members]
+    np.testing.assert_allclose(actual, np.mean(each, axis=0), atol=1e-5)
+    assert np.abs(each[0] - each[1]).max() > 0.1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_factors_and_steps_give_the_same_logits(family):
+    ensemble, params, *_ = members(family, output_bias=True)
+    source, target = some_ids(2, 6), some_ids(2, 5, seed=1)
+    variables = {"params": params}
+    expected = run(ensemble, variables, source, target)
+    np.testing.assert_allclose(logits_of(ensemble, variables, source, target), expected, atol=1e-4)
+    stepwise, _ = step_by_step(ensemble, variables, target, source)
+    np.testing.assert_allclose(stepwise, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("tokens_per_chunk", [0, 3])
+def test_each_member_is_trained_as_it_would_be_alone(tokens_per_chunk):
+    ensemble, params, member, of_members = members("encoder_decoder", dropout_rate=0.1)
+    batch = Batch(np.asarray(some_ids(2, 6)), np.asarray(some_ids(2, 5, seed=1)))
+    key = jax.random.key(3)
+
+    def grads_of(model, params, key):
+        loss_fn = make_loss_fn(model, 0.1, tokens_per_chunk)
+        return jax.grad(loss_fn, has_aux=True)(params, batch, key)
+
+    grads, metrics = grads_of(ensemble, params, key)
+    alone = [
+        grads_of(member, own, jax.random.fold_in(key, number))
+        for number, own in enumerate(of_members)
+    ]
+    for actual, (expected, _) in zip(params_of_members(grads), alone, strict=True):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), actual, expected)
+    for name, sums in metrics._asdict().items():
+        expected = np.mean([getattr(each, name) for _, each in alone])
+        np.testing.assert_allclose(sums, expected, rtol=1e-5, err_msg=name)
+
+
+def test_without_dropout_keys_the_sums_are_those_of_the_mean_of_logits():
+    ensemble, params, *_ = members("encoder_decoder")
+    source, target = some_ids(2, 6), some_ids(2, 5, seed=1)
+    batch = Batch(np.asarray(source), np.asarray(target))
+    loss, metrics = make_loss_fn(ensemble, 0.0)(params, batch, None)
+    logits = logits_of(ensemble, {"params": params}, source, shift_right(target))
+    expected = -np.take_along_axis(jax.nn.log_softmax(logits), target[..., None], axis=-1).sum()
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    assert loss == metrics.loss == metrics.negative_log_likelihood
+
+
+def test_members_begin_apart_and_are_counted():
+    config = small(ensemble_size=3)
+    params = initial_params(make_model(config), jax.random.key(0))
+    tables = [own["embedding"]["table"] for own in params_of_members(params)]
+    assert all(np.abs(tables[i] - tables[i - 1]).max() > 0.1 for i in range(3))
+    assert sum(leaf.size for leaf in jax.tree.leaves(params)) == num_parameters(config)
+
+
+@pytest.mark.parametrize("family", ["decoder_only", "encoder_only"])
+def test_only_models_that_translate_do_so_together(family):
+    with pytest.raises(ValueError, match="ensemble_size=2 does not go with model.family='"):
+        small(family=family, ensemble_size=2)
