@@ -5,7 +5,16 @@ from typing import get_args
 import pytest
 
 from configs import base, language_model, multi30k, tiny
-from experiments.tables import depth, heads, optimizers, positions, recurrent, table2, table3
+from experiments.tables import (
+    depth,
+    ensembles,
+    heads,
+    optimizers,
+    positions,
+    recurrent,
+    table2,
+    table3,
+)
 from experiments.tables.ablation import check_config, num_params
 from t2t_jax.model.config import Positions
 from t2t_jax.training.config import Optimizer
@@ -87,6 +96,18 @@ def test_rows_have_as_many_parameters_as_the_base(table):
         check_config(row.config(TINY), row.name)
         # From one even width to the next a recurrent model gains up to two in a hundred.
         assert num_params(row.config(TINY)) == pytest.approx(wanted, rel=0.012), row.name
+
+
+def test_two_models_are_compared_with_one_as_large():
+    two, four, wide = (row.config(TINY) for row in ensembles.TABLE.rows(TINY).rows[1:])
+    assert num_params(two) == 2 * num_params(TINY) == num_params(four) / 2
+    assert num_params(wide) == pytest.approx(num_params(two), rel=0.001)
+    together = tiny.get_config()
+    together.model.ensemble_size = 2
+    for config in (together, language_model.get_config()):
+        found = ensembles.TABLE.rows(config)
+        assert [row.name for row in found.rows] == ["base"]
+        assert "a base of one model that translates" in found.left_out[0].reason
 
 
 def test_layers_are_dealt_out_otherwise():
