@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from experiments.run.plain_text import plain_text, plain_values
 from t2t_jax.evaluation.significance import p_value_above
 from t2t_jax.json_files import flat_dict, read_json, write_json
+from t2t_jax.runs.keys import completed
 
 CONFIG = "configs/multi30k.py"
 TARGETS = (35.0, 41.0)  # BLEU on test2016
@@ -86,10 +87,10 @@ def tricks(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def changes(record: Record, before: Record | None) -> dict[str, list[Any]]:
-    """Key -> the values before and now; empty for a first record."""
+    """Key -> the values before and now, keys added since filled in; empty for a first record."""
     if before is None:
         return {}
-    old, new = before.config, record.config
+    old, new = completed(before.config), completed(record.config)
     keys = dict.fromkeys([*old, *new])
     return {key: [old.get(key), new.get(key)] for key in keys if old.get(key) != new.get(key)}
 

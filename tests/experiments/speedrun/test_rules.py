@@ -80,7 +80,9 @@ def test_why_a_record_does_not_count_is_one_sentence(changed, why):
 
 def test_what_changed_are_the_keys_with_both_values():
     new = FASTER._replace(config=FASTER.config | {"model.new": True})
-    assert changes(new, FIRST) == {"training.steps": [8_000, 4_000], "model.new": [None, True]}
+    later = new._replace(config=new.config | {"model.ensemble_size": 1})  # as it always was
+    for each in (new, later):
+        assert changes(each, FIRST) == {"training.steps": [8_000, 4_000], "model.new": [None, True]}
     assert changes(new, None) == {}
 
 
