@@ -50,12 +50,22 @@ def recurrent_d_model(base: AnyConfig, cell: str, attends: bool) -> int:
     cells = num_gates * (3 / 2 * encoder + 2 * decoder)
     first_states = decoder * (2 if cell == "lstm" else 1)
     squares = cells + first_states + (3 if attends else 0)
-    rows = model.vocabulary_rows * {"all": 1, "decoder": 2, "none": 3}[model.tied_embeddings]
-    places = 2 * model.max_positions if model.positions == "learned" else 0
-    wanted = (rows + places) * model.d_model + layer_weights(base, depth_of(base))
-    # squares d^2 + rows d = wanted
-    width = (-rows + (rows**2 + 4 * squares * wanted) ** 0.5) / (2 * squares)
+    rows = _num_rows(base)
+    # squares d^2 + rows d = weights
+    width = (-rows + (rows**2 + 4 * squares * weights(base)) ** 0.5) / (2 * squares)
     return 2 * round(width / 2)
+
+
+def weights(base: AnyConfig) -> int:
+    """Weights of the base: an encoder-decoder, one model."""
+    places = 2 * base.model.max_positions if base.model.positions == "learned" else 0
+    return (_num_rows(base) + places) * base.model.d_model + layer_weights(base, depth_of(base))
+
+
+def _num_rows(base: AnyConfig) -> int:
+    """Rows of all its tables of pieces."""
+    tables = {"all": 1, "decoder": 2, "none": 3}[base.model.tied_embeddings]
+    return tables * base.model.vocabulary_rows
 
 
 def _num_attentions(depth: Depth) -> int:

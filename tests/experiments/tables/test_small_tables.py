@@ -101,13 +101,13 @@ def test_rows_have_as_many_parameters_as_the_base(table):
 def test_two_models_are_compared_with_one_as_large():
     two, four, wide = (row.config(TINY) for row in ensembles.TABLE.rows(TINY).rows[1:])
     assert num_params(two) == 2 * num_params(TINY) == num_params(four) / 2
-    assert num_params(wide) == pytest.approx(num_params(two), rel=0.001)
+    assert num_params(wide) == pytest.approx(num_params(two), rel=0.01)
     together = tiny.get_config()
     together.model.ensemble_size = 2
     for config in (together, language_model.get_config()):
         found = ensembles.TABLE.rows(config)
         assert [row.name for row in found.rows] == ["base"]
-        assert "a base of one model that translates" in found.left_out[0].reason
+        assert "a base of one encoder-decoder" in found.left_out[0].reason
 
 
 def test_layers_are_dealt_out_otherwise():
