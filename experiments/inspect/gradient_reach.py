@@ -75,7 +75,7 @@ def table(directories: Sequence[Path]) -> str:
     """A line per run: its gradient at some distances, over that at distance 0.
 
     Raises:
-      ValueError: a directory has no trained run, or a model without an encoder.
+      ValueError: a directory has no trained run, a model without an encoder, or an ensemble.
     """
     from t2t_jax.model.interface import TranslationModel
     from t2t_jax.runs.families import check_is_one
@@ -89,7 +89,7 @@ def table(directories: Sequence[Path]) -> str:
         if not isinstance(trained.model, TranslationModel):
             family = trained.sections.model.family
             raise ValueError(f"{directory} holds a model without an encoder, {family}")
-        check_is_one(trained.model, "a line")
+        check_is_one(trained.model, str(directory))
         norms = gradient_norms(trained.model, trained.params, trained.vocabulary.size)
         shares = norms[list(_DISTANCES)] / norms[0]
         lines.append(f"{name:<{width}}" + "".join(f"{share:>10.2g}" for share in shares))

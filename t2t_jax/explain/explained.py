@@ -64,10 +64,12 @@ def explain(
       max_new_tokens: for a language model, most tokens after the text.
 
     Raises:
-      ValueError: the text has no tokens or too many, a number is too small, or the model diverged.
+      ValueError: the text has no tokens or too many, a number is too small, or the model
+        diverged or is an ensemble.
     """
     if not 1 <= top_n < trained.vocabulary.size:
         raise ValueError(f"top_n={top_n} must be from 1 to {trained.vocabulary.size - 1}")
+    check_is_one(trained.model, label)
     loaded = _loaded(trained)
     ids = _ids(trained, text)
     searches: list[Search] = []
@@ -124,8 +126,7 @@ def explain_control(
 
 
 def _loaded(trained: UsableModel) -> Loaded:
-    """The model, built so that everything can be captured; ValueError if it is an ensemble."""
-    check_is_one(trained.model, "a page")
+    """The model, built so that everything can be captured."""
     config = dataclasses.replace(trained.model.config, rematerialise=False)
     return Loaded(make_model(config), trained.params, trained.vocabulary)
 

@@ -43,9 +43,10 @@ class Model(Protocol):
     def features(
         self, inputs: Inputs, *, deterministic: bool
     ) -> tuple[Float[Array, "B T E"], Float[Array, "vocab E"]]:
-        """Two factors whose `table_logits` are the logits to train on.
+        """Two factors whose `table_logits` are the logits.
 
-        With them, a loss need not hold all logits at once.
+        With them, a loss need not hold all logits at once. An ensemble is trained on those of its
+        members.
         """
         ...
 
@@ -70,7 +71,10 @@ class TranslationModel(Model, Protocol):
         ...
 
     def encode(self, source_ids: Int[Array, "B S"], *, deterministic: bool) -> Any:
-        """The source for `decode_step`, encoded once; its `states` are the encoder's output."""
+        """The source for `decode_step`, encoded once.
+
+        Its `states` are the encoder's output; an ensemble has a list of such.
+        """
         ...
 
     def start_cache(self, encoded: Any, num_rows: int, max_length: int) -> PyTree[Array]:

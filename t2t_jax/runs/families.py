@@ -26,7 +26,9 @@ def _use(model: TransformerConfig) -> tuple[str, str]:
     return "a classifier", "classify"
 
 
-def check_is_one(model: Model, what: str) -> None:
-    """Raises ValueError if a model is an ensemble, from which `what` cannot be made."""
+def check_is_one(model: Model, name: str) -> None:
+    """Raises ValueError if a model is an ensemble; `name` says which model."""
     if (size := model.config.ensemble_size) > 1:
-        raise ValueError(f"{what} is of one model: model.ensemble_size={size} makes several")
+        raise ValueError(
+            f"{name} is an ensemble, model.ensemble_size={size}: only a single model can be shown"
+        )

@@ -153,7 +153,7 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
     the task needs another head than the weights have, the head is initialised at random.
 
     Raises:
-      ValueError: no model can be read, `sections` are of another family or pooling, or label
+      ValueError: no model can be read, `sections` are of another kind of model, or label
         smoothing would give probability to ids that the model can never predict.
     """
     pretrained = load_pretrained(directory, **_head(sections))
@@ -166,7 +166,7 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
         data=dataclasses.replace(sections.data, vocabulary_size=size),
     )
     check_fit(sections)
-    for key in ("family", "pooling"):
+    for key in ("family", "pooling", "ensemble_size"):
         ours, theirs = getattr(asked, key), getattr(sections.model, key)
         if ours != theirs:
             raise ValueError(

@@ -49,7 +49,8 @@ def _decoder(model, beam_size, n_best=1):
 def _model_and_params(family):
     if family == "toy":
         return Toy(), {}
-    model = make_model(small(family=family, vocabulary_rows=VOCABULARY, d_ff=16, num_heads=2))
+    kind = {"ensemble_size": 2} if family == "ensemble" else {"family": family}
+    model = make_model(small(**kind, vocabulary_rows=VOCABULARY, d_ff=16, num_heads=2))
     return model, random_variables(model, seed=1)["params"]
 
 
@@ -77,6 +78,7 @@ def _batches(sources, num_rows):
         ("encoder_decoder", 3, 32, 1),
         ("encoder_decoder", 1, 16, 2),
         ("recurrent", 1, 32, 1),
+        ("ensemble", 3, 32, 2),
     ],
 )
 def test_it_finds_what_each_batch_finds_alone(family, beam_size, num_rows, side_by_side):

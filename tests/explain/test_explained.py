@@ -204,7 +204,7 @@ def test_the_control_reads_the_same_and_looks_elsewhere(kind):
 
 
 def test_an_ensemble_is_not_explained():
-    with pytest.raises(ValueError, match="a page is of one model: model.ensemble_size=2 makes"):
+    with pytest.raises(ValueError, match="x is an ensemble, model.ensemble_size=2: only"):
         explain(trained("encoder_decoder", **{"model.ensemble_size": 2}), "the cat", label="x")
 
 

@@ -111,6 +111,7 @@ BOTH = ("marian", "ctranslate2")
     [
         (BOTH, {"family": "recurrent"}, "model.family='recurrent'"),
         (BOTH, {"num_self_attentions": 2}, "model.num_self_attentions=2"),
+        (BOTH, {"ensemble_size": 2}, "model.ensemble_size=2"),
         (BOTH, {"d_k": 5}, r"model.d_k=5: .* model.d_model / model.num_heads, 4"),
         (BOTH, {"d_v": 3}, "model.d_v=3"),
         (BOTH, {"positions": "rotary"}, "model.positions='rotary'"),

@@ -278,6 +278,14 @@ def test_a_pooling_that_the_weights_do_not_have_is_told(tmp_path):
         pretrained.beginning(tmp_path, sections)
 
 
+def test_weights_are_of_one_model(tmp_path):
+    peers.save_marian(tmp_path)
+    changes = {"model.ensemble_size": 2, "training.label_smoothing": 0.0}
+    sections = barely_trained(tiny, tmp_path / "data", **changes)
+    with pytest.raises(ValueError, match="model.ensemble_size=2, .* that of the weights, 1"):
+        pretrained.beginning(tmp_path, sections)
+
+
 def test_label_smoothing_over_ids_without_probability_is_told(tmp_path):
     peers.save_marian(tmp_path)
     changes = {"training.label_smoothing": 0.1}

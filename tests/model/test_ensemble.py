@@ -1,6 +1,7 @@
 """Models that are trained apart and translate together."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -33,13 +34,24 @@ def test_logits_are_the_mean_of_the_members(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_factors_and_steps_give_the_same_logits(family):
-    ensemble, params, *_ = members(family, output_bias=True)
+    ensemble, params, *_ = members(family, size=3, output_bias=True)
     source, target = some_ids(2, 6), some_ids(2, 5, seed=1)
     variables = {"params": params}
     expected = run(ensemble, variables, source, target)
     np.testing.assert_allclose(logits_of(ensemble, variables, source, target), expected, atol=1e-4)
     stepwise, _ = step_by_step(ensemble, variables, target, source)
     np.testing.assert_allclose(stepwise, expected, atol=1e-4)
+
+
+def test_in_bfloat16_factors_are_not_rounded_once_more():
+    ensemble, params, *_ = members("encoder_decoder", size=3, output_bias=True, dtype="bfloat16")
+    large = jax.tree.map(jnp.copy, params)
+    for own in params_of_members(large):
+        own["output"]["bias"] += 100  # of which a third, rounded to bfloat16, is 0.1 too much
+    source, target = some_ids(2, 6), some_ids(2, 5, seed=1)
+    expected = run(ensemble, {"params": large}, source, target)
+    actual = logits_of(ensemble, {"params": large}, source, target)
+    np.testing.assert_allclose(actual, expected, atol=0.05)
 
 
 @pytest.mark.parametrize("tokens_per_chunk", [0, 3])

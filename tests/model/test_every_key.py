@@ -78,7 +78,12 @@ def test_with_every_key_another_cached_decoding_and_packing_change_nothing(famil
 
 @pytest.mark.parametrize(
     "changes",
-    [{"family": "recurrent"}, {"family": "encoder_only", "pooling": "query"}, *POSITION_CHANGES],
+    [
+        {"family": "recurrent"},
+        {"family": "encoder_only", "pooling": "query"},
+        {"ensemble_size": 2},
+        *POSITION_CHANGES,
+    ],
     ids=str,
 )
 def test_every_matrix_can_be_cut_over_devices(changes):

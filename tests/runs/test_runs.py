@@ -30,7 +30,7 @@ from t2t_jax.runs.limits import line_limit, long_line_advice
 from t2t_jax.runs.score import score
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
-from t2t_jax.runs.translate import translate
+from t2t_jax.runs.translate import make_translator, translate
 from t2t_jax.runs.workdir import load_trained, read_config
 from t2t_jax.training.metrics_file import read_metrics
 from t2t_jax.training.trace import Steps
@@ -268,6 +268,24 @@ def test_translations_and_their_order_are_the_same_on_any_devices(trained, layou
     assert [best[0].text for best in actual] == [best[0].text for best in expected]
     for ours, theirs in zip(actual, expected, strict=True):
         assert ours[0].score == pytest.approx(theirs[0].score, rel=1e-5)
+
+
+def test_an_ensemble_is_a_run_like_any_other(cache, tmp_path):
+    sections = smallest(cache, **{"model.ensemble_size": 2})
+    train(sections, tmp_path)
+    scores = score(tmp_path, "dev")
+    entries = read_metrics(tmp_path / "metrics.jsonl")
+    dev = [entry["perplexity"] for entry in entries if entry["split"] == "dev"]
+    assert scores["perplexity"] == pytest.approx(dev[-1], rel=1e-5)
+    assert scores["bleu"] >= 0
+    lines = ["The dog sleeps.", "A cat."]
+    one, many = (
+        make_translator(load_trained(tmp_path), in_stages=in_stages)(lines)
+        for in_stages in (False, True)
+    )
+    assert [best[0].text for best in one] == [best[0].text for best in many]
+    with pytest.raises(ValueError, match="was trained with model.ensemble_size=2: with 1 its"):
+        score(tmp_path, "dev", smallest(cache))
 
 
 def test_bleu_is_counted_as_the_config_says(trained):

@@ -9,8 +9,8 @@ import pytest
 
 from t2t_jax.compilation import compile_init, compile_sums, compile_train_step, summed_over
 from t2t_jax.devices import make_devices
+from t2t_jax.model.families import make_model
 from t2t_jax.model.language_model import LanguageModel
-from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.loss import make_loss_fn
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.step import make_eval_step, make_train_state, make_train_step
@@ -28,10 +28,10 @@ LAYOUTS = {
 
 
 @functools.cache
-def built(dropout_rate=0.0, optimizer="adam"):
+def built(dropout_rate=0.0, optimizer="adam", ensemble_size=1):
     # Every axis that can be cut is even. Without biases, as their gradients are rounding noise.
     sizes = dict(vocabulary_rows=12, d_k=4, d_v=4, attention_biases=False, num_decoder_layers=1)
-    model = Transformer(small(dropout_rate=dropout_rate, **sizes))
+    model = make_model(small(dropout_rate=dropout_rate, ensemble_size=ensemble_size, **sizes))
     # At a rate that learns: at a wild one rounding errors grow from step to step.
     config = short(steps=STEPS, learning_rate_scale=0.1, optimizer=optimizer)
     made = make_optimizer(config, 12)
@@ -39,9 +39,11 @@ def built(dropout_rate=0.0, optimizer="adam"):
 
 
 @functools.cache
-def trained(microbatches=1, dropout_rate=0.0, chunk_tokens=0, kind="adam", **layout):
+def trained(
+    microbatches=1, dropout_rate=0.0, chunk_tokens=0, kind="adam", ensemble_size=1, **layout
+):
     """Losses of each step, and the parameters afterwards."""
-    model, optimizer, make_state = built(dropout_rate, kind)
+    model, optimizer, make_state = built(dropout_rate, kind, ensemble_size)
     devices = make_devices(**layout)
     loss_fn = make_loss_fn(model, 0.1, chunk_tokens)
     state = compile_init(devices, make_state, 7)
@@ -94,6 +96,12 @@ def test_twenty_steps_in_microbatches_are_those_of_whole_batches(microbatches, l
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_dropout_and_chunks_of_the_loss_are_the_same_on_any_layout(layout):
     options = dict(dropout_rate=0.3, chunk_tokens=32)
+    assert_same(trained(**options, **layout), trained(**options, data=1))
+
+
+@pytest.mark.parametrize("layout", list(LAYOUTS.values())[2:], ids=list(LAYOUTS)[2:])
+def test_ensembles_are_the_same_on_any_layout(layout):
+    options = dict(ensemble_size=2, dropout_rate=0.3)
     assert_same(trained(**options, **layout), trained(**options, data=1))
 
 

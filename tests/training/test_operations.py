@@ -91,6 +91,11 @@ def test_a_loop_counts_as_often_as_it_runs():
     assert two - one > of_cell
 
 
+def test_an_ensemble_counts_as_often_as_it_has_members():
+    one, three = (step_operations(small(ensemble_size=size)).of(2, 5, 3) for size in (1, 3))
+    assert three == 3 * one
+
+
 def test_many_shapes_at_once_are_each_by_itself():
     found = step_operations(small())
     source, target = np.array([3, 5]), np.array([4, 1])

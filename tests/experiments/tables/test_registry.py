@@ -1,6 +1,7 @@
 """Every table is found, and its rows are built at every size."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +14,17 @@ from experiments.tables.ablation import check_config, num_params
 from experiments.tables.registry import TABLES, find_table
 
 CONFIGS = {module.__name__: module for module in (base, big, multi30k, tiny)}
+
+
+def test_rows_are_made_without_heavy_libraries():
+    """A status asks for them every two seconds, and a sweep before its runs take the devices."""
+    code = (
+        "import sys; from configs import tiny; from experiments.tables.registry import TABLES; "
+        "base = tiny.get_config(); assert all(t.rows(base).rows for t in TABLES.values()); "
+        "assert 'jax' not in sys.modules and 'flax' not in sys.modules"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert found.returncode == 0, found.stderr
 
 
 def test_a_file_with_a_table_is_a_table_of_its_name():
