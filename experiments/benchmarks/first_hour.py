@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 from absl import app, flags
 
 from experiments.benchmarks.records import machine, make_record
-from experiments.launchers.process import GRACE_SECONDS
+from experiments.launchers.process import GRACE_SECONDS, TETHERED
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.json_files import read_json, write_json
 
@@ -138,11 +138,12 @@ def measure(
     if part.output is not None:
         part.output.unlink(missing_ok=True)
     started, num_tries = time.monotonic(), 0
-    tethered = [*_PYTHON, "experiments.launchers.tethered", *part.command]  # ends with this process
     while True:
         num_tries += 1
         with open(workdir / f"{part.name}.log", "a") as log:
-            process = subprocess.Popen(tethered, stdout=subprocess.PIPE, stderr=log, text=True)
+            process = subprocess.Popen(
+                [*TETHERED, *part.command], stdout=subprocess.PIPE, stderr=log, text=True
+            )
             output, in_time = _output_within(process, min(seconds, until - time.monotonic()))
             log.write(output)
         if in_time or num_tries == part.times or time.monotonic() >= until:

@@ -14,6 +14,9 @@ from experiments.run import presence, record
 GRACE_SECONDS = 60.0
 POLL_SECONDS = 0.2
 
+# Before a command: it ends with this process.
+TETHERED = (sys.executable, "-m", "experiments.launchers.tethered")
+
 # On Linux, memory in large pages: a training step on the CPU is a tenth faster (docs/LOG.md).
 FASTER_ALLOCATION = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
@@ -52,10 +55,9 @@ def start(
     if host == 0 and not url:
         (directory / record.FAILURE_FILE).unlink(missing_ok=True)
         presence.announce(directory)
-    tethered = (sys.executable, "-m", "experiments.launchers.tethered")
     with open(directory / log_name(host), "ab") as log:
         return subprocess.Popen(
-            [*tethered, *command, url or str(directory)],
+            [*TETHERED, *command, url or str(directory)],
             cwd=code,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.benchmarks.records import machine
 from experiments.launchers.event import last_line
-from experiments.launchers.process import FASTER_ALLOCATION
+from experiments.launchers.process import FASTER_ALLOCATION, TETHERED
 from experiments.run.run import commit, packages
 from experiments.speedrun.rules import Seed, tricks
 from experiments.speedrun.seed import CONFIG_FILE, FOUND_FILE
@@ -75,9 +75,8 @@ def seconds_of(directory: Path) -> float:
     started = time.monotonic()
     with log.open("w") as output:
         # It ends with this process: the next would time its seed beside it.
-        command = [sys.executable, "-m", "experiments.launchers.tethered"]
-        command += [sys.executable, "-m", "experiments.speedrun.seed", str(directory)]
-        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT)
+        command = [sys.executable, "-m", "experiments.speedrun.seed", str(directory)]
+        done = subprocess.run([*TETHERED, *command], stdout=output, stderr=subprocess.STDOUT)
     if done.returncode:
         raise ValueError(f"{directory} failed, {log} has all of it: {last_line(log)}")
     return time.monotonic() - started

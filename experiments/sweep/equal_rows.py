@@ -17,7 +17,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from experiments.launchers.event import last_line
-from experiments.launchers.process import FASTER_ALLOCATION
+from experiments.launchers.process import FASTER_ALLOCATION, TETHERED
 from experiments.run.record import settings
 from experiments.tables.ablation import Row, Rows, as_dict
 from experiments.tables.equal import Equal, stretched
@@ -138,11 +138,10 @@ def _tokens_per_second(config: ConfigDict) -> float:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         write_json(place / "run" / "config.json", values)
-        tethered = [sys.executable, "-m", "experiments.launchers.tethered"]
         training = [sys.executable, "-m", "t2t_jax.cli.main", "train", f"--workdir={place}/run"]
         with (place / "log").open("w") as log:
             environment = {**FASTER_ALLOCATION, **os.environ}
-            done = subprocess.run([*tethered, *training], stdout=log, stderr=log, env=environment)
+            done = subprocess.run([*TETHERED, *training], stdout=log, stderr=log, env=environment)
         if done.returncode:
             raise ValueError(f"--equal=seconds: {last_line(place / 'log')}")
         entries = read_metrics(place / "run" / "metrics.jsonl")
