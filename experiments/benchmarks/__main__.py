@@ -20,6 +20,7 @@ in the same run. Without --workdir, a `tiny` is trained for decode and startup, 
 
 import importlib.util
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -138,9 +139,14 @@ def results(
                 flag = _EACH_OF.get(option, option)
                 words += [f"--{flag}={_PLACES.get(option, _text(value))}"] if value else []
             print(f"benchmarks: {' '.join(words)}", file=sys.stderr, flush=True)
-            of = one or Path(given.get("workdir") or part.of).name
+            of = one or _name(Path(given.get("workdir") or part.of))
             for each in part.measure(own):
                 yield each.result(name, of, " ".join(words))
+
+
+def _name(path: Path) -> str:
+    """What tells a run from others: every row of a sweep has a seed-0."""
+    return "/".join(path.parts[-2:]) if path.name.startswith("seed-") else path.name
 
 
 def _text(value: str | int | Sequence[str]) -> str:
@@ -167,8 +173,12 @@ def main(_: list[str]) -> None:
     if unused := set(given.against) - comparing:
         here = ",".join(parts)
         sys.exit(f"benchmarks: --against={min(unused)} changes nothing in --parts={here}")
-    if given["points"].present and growth.PART not in parts:
-        sys.exit(f"benchmarks: --points is for --parts={growth.PART}")
+    for option in ("size", "point", "workdir", "directory", "lines"):
+        flag = _EACH_OF.get(option, option)
+        if given[flag].present and not any(option in part.reads for part in parts.values()):
+            sys.exit(f"benchmarks: --{flag} changes nothing in --parts={','.join(parts)}")
+        if flag in _EACH_OF.values() and not given[flag].value:
+            sys.exit(f"benchmarks: --{flag} is empty")
     options = Options(
         workdir=given.workdir, directory=given.directory, lines=given.lines, rounds=given.rounds
     )
@@ -180,6 +190,8 @@ def main(_: list[str]) -> None:
             path = record.write(Path(given.records))
     except (OSError, ValueError) as error:
         sys.exit(f"benchmarks: {error}")
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.returncode)  # its output says why
     print(table(record.results))
     print(f"written: {path}", file=sys.stderr)
 

@@ -64,8 +64,12 @@ def agreement(sections: "Sections", steps: int, device: Any = None) -> Agreement
 
     Raises:
       RuntimeError: JAX is configured without a CPU.
+      ValueError: the model does not translate.
     """
     import jax
+
+    if sections.data.task != "translation":
+        raise ValueError(f"data.task={sections.data.task!r}: only 'translation' is measured")
 
     cpu, other = (
         _on(sections, each) for each in (jax.devices("cpu")[0], device or jax.devices()[0])
@@ -170,7 +174,7 @@ def main(_: list[str]) -> None:
     given = flags.FLAGS
     try:
         found = agreement(read_sections(given.config), given.steps)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         sys.exit(f"agreement: {error}")
     print(json.dumps(found._asdict()))
 

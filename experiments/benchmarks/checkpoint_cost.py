@@ -94,7 +94,7 @@ def measure(config: Any, rounds: int = _ROUNDS) -> dict[str, float]:
 def _main(_: list[str]) -> None:
     try:
         found = measure(flags.FLAGS.config)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         sys.exit(f"checkpoint_cost: {error}")
     print(json.dumps({name: round(value, 4) for name, value in found.items()}, indent=2))
 

@@ -8,7 +8,9 @@ Translates the test split of the run's corpus from text to text, in stages: a fi
 ours compiles or loads what an earlier run compiled, then rounds in which all take turns. The rate
 is in output tokens/s, in pieces of the vocabulary, end tokens included. Then sentences one at a
 time, as from a waiting user. The others compute in float32, CTranslate2 on all cores, transformers
-on a GPU if PyTorch has one, each with its fastest batch size.
+on a GPU if PyTorch has one, each with its fastest batch size. Beside them, ours divides by n^alpha
+as they do, and with beams they are measured twice: ending a sentence by their own rule, and "as
+thorough" as ours.
 """
 
 import dataclasses
@@ -42,7 +44,10 @@ def measure(
     translators = {"ours": _ours(trained, in_stages=True)}
     single = {"ours": _ours(trained)}
     for peer in peers:
-        translators[peer] = single[peer] = _at_its_fastest(PEERS[peer](trained), lines)
+        kinds = {peer: False} if beam_size == 1 else {peer: False, f"{peer} as thorough": True}
+        for name, as_thorough in kinds.items():
+            made = PEERS[peer](trained, as_thorough=as_thorough)
+            translators[name] = single[name] = _at_its_fastest(made, lines)
     measured = _whole(trained, translators, lines, rounds) + _one_by_one(single, lines, rounds)
     return [each._replace(what=f"{search}, {each.what}") for each in measured]
 
@@ -56,23 +61,22 @@ def _whole(
     first = {name: _timed(each, lines) for name, each in translators.items()}
     tokens = {name: count(outputs) for name, (_, outputs) in first.items()}
     beams = trained.sections.decoding.beam_size
-    products = roof.of_decoding(trained.sections.model, count(lines), beams * tokens["ours"])
-    products()  # compiled
-    run = {name: lambda each=each: _timed(each, lines)[0] for name, each in translators.items()}
-    seconds = in_turns({**run, roof.PRODUCTS: products}, rounds)
-    tokens[roof.PRODUCTS] = tokens["ours"]
-    measured = [
-        *(Measured(f"{name}, first pass", "s", [taken]) for name, (taken, _) in first.items()),
-        *(
-            Measured(name, "tokens/s", [tokens[name] / each for each in taken])
-            for name, taken in seconds.items()
-        ),
-        over("ours over the roof", seconds[roof.PRODUCTS], seconds["ours"]),
-    ]
+    run: dict[str, Callable[[], float]] = {
+        name: lambda each=each: _timed(each, lines)[0] for name, each in translators.items()
+    }
+    if roof.is_plain(trained.sections.model):
+        products = roof.of_decoding(trained.sections.model, count(lines), beams * tokens["ours"])
+        products()  # compiled
+        run[roof.PRODUCTS] = products
+        tokens[roof.PRODUCTS] = tokens["ours"]
+    seconds = in_turns(run, rounds)
+    measured = [Measured("ours, first pass", "s", [first["ours"][0]])]
+    for name, taken in seconds.items():
+        measured.append(Measured(name, "tokens/s", [tokens[name] / each for each in taken]))
+    if roof.PRODUCTS in seconds:
+        measured.append(over("ours over the roof", seconds[roof.PRODUCTS], seconds["ours"]))
     rates = {name: [tokens[name] / each for each in seconds[name]] for name in first}
     for peer in list(first)[1:]:
-        at_first = ([tokens[name] / first[name][0]] for name in ("ours", peer))
-        measured.append(over(f"ours over {peer}, first pass", *at_first))
         measured.append(over(f"ours over {peer}", rates["ours"], rates[peer]))
         num_others = sum(map(str.__ne__, first["ours"][1], first[peer][1]))
         share = 100 * num_others / len(lines)
@@ -152,6 +156,8 @@ def measure_run(
     lines = [source for source, _ in read_pairs(trained.sections.data, "test")]
     for beam_size in (1, 4):
         decoding = dataclasses.replace(trained.sections.decoding, beam_size=beam_size, n_best=1)
+        if peers:
+            decoding = dataclasses.replace(decoding, length_penalty_formula="power")
         sections = trained.sections._replace(decoding=decoding)
         one = trained._replace(sections=sections)
         yield from measure(one, lines[: num_lines or None], rounds, peers)

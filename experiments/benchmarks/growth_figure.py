@@ -114,7 +114,8 @@ def write(figure: "Figure", directory: Path) -> list[Path]:
 
 
 def _hardware(record: Record) -> str:
-    return "{cpu}, {cores} cores, {memory_gib} GiB".format(**record.machine)
+    others = [record.machine[name] for name in ("gpus", "JAX_PLATFORMS") if name in record.machine]
+    return ", ".join(["{cpu}, {cores} cores, {memory_gib} GiB".format(**record.machine), *others])
 
 
 def main(_: list[str]) -> None:

@@ -8,6 +8,7 @@ which no record covers, are kept by hand.
 """
 
 import functools
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +47,9 @@ def _newest(records: Sequence[Record]) -> list[Record]:
 
     def key(record: Record, one: Result) -> tuple[object, ...]:
         machine = [record.machine.get(name) for name in ("cpu", "cores", "gpus", "JAX_PLATFORMS")]
-        return *machine, one.part, one.size, one.what
+        # More peers are no other work.
+        command = re.sub(r" --against=\S+", "", one.command)
+        return *machine, one.part, one.size, one.what, command
 
     newest = {key(record, one): record for record in records for one in record.results}
     left = [

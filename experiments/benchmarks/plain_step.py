@@ -230,7 +230,7 @@ def _torch_steppers(
 
 
 def _library_for_avx512(directory: Path) -> Path | None:
-    """A library that makes MKL take any processor for Intel's; None without a compiler.
+    """A library that makes MKL take any processor for Intel's; None without one that can link.
 
     MKL still uses AVX-512 only if the processor has it.
     """
@@ -238,5 +238,5 @@ def _library_for_avx512(directory: Path) -> Path | None:
         return None
     source, library = directory / "intel.c", directory / "intel.so"
     source.write_text("int mkl_serv_intel_cpu_true(void) { return 1; }\n")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
-    return library
+    done = subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source])
+    return None if done.returncode else library

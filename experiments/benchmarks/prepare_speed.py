@@ -5,7 +5,7 @@
 Writes text files of invented words, Zipf-distributed like real ones, in sentences of 25 tokens on
 average with a WMT-like spread of lengths, then prepares them twice as `t2t-jax prepare` does and
 prints time and memory. Memory is the total resident memory of the command and its worker processes.
---keep keeps the prepared corpus, and reuses text from a run before.
+--keep keeps the prepared corpus, and reuses text from a run before. Both are in DIR/invented-PAIRS.
 """
 
 import functools
@@ -122,7 +122,7 @@ def measure(directory: Path, *more_flags: str) -> Measured:
         memory = _PeakMemory(process.pid)
         assert process.stderr is not None
         for line in process.stderr:
-            print(line, end="", flush=True)
+            print(line, end="", file=sys.stderr, flush=True)
             spent = time.monotonic() - started, _spent_by(process.pid).cpu_seconds
             events.append(Event(line, *spent))
         peak_memory = memory.stop() / 2**20
@@ -222,7 +222,9 @@ def measure_twice(directory: Path, *more_flags: str) -> dict[str, Any]:
 def main(argv: list[str]) -> None:
     """Reads the flags and measures."""
     del argv
-    num_pairs, directory = flags.FLAGS.pairs, Path(flags.FLAGS.directory)
+    # Of its own: somebody may name the directory of a corpus.
+    num_pairs = flags.FLAGS.pairs
+    directory = Path(flags.FLAGS.directory) / f"invented-{num_pairs}"
     if not (flags.FLAGS.keep and (directory / "test.de").exists()):
         write_corpus(directory, num_pairs)
     shutil.rmtree(directory / "cache", ignore_errors=True)

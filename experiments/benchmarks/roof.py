@@ -1,4 +1,8 @@
-"""The roof: the time of the matrix products alone, each timed by itself at its own shape."""
+"""The roof: the time of the matrix products alone, each timed by itself at its own shape.
+
+Without attention's own products, and with gradients as fast as what they are of. Of XLA's products:
+another library's may be faster.
+"""
 
 import time
 from collections.abc import Callable
@@ -18,6 +22,13 @@ def of_a_step(config: TransformerConfig, size: Size) -> Callable[[], float]:
     widths = [*_of_source(config), *_of_target(config)]
     forward = _products(widths, size.tokens)
     return lambda: 3 * forward()  # and two gradients
+
+
+def is_plain(config: TransformerConfig) -> bool:
+    """Whether these are all products of a model: no other family, parts or widths."""
+    widths = {config.d_model, config.num_heads * config.d_k, config.num_heads * config.d_v}
+    numbers = config.ensemble_size, config.num_self_attentions, len(widths)
+    return config.family == "encoder_decoder" and config.feed_forward and {*numbers} == {1}
 
 
 def of_decoding(

@@ -362,7 +362,7 @@ def main(_: list[str]) -> None:
     try:
         shape = shape_of(given.shape)
         found = measure(variants(given.config, given.switches), shape, given.rounds, keep)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         sys.exit(f"step: {error}")
     print(table(found), file=sys.stderr)
     print(json.dumps(record(found, shape)))

@@ -8,6 +8,7 @@ gradients (reduce-scatter, or an all-reduce if the compiler has none); data then
 gradients. The rest is only the few sums behind the metrics.
 """
 
+import functools
 import math
 import sys
 from collections.abc import Mapping
@@ -108,4 +109,4 @@ if __name__ == "__main__":
     config_flags.DEFINE_config_file("config", None, "a file such as configs/tiny.py")
     flags.DEFINE_integer("num_devices", 8, "devices to make from this machine's CPU")
     flags.mark_flag_as_required("config")
-    app.run(main, flags_parser=lambda argv: parse_flags("experiments.benchmarks.traffic", argv))
+    app.run(main, flags_parser=functools.partial(parse_flags, "traffic"))

@@ -129,6 +129,8 @@ def _unknown_flag(argv: list[str], error: Exception) -> str:
         leaf = name.rpartition(".")[2]
         if not argument.startswith("-") or name.removeprefix("no") in known or name in known:
             continue
+        if name.startswith("config.") and not config_flags and "workdir" in flags.FLAGS:
+            return _missing("workdir")  # whose config has the keys
         if "." in name and not keys and leaf not in str(error):
             continue  # a key that exists: only a checkout knows them all
         first, dot, rest = name.partition(".")

@@ -55,7 +55,8 @@ def _lines(found: "Compared", name: str, workdirs: tuple[str, str]) -> Iterator[
     yield from _by_length(found)
     for sentence in (sentence for each in found.by_length for sentence in each.most_different):
         one, other = sentence.bleu
-        yield f"\nline {sentence.number:,}, {sentence.words} words, BLEU {one:.1f} and {other:.1f}"
+        scores = f"BLEU {one:.1f} and {other:.1f}"
+        yield f"\nsentence {sentence.number:,}, {sentence.words} words, {scores}"
         texts = (sentence.source, sentence.reference, *sentence.translations)
         for title, text in zip(("source", "reference", *ARGUMENTS), texts, strict=True):
             if text or title in ARGUMENTS:

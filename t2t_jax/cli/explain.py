@@ -58,10 +58,19 @@ def define_flags(arguments: list[str]) -> None:
         "attention", None, _LOOKS, "figure: which attention; default: the model's first"
     )
     flags.DEFINE_integer("layer", 1, "figure: which layer, from 1", lower_bound=1)
-    flags.DEFINE_integer("head", None, "figure: which head, from 1; default: all", lower_bound=1)
+    flags.DEFINE_integer(
+        "head",
+        None,
+        "figure: which head, from 1; default: all, of contexts the first",
+        lower_bound=1,
+    )
     flags.DEFINE_integer("top_n", 5, "likeliest next tokens to show per step", lower_bound=1)
     flags.DEFINE_integer(
-        "max_new_tokens", 12, "language model: most tokens after the text", lower_bound=1
+        "max_new_tokens",
+        12,
+        "language model: most tokens after the text",
+        lower_bound=1,
+        upper_bound=128,
     )
     flags.mark_flag_as_required("output")
     flags.mark_flags_as_mutual_exclusive(["source", "prompt"], required=True)
@@ -123,6 +132,8 @@ def _output() -> Path:
     output = local_path(flags.FLAGS.output, "--output")
     if output.is_dir():
         raise ValueError(f"--output={output} is a directory: name a file in it")
+    if output.exists() and not output.is_file():
+        raise ValueError(f"--output={output} is a pipe or a device: name a file")
     above = next(each for each in output.absolute().parents if each.exists())
     if not above.is_dir():
         raise ValueError(f"--output={output} cannot be written: {above} is not a directory")

@@ -4,8 +4,8 @@
     t2t-jax export --workdir=W --format=ctranslate2 --output=DIR
 
 "marian": `transformers` loads DIR as MarianMTModel and MarianTokenizer. "ctranslate2": DIR is for
-`ctranslate2.Translator`, which takes and returns pieces of DIR/vocabulary.model. An existing
-directory is not written to. Needs the `interop` extra. MarianMT has its own layer norm epsilon:
+`ctranslate2.Translator`, which takes and returns pieces of DIR/vocabulary.model. A directory that
+is not empty is not written to. Needs the `interop` extra. MarianMT has its own layer norm epsilon:
 --config.model.norm_epsilon=1e-5 moves a logit by some 1e-5.
 """
 
@@ -19,7 +19,11 @@ def define_flags(arguments: list[str]) -> None:
     define_workdir_flags(arguments, __name__)
     flags.DEFINE_string("format", None, "marian or ctranslate2")
     flags.DEFINE_string("output", None, "the directory to create")
-    flags.DEFINE_integer("max_positions", 512, "longest sentence it will accept, in tokens")
+    flags.DEFINE_integer(
+        "max_positions",
+        512,
+        "longest sentence it will accept, in tokens; learned positions: as many as there are",
+    )
     flags.mark_flags_as_required(["format", "output"])
 
 

@@ -25,7 +25,10 @@ def define_flags(arguments: list[str]) -> None:
     )
     flags.DEFINE_integer("max_new_tokens", 50, "most tokens after the prompt, end token included")
     flags.DEFINE_integer(
-        "top_n", 3, "likeliest next tokens to show for every token; 0: only the text"
+        "top_n",
+        3,
+        "likeliest next tokens to show for every token; 0: only the text, in which GPT-2 may break "
+        "lines",
     )
     flags.DEFINE_float("temperature", 0.0, "divides the logits; 0: the likeliest token")
     flags.DEFINE_integer("top_k", 0, "draw from the k likeliest tokens; 0: from all")

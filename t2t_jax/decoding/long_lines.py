@@ -52,7 +52,12 @@ def _halves(text: str, count_tokens: CountTokens, most: int) -> list[str]:
 
 
 def refusing_long_lines(
-    windows: Iterable[Sequence[str]], count_tokens: CountTokens, limit: LineLimit, advice: str
+    windows: Iterable[Sequence[str]],
+    count_tokens: CountTokens,
+    limit: LineLimit,
+    advice: str,
+    *,
+    name: str = "line",
 ) -> Iterator[Sequence[str]]:
     """The same windows; at a line that is too long, the lines before it, then an error.
 
@@ -68,9 +73,7 @@ def refusing_long_lines(
                 most = limit.words or (
                     f"{limit.key}={limit.most}, the longest that the model has learned from"
                 )
-                raise ValueError(
-                    f"line {num_before + place + 1:,} has {num_tokens:,} tokens, more than {most}: "
-                    f"{advice}"
-                )
+                where = f"{name} {num_before + place + 1:,}"
+                raise ValueError(f"{where} has {num_tokens:,} tokens, more than {most}: {advice}")
         yield lines
         num_before += len(lines)

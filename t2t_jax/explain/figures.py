@@ -171,7 +171,10 @@ def feed_forward_figure(document: Document, language: str = "en") -> Figure:
 def contexts_figure(
     document: Document, looks: str, layer: int, head: int | None, language: str = "en"
 ) -> Figure:
-    """The weights of a head beside the cosines between the vectors it attended to.
+    """The weights of a head beside the cosines between the vectors after its layer.
+
+    Beside those of a cross-attention, the cosines are of what the encoder hands on. Without a head,
+    it is the first.
 
     Raises:
       ValueError: the model has no such layer or head.

@@ -20,8 +20,8 @@ from t2t_jax.explain.words import LANGUAGES, STAGES, labels
 
 # In the order in which they use each other.
 _SCRIPTS = ("arrays", "elements", "colours", "heat_map", "lines", "stages", "main")
-# Shown only as colours, never as digits: half the bytes are enough.
-_COLOURED = {"query", "key", "embedding", "embedded", "layouts", "vectors", "context_cosine"}
+# Shown as colours, and with three digits where a reader points: half the bytes are enough.
+_COLOURED = {"query", "key", "embedding", "embedded", "layouts", "vectors"}
 # Not drawn by any stage.
 _UNSEEN = {"embedded"}
 

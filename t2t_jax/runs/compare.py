@@ -37,7 +37,7 @@ class MetricOfBoth(NamedTuple):
 class Sentence(NamedTuple):
     """A sentence that both runs translated."""
 
-    number: int  # its line
+    number: int  # its place among those scored, from 1
     words: int  # of the source
     source: str  # "" if the text is not available, like the reference
     reference: str

@@ -30,6 +30,10 @@ def generate(
       ValueError: this is not a language model, a number is not allowed, or a prompt is too long.
     """
     generator = _generator(trained, max_new_tokens, sampling, top_n)
+    limit = line_limit(trained)
+    count_tokens = token_counter(trained, num_added=int(trained.opens_with_start))
+    advice = long_line_advice(limit)
+    [prompts] = refusing_long_lines([prompts], count_tokens, limit, advice, name="prompt")
     if len(prompts) == 1:
         return generator(prompts, num_samples=num_samples, seed=seed)
     with Progress("generate", len(prompts) * num_samples) as progress:

@@ -18,7 +18,7 @@ def test_two_runs_are_compared_in_numbers_and_in_sentences(tmp_path):
     [of_paper] = [line.split() for line in lines if line.startswith("bleu_paper ")]
     assert of_paper[2:4] == ["100.00", f"{100 - float(of_paper[1]):+.2f}"]
     assert "|tok:paper-de-sacremoses-" in of_paper[-1]
-    place = lines.index("line 3, 4 words, BLEU 66.9 and 100.0")
+    place = lines.index("sentence 3, 4 words, BLEU 66.9 and 100.0")
     expected = [*PAIRS[2], WRONG[2], RIGHT[2]]
     titles = ("source", "reference", "W1", "W2")
     assert lines[place + 1 : place + 5] == [

@@ -82,6 +82,10 @@ def test_a_figure_is_a_file(ending, trained, tmp_path):
         ([SOURCE, "--output=a.csv", "--figure=steps"], "--figure has no effect on csv"),
         ([SOURCE, "--output=a.svg", "--figure=steps", "--layer=1"], "no effect on --figure=steps"),
         ([SOURCE, "--output=."], "--output=. is a directory: name a file in it"),
+        (
+            [SOURCE, "--output=/dev/null", "--format=json"],
+            "null is a pipe or a device: name a file",
+        ),
         ([SOURCE, "--output=/dev/null/a.html"], "/dev/null is not a directory"),
         ([SOURCE, "--output=a.html", "--top_n=0"], "--top_n"),
         ([SOURCE, "--output=a.html", "--config.training.steps=3"], "has no effect on explain"),

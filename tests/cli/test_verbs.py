@@ -61,6 +61,10 @@ def test_the_translate_command_takes_decoding_keys_and_prints_n_best(trained):
             ["translate"],
             "translate: --workdir is missing: the directory of a trained model; or --model: hf:DIR",
         ),
+        (
+            ["score", "--config.data.directory=DIR"],
+            "t2t-jax score: --workdir is missing: the directory of a trained model\n",
+        ),
         (["prepare", "--config=configs/tinny.py"], "did you mean configs/tiny.py?"),
         (
             ["prepare", "--config=configs/tiny.py", "--config.model.num_heads=4.5"],

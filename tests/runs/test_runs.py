@@ -25,7 +25,7 @@ from t2t_jax.model.families import make_model
 from t2t_jax.runs import train as training
 from t2t_jax.runs import translate as translating
 from t2t_jax.runs import workdir
-from t2t_jax.runs.generate import generate_lines
+from t2t_jax.runs.generate import generate, generate_lines
 from t2t_jax.runs.limits import line_limit, long_line_advice
 from t2t_jax.runs.score import score
 from t2t_jax.runs.sections import read_sections
@@ -436,6 +436,13 @@ def test_the_advice_for_a_long_line_is_one_that_helps(trained):
     limit = line_limit(model._replace(model=make_model(config)))
     assert limit == LineLimit(64, "model.max_positions")
     assert long_line_advice(limit) == "shorten or cut it"
+
+
+def test_a_prompt_longer_than_what_was_learned_from_is_refused_like_a_line():
+    model = models.trained("decoder_only", **{"data.max_length": 8})
+    told = "prompt 2 has 9 tokens, more than data.max_length=8, the longest that the model"
+    with pytest.raises(ValueError, match=told):
+        generate(model, ["a", "the dog"], max_new_tokens=1, sampling=Sampling())
 
 
 @pytest.mark.parametrize(("max_new_tokens", "room"), [(60, 5), (99, 0)])

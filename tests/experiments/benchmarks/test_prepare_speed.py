@@ -1,5 +1,8 @@
 """The measurement of preparing, on a tiny corpus."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -22,6 +25,16 @@ def test_the_invented_corpus_is_the_same_each_time_and_parallel(tmp_path):
     # The most frequent word of an invented language is about as frequent as of a real one.
     words, counts = np.unique(" ".join(lines["train.en"]).split(" "), return_counts=True)
     assert "" not in words and 0.02 < counts.max() / counts.sum() < 0.06
+
+
+def test_the_text_of_a_directory_is_left_alone(tmp_path):
+    mine = tmp_path / "train.en"
+    mine.write_text("mine\n")
+    command = [sys.executable, "-m", "experiments.benchmarks.prepare_speed", "--pairs=300"]
+    # Too small for the paper's vocabulary: it is written all the same.
+    done = subprocess.run([*command, f"--directory={tmp_path}"], capture_output=True, text=True)
+    assert done.stdout == "" and "pieces" in done.stderr
+    assert (tmp_path / "invented-300" / "train.en").exists() and mine.read_text() == "mine\n"
 
 
 def test_a_small_corpus_is_measured(tmp_path):

@@ -1,5 +1,8 @@
 """The suite, with fake parts."""
 
+import subprocess
+import sys
+
 import pytest
 
 from experiments.benchmarks.__main__ import PARTS, Options, Part, results
@@ -52,6 +55,21 @@ def test_what_was_measured_is_there_before_the_part_has_ended():
     assert next(found).what == "greedy"
     with pytest.raises(TimeoutError):
         next(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--parts=decode", "--sizes=base"], "--sizes changes nothing in --parts=decode"),
+        (["--parts=step,train", "--workdir=W"], "--workdir changes nothing in --parts=step,train"),
+        (["--parts=train", "--points=depth=6"], "--points changes nothing in --parts=train"),
+        (["--parts=growth", "--points="], "--points is empty"),
+    ],
+)
+def test_a_flag_that_no_part_reads_is_refused(arguments, told):
+    command = [sys.executable, "-m", "experiments.benchmarks", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stderr == f"benchmarks: {told}\n" and done.returncode != 0
 
 
 def test_options_that_parts_read_are_there():
