@@ -30,10 +30,7 @@ def generate(
       ValueError: this is not a language model, a number is not allowed, or a prompt is too long.
     """
     generator = _generator(trained, max_new_tokens, sampling, top_n)
-    limit = line_limit(trained)
-    count_tokens = token_counter(trained, num_added=int(trained.opens_with_start))
-    advice = long_line_advice(limit)
-    [prompts] = refusing_long_lines([prompts], count_tokens, limit, advice, name="prompt")
+    [prompts] = _refusing(trained, [prompts], line_limit(trained), "prompt")
     if len(prompts) == 1:
         return generator(prompts, num_samples=num_samples, seed=seed)
     with Progress("generate", len(prompts) * num_samples) as progress:
@@ -61,7 +58,6 @@ def generate_lines(
       ValueError: as `generate`; on reaching it, a line is longer than any the model was trained on.
     """
     generator = _generator(trained, max_new_tokens, sampling, top_n)
-    count_tokens = token_counter(trained, num_added=int(trained.opens_with_start))
     limit = line_limit(trained)
     if (longest := trained.model.config.longest_sequence) is not None:
         most = max(longest - max_new_tokens + 1, 0)  # the last generated token is never read
@@ -71,7 +67,7 @@ def generate_lines(
                 f"--max_new_tokens={max_new_tokens}"
             )
             limit = LineLimit(most, "max_new_tokens", words)
-    windows = refusing_long_lines(windows, count_tokens, limit, long_line_advice(limit))
+    windows = _refusing(trained, windows, limit, "line")
     with Progress("generate", None) as progress:
         first = 0
         for prompts in windows:
@@ -79,6 +75,14 @@ def generate_lines(
             yield from zip(prompts, found, strict=True)
             first += len(prompts)
             progress.update(first * num_samples, "texts")
+
+
+def _refusing(
+    trained: UsableModel, windows: Iterable[Sequence[str]], limit: LineLimit, name: str
+) -> Iterator[Sequence[str]]:
+    """The windows, up to a text that is too long."""
+    count_tokens = token_counter(trained, num_added=int(trained.opens_with_start))
+    return refusing_long_lines(windows, count_tokens, limit, long_line_advice(limit), name=name)
 
 
 def _generator(

@@ -136,11 +136,11 @@ def make_loss_fn(
     of `cross_entropy`. Logits are stored in `logits_dtype`, but never in fewer bits than the
     activations.
 
-    The members of an ensemble are trained apart: with a key, the loss is the sum of theirs, and the
-    other sums are their means. Without one, both are those of the mean of their logits.
+    The members of an ensemble are trained apart: with a key, the summed loss is that of all, and
+    all other sums are the members' means. Without one, they are those of the mean of the logits.
     """
     options = (label_smoothing, tokens_per_chunk, mass, logits_dtype)
-    together = _loss_of_one(model, *options)
+    together = _loss_of_logits(model, *options)
     if not isinstance(model, Ensemble):
         return together
     of_members = [make_loss_fn(each, *options) for each in model.members]
@@ -161,7 +161,7 @@ def make_loss_fn(
     return loss_fn
 
 
-def _loss_of_one(
+def _loss_of_logits(
     model: Model,
     label_smoothing: float,
     tokens_per_chunk: int,
