@@ -44,9 +44,10 @@ class Pooling(nn.Module):
             case "cls":
                 return x[:, :1]
             case "mean":
-                tokens = is_token(ids)
-                count = jnp.maximum(tokens.sum(1), 1).astype(x.dtype)[:, None, None]
-                return jnp.where(tokens[:, :, None], x, 0).sum(1, keepdims=True) / count
+                tokens = is_token(ids)[:, :, None]
+                total = jnp.where(tokens, x, 0).sum(1, keepdims=True, dtype=jnp.float32)
+                count = jnp.maximum(tokens.sum(1, keepdims=True), 1).astype(jnp.float32)
+                return (total / count).astype(x.dtype)
             case "query":
                 query = jnp.broadcast_to(self.query.astype(x.dtype), (x.shape[0], 1, x.shape[2]))
                 return self.attention(query, x, padding_mask(ids), deterministic=deterministic)

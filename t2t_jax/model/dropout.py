@@ -10,8 +10,8 @@ from t2t_jax.model.config import DropoutBits
 _WORD = 32  # bits that the generator returns at once
 
 
-class LaneDropout(nn.Dropout):
-    """Flax's dropout, with fewer bits per element than a word."""
+class Dropout(nn.Dropout):
+    """Flax's dropout, perhaps with fewer bits per element than a word; right in bfloat16 too."""
 
     bits: DropoutBits = 16
 
@@ -25,8 +25,8 @@ class LaneDropout(nn.Dropout):
 
 
 def make_dropout(rate: float, bits: DropoutBits) -> nn.Dropout:
-    """Dropout with this rate; with a word per element it is Flax's own."""
-    return nn.Dropout(rate) if bits == _WORD else LaneDropout(rate, bits=bits)
+    """Dropout with this rate; in float32, with a word per element, it is Flax's own to the bit."""
+    return Dropout(rate, bits=bits)
 
 
 def true_rate(rate: float, bits: DropoutBits) -> float:
@@ -41,10 +41,15 @@ def dropped(
     x: Float[Array, "..."], key: Key[Array, ""], rate: float, bits: DropoutBits
 ) -> Float[Array, "..."]:
     """`x` with `true_rate` of its elements 0, the others divided by the true share kept."""
-    is_kept = _lanes(key, x.shape, bits) >= _num_dropped(rate, bits)
-    scale = 1 / (1 - true_rate(rate, bits))
-    # In bfloat16 the scale itself would be rounded, and every mean with it.
-    return jnp.where(is_kept, (x * jnp.float32(scale)).astype(x.dtype), jnp.zeros_like(x))
+    # In bfloat16 the share kept would itself be rounded, and every mean with it.
+    share = 1 - true_rate(rate, bits)
+    if bits == _WORD:
+        is_kept = jax.random.bernoulli(key, share, x.shape)
+        scaled = x / jnp.float32(share)
+    else:
+        is_kept = _lanes(key, x.shape, bits) >= _num_dropped(rate, bits)
+        scaled = x * jnp.float32(1 / share)
+    return jnp.where(is_kept, scaled.astype(x.dtype), jnp.zeros_like(x))
 
 
 def _num_dropped(rate: float, bits: int) -> int:

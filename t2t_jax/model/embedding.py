@@ -70,7 +70,10 @@ class Output(nn.Module):
         if not self.use_bias:
             return x, table
         ones = jnp.ones((*x.shape[:2], 2), x.dtype)
-        rounded = jax.lax.stop_gradient(self.bias.astype(x.dtype).astype(jnp.float32))
+        # Two casts would do the same, but XLA may leave them out.
+        kind = jnp.finfo(x.dtype)
+        rounded = jax.lax.reduce_precision(self.bias, kind.nexp, kind.nmant)
+        rounded = jax.lax.stop_gradient(rounded)
         bias = jnp.stack([rounded, self.bias - rounded], axis=-1)
         return jnp.concatenate([x, ones], axis=-1), jnp.concatenate([table, bias], axis=-1)
 

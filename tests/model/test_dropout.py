@@ -1,5 +1,7 @@
 """Dropout by parts of random words: the mean is kept, and the share is as stated."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,7 +37,7 @@ def test_the_mean_and_the_share_that_is_dropped_are_the_true_ones(rate, bits):
     assert np.abs(by_place - true).max() < 5 * np.sqrt(true * (1 - true) / (64 * 50))
 
 
-@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("bits", [*BITS, 32])
 @pytest.mark.parametrize("rate", [0.1, 0.3])
 def test_bfloat16_keeps_the_mean_as_well(rate, bits):
     x = jax.random.uniform(jax.random.key(0), (100_000,), jnp.bfloat16, 0.5, 1.0)
@@ -53,7 +55,7 @@ def test_neighbours_are_dropped_independently(bits):
         assert abs(correlation[0, 1]) < 5 / np.sqrt(is_dropped.size)
 
 
-@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("bits", [*BITS, 32])
 def test_a_part_of_the_rows_drops_its_part_of_the_whole(bits):
     key, x = jax.random.key(3), jnp.ones((8, 5, 7))
     parts = [dropped(x[:2], row_keys.of_part(key, jnp.asarray(p)), 0.4, bits) for p in range(4)]
@@ -61,8 +63,10 @@ def test_a_part_of_the_rows_drops_its_part_of_the_whole(bits):
 
 
 def test_32_bits_are_flaxs_own_dropout_and_without_a_rate_nothing_is_dropped():
-    assert make_dropout(0.3, 32) == nn.Dropout(0.3)
-    x = jnp.ones((4, 6))
+    x = jax.random.normal(jax.random.key(0), (4, 6))
+    options: Any = dict(deterministic=False, rngs={"dropout": jax.random.key(1)})
+    ours, flaxs = make_dropout(0.3, 32), nn.Dropout(0.3)
+    np.testing.assert_array_equal(ours.apply({}, x, **options), flaxs.apply({}, x, **options))
     assert make_dropout(0.3, 8).apply({}, x, deterministic=True) is x
     assert make_dropout(0.0, 8).apply({}, x, deterministic=False) is x
 

@@ -83,5 +83,11 @@ def test_the_bias_of_the_factors_is_exact_in_bfloat16_and_has_its_whole_gradient
     expected = model.apply(variables, target, deterministic=True)
     # bfloat16 alone would be off by up to 0.03.
     np.testing.assert_allclose(logits(bias), expected, atol=1e-3)
+    compiled = jax.jit(logits)  # which may round elsewhere
+    np.testing.assert_allclose(
+        compiled(bias) - compiled(0 * bias), np.broadcast_to(bias, (B, T, 11)), atol=1e-3
+    )
+    # Compilers for GPUs leave out a cast to bfloat16 and back, not this.
+    assert "reduce_precision" in str(jax.make_jaxpr(logits)(bias))
     grads = jax.grad(lambda bias: logits(bias).sum())(bias)
     np.testing.assert_allclose(grads, np.full(11, B * T), rtol=1e-6)
