@@ -37,6 +37,17 @@ def check_types(section: str, config: Any) -> None:
                 f"{section}.{field.name}={value!r} is of type {type(value).__name__}, "
                 f"it must be {wanted}"
             )
+        elif field.type is str and not _is_unicode(value):
+            raise ValueError(f"{section}.{field.name}={value!r} is not valid UTF-8")
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written; one typed in another encoding cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_at_least(section: str, config: Any, least: int, names: Iterable[str]) -> None:

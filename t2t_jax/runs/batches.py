@@ -75,7 +75,10 @@ def check_lengths(prepared: Prepared, sections: Sections, devices: Devices) -> N
     """
     for name, split in prepared.splits.items():
         if name != "train":
-            evaluation_batches(prepared, name, sections, devices)
+            try:
+                evaluation_batches(prepared, name, sections, devices)
+            except ValueError as error:
+                raise ValueError(f"{name}, of which no sentence is left out: {error}") from error
         sides = zip(
             (split.source_lengths.max(), split.target_lengths.max()),
             _length_multiples(sections.data),

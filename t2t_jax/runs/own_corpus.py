@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -23,7 +24,8 @@ def with_own_corpus(
       given: the keys that the user set.
 
     Raises:
-      ValueError, TypeError: several files could be meant, or the section `data` is wrong.
+      ValueError, TypeError: several files could be meant, the directory holds neither text nor the
+        dataset, or the section `data` is wrong.
     """
     values: dict[str, Any] = config.to_dict().get("data", {})
     if not values.get("directory"):
@@ -36,6 +38,8 @@ def with_own_corpus(
         if data.source == "embedded" or (data.source == "tfds" and is_text):
             changes["source"] = "text"
             data = dataclasses.replace(data, source="text")
+        elif data.source == "tfds" and "data.name" not in given:
+            _check_is_of_tfds(data, flag)
     if data.source == "text":
         splits = {key.removeprefix("data.") for key in given}
         changes |= find_names(data, splits, f"--{flag}.data")
@@ -45,3 +49,21 @@ def with_own_corpus(
         said = " ".join(f"data.{key}={value}" for key, value in changes.items())
         log(f"the corpus is in {data.directory}, hence {said}")
     return config
+
+
+def _check_is_of_tfds(data: DataConfig, flag: str) -> None:
+    """Raises ValueError if a directory is there for something else: TFDS would download into it."""
+    place = Path(data.directory).expanduser()
+    dataset = data.name.partition("/")[0].partition(":")[0]
+    if "://" in data.directory or (place / dataset).exists():
+        return
+    if place.is_dir() and not any(place.iterdir()):
+        return
+    what = "is not an existing directory"
+    if place.is_dir():
+        endings = " and ".join(f".{language}" for language in data.languages)
+        what = f"holds neither text files that end in {endings} nor TFDS's folder {dataset}"
+    raise ValueError(
+        f"--{flag}.data.directory={data.directory} {what}: if it is TFDS's, here or on another "
+        f"machine, give --{flag}.data.source=tfds too"
+    )

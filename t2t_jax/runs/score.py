@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from t2t_jax import hosts
 from t2t_jax.compilation import compile_by_row
-from t2t_jax.data.corpora.corpus import read_usable
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.evaluation.bleu import bleu, sentence_statistics
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length, num_words
@@ -276,7 +275,7 @@ def _found(trained: Trained, scored: ScoredText, translates: bool) -> _Found:
         case "masked_language_modelling":
             scores |= _most_frequent_scores(prepared, name)
         case "classification":
-            scores |= _class_scores(trained, name)
+            scores |= _class_scores(trained, scored.pairs())
         case "translation":
             pass
     found.scores["seconds"] = time.monotonic() - started
@@ -355,8 +354,8 @@ def _most_frequent_scores(prepared: Prepared, split: str) -> dict[str, Any]:
     return {"most_frequent_accuracy": most_frequent_accuracy(train, text)}
 
 
-def _class_scores(trained: Trained, split: str) -> dict[str, Any]:
-    texts, names = map(list, zip(*read_usable(trained.sections.data, split), strict=True))
+def _class_scores(trained: Trained, examples: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    texts, names = map(list, zip(*examples, strict=True))
     right: dict[str, list[bool]] = {}
     for found, name in zip(classify(trained, texts), names, strict=True):
         if found is not None:

@@ -1,5 +1,6 @@
 """What a model is scored on: a split of its corpus, or two given files."""
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 
 from t2t_jax import hosts
 from t2t_jax.data.corpora import text_files
-from t2t_jax.data.corpora.corpus import drop_reason, files_of, read_pairs
+from t2t_jax.data.corpora.corpus import drop_reason, files_of, read_usable
 from t2t_jax.data.prepare.manifest import sha256_of
 from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
 from t2t_jax.data.prepare.tokenise import Side, Tokenise
@@ -25,7 +26,7 @@ class ScoredText(NamedTuple):
     name: str  # of its files of scores
     facts: dict[str, Any]  # what its scores say about it
     prepared: Prepared  # has it as a split of this name
-    pairs: Callable[[], list[tuple[str, str]]]  # for translation, as text
+    pairs: Callable[[], list[tuple[str, str]]]  # as text: of two sentences, or with its class
 
 
 class GivenFiles(NamedTuple):
@@ -45,7 +46,17 @@ def split_of(sections: Sections, prepared: Prepared, split: str) -> ScoredText:
         "files": files_of(data, split),
         "sentences": prepared.splits[split].num_pairs,
     }
-    return ScoredText(split, facts, prepared, lambda: list(read_pairs(data, split)))
+    return ScoredText(split, facts, prepared, lambda: _pairs_of(sections, prepared, split))
+
+
+def _pairs_of(sections: Sections, prepared: Prepared, split: str) -> list[tuple[str, str]]:
+    """The text of the examples that were prepared: of train, those that are not too long."""
+    data = sections.data
+    examples = list(read_usable(data, split))
+    most = data.max_length if split == "train" else None
+    tokenise = Tokenise(data.task, prepared.vocabulary, prepared.classes, most, "int32")
+    kept = itertools.compress(examples, tokenise.keeps(examples))
+    return [(text, other) for text, other in kept]
 
 
 def read_given(source: Path, reference: Path, name: str | None = None) -> GivenFiles:

@@ -115,9 +115,26 @@ def test_text_files_are_no_directory_of_tfds_and_without_any_it_is_one(directory
     assert len(said) == 1
     for given in (["data.directory", "data.source"], ["data.directory", "data.name"]):
         assert with_own_corpus(base, "config", given, said.append).data.source == "tfds"
-    base.data.directory = str(tmp_path)
-    assert with_own_corpus(base, "config", ["data.directory"], said.append) == base
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "tfds" / "wmt14_translate").mkdir(parents=True)
+    for name in ("empty", "tfds", "gs://bucket/tfds"):
+        base.data.directory = str(tmp_path / name) if "://" not in name else name
+        assert with_own_corpus(base, "config", ["data.directory"], said.append) == base
     assert len(said) == 1
+
+
+def test_a_directory_of_neither_text_nor_tfds_is_refused_before_tfds_fills_it(tmp_path):
+    base = get_base()
+    (tmp_path / "notes.txt").write_text("x")
+    for directory, why in (
+        (tmp_path / "typo", "is not an existing directory"),
+        (tmp_path, "holds neither text files that end in .en and .de nor TFDS's folder wmt14_tr"),
+    ):
+        base.data.directory = str(directory)
+        with pytest.raises(ValueError, match=f"--config.data.directory={directory} {why}"):
+            with_own_corpus(base, "config", ["data.directory"], print)
+        given = ["data.directory", "data.source"]
+        assert with_own_corpus(base, "config", given, print) == base
 
 
 _SAYS = "--config.data.cache=typed"

@@ -45,6 +45,7 @@ def test_an_int_for_a_float_is_cast():
         ({"num_buckets": True}, "num_buckets=True is of type bool, it must be int"),
         ({"character_coverage": "1"}, "character_coverage='1' is of type str, it must be float"),
         ({"directory": None}, "directory=None is of type NoneType, it must be str"),
+        ({"directory": "f\udcfcr"}, "directory='f\\udcfcr' is not valid UTF-8"),
         ({"vocabulary_size": 4}, "vocabulary_size=4 must be at least 5"),
         (
             {"task": "masked_language_modelling", "vocabulary_size": 5},

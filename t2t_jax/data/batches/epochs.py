@@ -198,7 +198,7 @@ class Batches(ABC):
         for side, budget, length in sides:
             if length * self._row_multiple > budget:
                 raise ValueError(
-                    f"{side}_tokens_per_batch={budget} is too small: a batch has at least "
+                    f"data.{side}_tokens_per_batch={budget} is too small: a batch has at least "
                     f"{self._row_multiple} rows of {length} tokens ({of.format(side)}), "
                     f"{length * self._row_multiple} in all"
                 )

@@ -20,7 +20,8 @@ class TextCorpus(NamedTuple):
 
     def make_ready(self, log: Callable[[str], None]) -> None:
         """Fetches nothing; logs which file is read if there is a plain and a gzipped one."""
-        folder = local_path(self.directory, "data.directory")
+        is_of_mixture = self.directory != self.config.directory
+        folder = local_path(self.directory, "data.mixture" if is_of_mixture else "data.directory")
         for split, ending in itertools.product(self.splits, self._endings):
             file = folder / f"{getattr(self.config, split)}.{ending}"
             if file.is_file() and (twin := text_files.unused_twin(file)):

@@ -61,11 +61,16 @@ def find_file(directory: str, name: str, split: str) -> Path:
                 f"{folder}, which data.directory or data.mixture names, is not an existing "
                 "directory"
             )
-        for file in (folder / name, folder / f"{name}.gz"):
-            if file.is_file():
-                return file
+        files = (folder / name, folder / f"{name}.gz")
+        if found := next(filter(Path.is_file, files), None):
+            return found
+        for file in files:
             if file.is_dir():
                 raise ValueError(f"{file} is a directory: it must be a text file")
+            if os.path.lexists(file):
+                raise ValueError(
+                    f"{file} is a broken link, a pipe or a device: it must be a text file"
+                )
     except OSError as error:
         raise UnreadableError(f"{folder / name} cannot be read: {error.strerror}") from error
     there = ", ".join(names_in(directory)[:_NAMES_SHOWN]) or "no other file"

@@ -166,6 +166,11 @@ def _builder(dataset: Dataset) -> Any:
         builder = tfds.builder(dataset.name, data_dir=directory)
     except Exception as error:
         raise ValueError(f"TFDS dataset {dataset.name!r} {_why_not(dataset.name, error)}") from None
+    if "://" in str(builder.data_dir):
+        raise ValueError(
+            f"TFDS dataset {dataset.name!r} is in {builder.data_dir}: copy it, and give "
+            "data.directory, a path of this machine"
+        )
     _text_keys(builder, dataset)
     return builder
 

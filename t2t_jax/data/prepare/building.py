@@ -139,12 +139,13 @@ def _examples(config: DataConfig) -> str:
 
 
 def _examples_per_chunk(config: DataConfig) -> int:
-    """How many examples a process holds in memory, judged by the length of the first ones."""
-    first, *_ = corpora_of(config, "train").values()
-    examples = next(first.read_chunks("train", _EXAMPLES_TO_MEASURE)).decode()
-    num_characters = sum(len(text) for example in examples for text in example)
-    fitting = _CHARACTERS_PER_CHUNK * len(examples) // max(num_characters, 1)
-    return max(1, min(_EXAMPLES_PER_CHUNK, fitting))
+    """How many examples a process holds in memory, by the corpus that begins with the longest."""
+    fitting = _EXAMPLES_PER_CHUNK
+    for corpus in corpora_of(config, "train").values():
+        examples = next(corpus.read_chunks("train", _EXAMPLES_TO_MEASURE)).decode()
+        num_characters = sum(len(text) for example in examples for text in example)
+        fitting = min(fitting, _CHARACTERS_PER_CHUNK * len(examples) // max(num_characters, 1))
+    return max(1, fitting)
 
 
 def _learned(

@@ -169,11 +169,17 @@ def _prepared_by_bucket(url: str, asked: _Asked) -> Prepared:
     directory, log = asked.directory, asked.options.log
     is_there = (buckets.place(url) / manifests.FILE).exists()
     if is_there and not directory.exists():
-        with only_one_process(directory.with_name(f".{directory.name}.fetch.lock"), log):
+        with only_one_process(directory.with_name(f".{directory.name}.lock"), log):
             if not directory.exists():
                 aside = directory.with_name(f".{directory.name}.fetched")
                 shutil.rmtree(aside, ignore_errors=True)
                 buckets.fetch(url, aside)
+                try:
+                    manifests.checked_manifest(aside)
+                except UnreadableError:
+                    raise
+                except ValueError as error:
+                    raise ValueError(f"{url} is damaged: delete it and prepare again") from error
                 aside.rename(directory)
                 log(f"prepared data fetched from {url}")
     prepared = _prepared_here(asked)

@@ -8,6 +8,7 @@ pieces.
 import array
 import dataclasses
 import functools
+import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -57,22 +58,31 @@ class Tokenise:
 
     def __call__(self, chunk: Chunk) -> Tokenised:
         examples = chunk.decode()
-        reasons = list(map(drop_reason, examples))
-        dropped = Counter(reason for reason in reasons if reason is not None)
-        usable = examples
-        if dropped:
-            usable = [e for e, reason in zip(examples, reasons, strict=True) if reason is None]
-        max_bytes = None if self.max_length is None else self.max_length * self._bytes_per_id
-        kept = []
-        for pair in self._pairs(usable) if usable else ():
-            if pair is None:
-                dropped["blank"] += 1
-            elif max_bytes is not None and (len(pair[0]) > max_bytes or len(pair[1]) > max_bytes):
-                dropped[TOO_LONG] += 1
-            else:
-                kept.append(pair)
+        found = self._found(examples)
+        dropped = Counter(each for each in found if isinstance(each, str))
+        kept = [each for each in found if not isinstance(each, str)]
         source, target = map(self._side, zip(*kept, strict=True) if kept else ((), ()))
         return Tokenised(len(examples), dict(dropped), source, target)
+
+    def keeps(self, examples: list[tuple[str, ...]]) -> list[bool]:
+        """Whether each example is kept."""
+        return [not isinstance(each, str) for each in self._found(examples)]
+
+    def _found(self, examples: list[tuple[str, ...]]) -> list[tuple[bytes, bytes] | str]:
+        """The source and target ids of each example, or why it is dropped."""
+        reasons = list(map(drop_reason, examples))
+        usable = examples
+        if any(reasons):
+            usable = [e for e, reason in zip(examples, reasons, strict=True) if reason is None]
+        max_bytes = sys.maxsize if self.max_length is None else self.max_length * self._bytes_per_id
+        pairs = iter(self._pairs(usable) if usable else ())
+        found = []
+        for reason in reasons:
+            each = reason or next(pairs) or "blank"
+            if not isinstance(each, str) and max(map(len, each)) > max_bytes:
+                each = TOO_LONG
+            found.append(each)
+        return found
 
     @property
     def _bytes_per_id(self) -> int:

@@ -189,8 +189,9 @@ def learn_from_words(
 ) -> Vocabulary:
     """As `learn_vocabulary`, but from word counts instead of sentences; not for "unigram".
 
-    The model is the same, byte for byte, except for "bpe" of a text with above a million distinct
-    words: the rarest are ignored, but their characters still become pieces if
+    The model is the same, byte for byte, except for "bpe" of a text whose distinct words have more
+    than 12 million characters together: a million words, or some 300,000 sentences of a language
+    without spaces. The rarest are ignored, but their characters still become pieces if
     `character_coverage` is 1.
     """
     words = sorted(word for word in counts if len(word) <= _MAX_WORD_CHARACTERS)
@@ -239,7 +240,10 @@ def _learn(
     try:
         first = next(stream, None)
         if first is None:
-            raise ValueError("no sentence to learn a vocabulary from: all are blank")
+            raise ValueError(
+                "no sentence to learn a vocabulary from: all are blank, or have no white space "
+                f"within {_MAX_WORD_CHARACTERS:,} characters"
+            )
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=itertools.chain([first], stream),
             model_writer=model,

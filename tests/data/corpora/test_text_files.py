@@ -134,6 +134,15 @@ def test_a_directory_in_the_place_of_a_file_is_told(directory):
         check_corpus(text_config(directory))
 
 
+def test_a_broken_link_or_a_pipe_in_the_place_of_a_file_is_told(directory):
+    file = directory / "dev.de"
+    for make in (lambda: file.symlink_to("nowhere"), lambda: os.mkfifo(file)):
+        file.unlink()
+        make()
+        with pytest.raises(ValueError, match=r"dev\.de is a broken link, a pipe or a device: it"):
+            check_corpus(text_config(directory))
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_told(directory):
     (directory / "dev.de").chmod(0)

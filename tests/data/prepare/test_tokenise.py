@@ -153,3 +153,12 @@ def test_what_tokenises_can_be_sent_to_another_process():
     there, here = (each(chunk) for each in (pickle.loads(pickle.dumps(tokenise)), tokenise))
     assert there.source.ids == here.source.ids
     assert np.frombuffer(there.target.ids, np.uint16).tolist() == [2]
+
+
+def test_what_is_kept_is_known_without_the_ids():
+    pairs = [("the cat", "die Katze"), (" ", "die"), ("the " * 40, "die"), ("a\0", "ein")]
+    to_ids = Tokenise("translation", VOCABULARIES["bpe"], (), 30, "uint16")
+    assert to_ids.keeps(pairs) == [True, False, False, False]
+    tokenised = to_ids(ExampleChunk(pairs))
+    assert tokenised.dropped == {"blank": 1, "too_long": 1, "control characters": 1}
+    assert len(tokenised.source.lengths) == 1
