@@ -93,17 +93,12 @@ def train(sections: "Sections", devices: "Devices", steps: int) -> Training:
     import jax
 
     from t2t_jax.compilation import compile_init, lower_train_step, memory_needed
-    from t2t_jax.model.families import make_model
-    from t2t_jax.runs.steps import train_step_of
-    from t2t_jax.training.optimizer import make_optimizer
-    from t2t_jax.training.step import make_train_state
+    from t2t_jax.runs.steps import state_and_step
 
     before = devices.peak_memory()
-    model = make_model(sections.model)
-    optimizer = make_optimizer(sections.training, sections.model.d_model)
-    state = compile_init(devices, functools.partial(make_train_state, model, optimizer), 0)
+    make_state, step = state_and_step(sections, devices)
+    state = compile_init(devices, make_state, 0)
     start = jax.device_get(state.params)
-    step = train_step_of(sections, devices, model, optimizer)
     batch = devices.put_batch(_batch(sections))
     compiled = lower_train_step(devices, step, state, batch).compile()
     losses = []

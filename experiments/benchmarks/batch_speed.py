@@ -126,21 +126,13 @@ def feed_against_step(sections: "Sections", prepared: "Prepared") -> dict[str, A
     from t2t_jax.compilation import compile_init, compile_train_step
     from t2t_jax.data.batches.feed import feed
     from t2t_jax.devices import make_devices
-    from t2t_jax.model.families import make_model
     from t2t_jax.runs.batches import train_batches
-    from t2t_jax.runs.steps import train_step_of
-    from t2t_jax.training.optimizer import make_optimizer
-    from t2t_jax.training.step import make_train_state
+    from t2t_jax.runs.steps import state_and_step
 
     devices = make_devices(**dataclasses.asdict(sections.devices))
     batches = train_batches(prepared, sections, devices)
-    model = make_model(sections.model)
-    optimizer = make_optimizer(sections.training, sections.model.d_model)
-    state = compile_init(
-        devices, lambda seed: make_train_state(model, optimizer, seed), sections.seed
-    )
-    microbatches = sections.training.microbatches or 1
-    train_step = train_step_of(sections, devices, model, optimizer, microbatches)
+    make_state, train_step = state_and_step(sections, devices)
+    state = compile_init(devices, make_state, sections.seed)
     step = compile_train_step(devices, train_step, state)
     for batch in _one_of_each_shape(batches):
         state, _ = step(state, devices.put_batch(batch))

@@ -38,26 +38,19 @@ def measure(config: Any, rounds: int = _ROUNDS) -> dict[str, float]:
     from t2t_jax.compilation import compile_init, compile_train_step
     from t2t_jax.data.batches.batches import Batch
     from t2t_jax.devices import make_devices
-    from t2t_jax.model.families import make_model
     from t2t_jax.runs.sections import read_sections
-    from t2t_jax.runs.steps import train_step_of
+    from t2t_jax.runs.steps import state_and_step
     from t2t_jax.training.checkpoint import Checkpoints
     from t2t_jax.training.checksums import checksums
-    from t2t_jax.training.optimizer import make_optimizer
-    from t2t_jax.training.step import make_train_state
 
     sections = read_sections(config)
     training = sections.training
     if training.checkpoint_every_minutes:
         raise ValueError("training.checkpoint_every_minutes must be 0: shares are of steps")
     devices = make_devices(**dataclasses.asdict(sections.devices))
-    model = make_model(sections.model)
-    optimizer = make_optimizer(training, sections.model.d_model)
-    state = compile_init(devices, lambda seed: make_train_state(model, optimizer, seed), 0)
-    microbatches = training.microbatches or 1
-    train_step = compile_train_step(
-        devices, train_step_of(sections, devices, model, optimizer, microbatches), state
-    )
+    make_state, uncompiled = state_and_step(sections, devices)
+    state = compile_init(devices, make_state, 0)
+    train_step = compile_train_step(devices, uncompiled, state)
     shape = (2, config.data.target_tokens_per_batch // _LENGTH, _LENGTH)
     ids = np.random.default_rng(0).integers(4, sections.model.vocabulary_rows, shape)
     batch = devices.put_batch(Batch(*ids.astype(np.int32)))

@@ -193,11 +193,8 @@ def _made(
     from experiments.benchmarks.roof import seconds_of
     from t2t_jax.compilation import bytes_of, compile_init, lower_train_step
     from t2t_jax.devices import make_devices
-    from t2t_jax.model.families import make_model
-    from t2t_jax.runs.steps import train_step_of
+    from t2t_jax.runs.steps import state_and_step
     from t2t_jax.runs.switches import switches
-    from t2t_jax.training.optimizer import make_optimizer
-    from t2t_jax.training.step import make_train_state
 
     devices = make_devices(**dataclasses.asdict(sections.devices))
     microbatches = sections.training.microbatches or 1
@@ -205,16 +202,13 @@ def _made(
         by = f"{devices.num_data} devices"
         by += f" x {microbatches} microbatches" if microbatches > 1 else ""
         raise ValueError(f"--shape={shape}: {shape.rows} rows cannot be shared by {by}")
-    model = make_model(sections.model)
-    optimizer = make_optimizer(sections.training, sections.model.d_model)
-    make_state = functools.partial(make_train_state, model, optimizer)
+    make_state, step = state_and_step(sections, devices)
     started = time.perf_counter()
     arrays = f"{sections.devices} {jax.eval_shape(make_state, 0)}"
     if arrays not in states:
         states[arrays] = jax.block_until_ready(compile_init(devices, make_state, 0))
     state = jax.block_until_ready(jax.tree.map(jnp.copy, states[arrays]))
     state_seconds = time.perf_counter() - started
-    step = train_step_of(sections, devices, model, optimizer, microbatches)
     batch = devices.put_batch(_batch(sections, shape))
     started = time.perf_counter()
     compiled = lower_train_step(devices, step, state, batch).compile()

@@ -45,16 +45,10 @@ def compile_step(sections: "Sections", devices: "Devices", rows: int, length: in
 
     from t2t_jax.compilation import lower_train_step
     from t2t_jax.data.batches.batches import Batch
-    from t2t_jax.model.families import make_model
-    from t2t_jax.runs.steps import train_step_of
-    from t2t_jax.training.optimizer import make_optimizer
-    from t2t_jax.training.step import make_train_state
+    from t2t_jax.runs.steps import state_and_step
 
-    model = make_model(sections.model)
-    optimizer = make_optimizer(sections.training, sections.model.d_model)
-    state = jax.eval_shape(lambda: make_train_state(model, optimizer, 0))
-    microbatches = max(sections.training.microbatches, 1)
-    step = train_step_of(sections, devices, model, optimizer, microbatches)
+    make_state, step = state_and_step(sections, devices)
+    state = jax.eval_shape(make_state, 0)
     ids = np.zeros((rows, length), np.int32)
     compiled = lower_train_step(devices, step, state, Batch(ids, ids)).compile()
     return CompiledStep(compiled.as_text(), compiled.memory_analysis(), _num_bytes(state.params))

@@ -34,10 +34,8 @@ from t2t_jax.plan.hardware import Topology, tpu_devices
 from t2t_jax.runs.batches import empty_batch
 from t2t_jax.runs.keys import completed
 from t2t_jax.runs.sections import Sections
-from t2t_jax.runs.steps import train_step_of
+from t2t_jax.runs.steps import state_and_step
 from t2t_jax.runs.switches import RATES
-from t2t_jax.training.optimizer import make_optimizer
-from t2t_jax.training.step import make_train_state
 
 NOT_INSTALLED = (
     "the TPU's compiler is not installed, and what it would be asked is not kept in {}: "
@@ -309,12 +307,9 @@ def _digest(lowered: Any) -> str:
 
 def _lowered_step(program: Program, devices: Devices) -> tuple[Any, PyTree, PyTree]:
     sections = program.sections
-    model = make_model(sections.model)
-    optimizer = make_optimizer(sections.training, sections.model.d_model)
-    state = jax.eval_shape(lambda: make_train_state(model, optimizer, 0))
-    microbatches = max(sections.training.microbatches, 1)
-    step = train_step_of(sections, devices, model, optimizer, microbatches)
-    multiple = devices.num_data * microbatches
+    make_state, step = state_and_step(sections, devices)
+    state = jax.eval_shape(make_state, 0)
+    multiple = devices.num_data * max(sections.training.microbatches, 1)
     rows = -(-program.shape.rows // multiple) * multiple
     batch = empty_batch(program.shape._replace(rows=rows), is_packed=program.is_packed)
     return lower_train_step(devices, step, state, batch), state.params, state

@@ -20,6 +20,7 @@ from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import Devices
+from t2t_jax.model.families import make_model
 from t2t_jax.model.interface import Model
 from t2t_jax.runs.batches import (
     describe_cut,
@@ -31,12 +32,14 @@ from t2t_jax.runs.batches import (
 from t2t_jax.runs.sections import Sections
 from t2t_jax.training.config import LogitsDtype
 from t2t_jax.training.loss import LossFn, Metrics, make_loss_fn, sum_of
+from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.step import (
     Gradients,
     TrainState,
     TrainStep,
     make_eval_step,
     make_gradients,
+    make_train_state,
     make_train_step,
 )
 
@@ -87,6 +90,20 @@ def batches_and_step(
                 f"{limit / 2**30:.2f} GiB: make the model smaller, or lower data.max_length"
             )
         microbatches *= 2
+
+
+def state_and_step(
+    sections: Sections, devices: Devices
+) -> tuple[Callable[[int], TrainState], TrainStep]:
+    """How training begins, given a seed, and its step; both not yet compiled.
+
+    Without `training.microbatches` there is one.
+    """
+    model = make_model(sections.model)
+    optimizer = make_optimizer(sections.training, sections.model.d_model)
+    microbatches = sections.training.microbatches or 1
+    make_state = partial(make_train_state, model, optimizer)
+    return make_state, train_step_of(sections, devices, model, optimizer, microbatches)
 
 
 def train_step_of(
