@@ -3,12 +3,14 @@
     python -m experiments.report.evidence keep W experiments/results/table3_tiny
     python -m experiments.report.evidence compare W experiments/results/table3_tiny
 
-`keep` copies records, configs, learning curves, uncommitted code and the reasons of failed runs,
-but no checkpoints, logs or translations, and writes the report beside them. If a row has a single
-seed, and so is compared sentence by sentence, it also copies the BLEU counts of each sentence.
+`keep` copies records, configs, learning curves, uncommitted code, the reasons of failed runs and
+what --equal=seconds measured, but no checkpoints, logs or translations, and writes the report
+beside them. If a row has a single seed, and so is compared sentence by sentence, it also copies the
+BLEU counts of each sentence.
 `compare` says for every measure of every row, at its own values, whether the mean of W lies within
 the 95 % interval of the kept mean. With three other seeds a tenth do not, by chance alone: exit
-code 1 means a significant difference, or a kept run that is not finished in W.
+code 1 means a significant difference, a kept run that is not finished in W, or a row of which a
+seed has diverged in one of the two.
 """
 
 import functools
@@ -18,6 +20,7 @@ import os
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,9 +28,9 @@ from absl import app
 
 from experiments.report import report
 from experiments.report.effects import SIGNIFICANT
-from experiments.report.measures import MEASURES, Mean, Measure, mean, values_of
+from experiments.report.measures import MEASURES, Mean, Measure, mean, measures_of, values_of
 from experiments.run import record
-from experiments.run.outcomes import Outcome, one_of_each, read_outcomes
+from experiments.run.outcomes import Outcome, one_of_each, read_outcomes, records_of
 from experiments.run.plain_text import counted, plain_text
 from experiments.tables.paper_base import config_file
 from t2t_jax.cli.command import parse_flags
@@ -86,6 +89,10 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
         for name in (record.RUN_FILE, record.RECORD_FILE):
             _forget_cache(target / name)
         written.append(target)
+    for table in {directory.parent.parent for directory in finished}:
+        path = table / record.SECONDS_FILE
+        if path.is_file() and not path.is_symlink():
+            shutil.copyfile(path, destination / path.relative_to(workdir))
     report.write_report(destination)
     return written
 
@@ -104,18 +111,24 @@ def _forget_cache(path: Path) -> None:
 def compare(workdir: Path, kept: Path) -> list[Agreement]:
     """Compares every number of the rows that both have, by table, row and measure.
 
+    BLEU of other files is left out.
+
     Raises:
       ValueError: they have no row in common, or the configs or data of a row differ.
     """
     before, now = _by_row(kept), _by_row(workdir)
+    both = [place for place in now if place in before]
+    measures = measures_of(each for side in (before, now) for place in both for each in side[place])
+    name = _namer(both)
     pairs = []
-    for place in (place for place in now if place in before):
+    for place in both:
         for outcome in (*before[place], *now[place]):
             _check_same_row(outcome, before[place][0])
-        for measure in MEASURES:
+        for measure in measures:
             sides = [values_of(measure, one_of_each(side[place])) for side in (before, now)]
-            if all(sides):
-                pairs.append((place[1], measure, *sides))
+            texts = [_texts(measure, side[place]) for side in (before, now)]
+            if all(sides) and texts[0] == texts[1]:
+                pairs.append((name(place), measure, *sides))
     if not pairs:
         raise ValueError(f"{workdir} and {kept} have no finished row in common")
     tests = [_p_value(measure, then, now) for _, measure, then, now in pairs]
@@ -205,12 +218,26 @@ def not_compared(workdir: Path, kept: Path) -> tuple[list[str], list[str]]:
 def diverged_alone(workdir: Path, kept: Path) -> list[str]:
     """The rows of both that have no mean in only one of them, since a seed has diverged there."""
     before, now = _by_row(kept), _by_row(workdir)
+    both = [place for place in now if place in before]
+    name = _namer(both)
     rows = []
-    for place in (place for place in now if place in before):
+    for place in both:
         has = [any(outcome.has_diverged for outcome in side[place]) for side in (before, now)]
         if has[0] != has[1]:
-            rows.append(f"{place[1]} ({'here' if has[1] else 'there'})")
+            rows.append(f"{name(place)} ({'here' if has[1] else 'there'})")
     return rows
+
+
+def _texts(measure: Measure, outcomes: Iterable[Outcome]) -> set[str]:
+    """The files that a measure is of, by their checksums; those of the corpus have none."""
+    scores = (values["scores"].get(measure.split, {}) for values in records_of(outcomes))
+    return {str(each.get("sha256")) for each in scores if each}
+
+
+def _namer(places: Iterable[tuple[str, str]]) -> Callable[[tuple[str, str]], str]:
+    """What to call a row of a table: after its table too, if there are several."""
+    is_one = len({table for table, _ in places}) == 1
+    return lambda place: place[1] if is_one else "/".join(place)
 
 
 def _believed(workdir: Path) -> list[Outcome]:

@@ -1,5 +1,7 @@
 """The notes below a table: how to read it, where it comes from, what is not comparable."""
 
+import contextlib
+import hashlib
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,8 +52,15 @@ def notes(
     outcomes: Sequence[Outcome],
     has_paper_base: bool,
     effects: Mapping[str, Mapping[str, Effect]],
+    of_tuning: Sequence[Outcome] = (),
 ) -> list[str]:
-    """Sentences below a table; `effects` by name of the measure and of the row."""
+    """Sentences below a table.
+
+    Args:
+      outcomes: the runs at rows' own values.
+      effects: of these, by name of the measure and of the row.
+      of_tuning: trials, and runs at the values that these chose.
+    """
     records = records_of(outcomes)
     if not records:
         return []
@@ -61,9 +70,9 @@ def notes(
         "(Student's t), not the standard deviation; one seed has none. Seconds and tokens/s "
         "include evaluations of dev, and compilation, which is short where an earlier run has left "
         "what it compiled.",
-        *_tests([effect for by_row in effects.values() for effect in by_row.values()]),
+        *tests([effect for by_row in effects.values() for effect in by_row.values()]),
         *smallest(measures_of(outcomes), effects),
-        *_not_all_seeds(records, effects),
+        *not_all_seeds(records, effects),
         *_not_all_scored(outcomes),
         *_bootstrapped(effects),
         *_certainty(records),
@@ -71,32 +80,79 @@ def notes(
         *([_OPERATIONS] if any(values.get("operations") for values in records) else []),
         *([_PROBES] if any(map(_has_probes, records)) else []),
     ]
-    facts = [
-        ("direction", "Direction", lambda values: values.get("direction")),
-        ("BLEU signatures", "BLEU signature", _signature),
-        ("vocabularies", "Vocabulary", lambda values: values.get("vocabulary_fingerprint")),
-        *([] if _data_follow(records) else [_DATA]),
-        ("commits", "Commit", lambda values: values.get("commit")),
-    ]
     if not any(values["row"] == "base" for values in records):
         sentences.append("The base row has no finished run, hence there are no differences to it.")
-    for plural, label, value in facts:
-        sentences += _one_or_mixed(plural, label, [(v["row"], value(v)) for v in records])
-    if any(str(values.get("commit")).endswith("-dirty") for values in records):
-        sentences.append(_DIRTY)
+    sentences += _provenance([each for each in (*outcomes, *of_tuning) if each.record is not None])
     if has_paper_base:
         sentences.append(_paper_note(outcomes[0].run.table, outcomes[0].run.base))
     return sentences
 
 
-def hardware(records: Sequence[dict[str, Any]]) -> list[str]:
-    """The hardware that the rows were trained on, by row if it differs."""
-    return _one_or_mixed(
-        "hardware", "Hardware", [(values["row"], values.get("hardware")) for values in records]
-    )
+def hardware(outcomes: Sequence[Outcome]) -> list[str]:
+    """The hardware that the finished runs were trained on, by row if it differs."""
+    found = [(_who(each), each.record.get("hardware")) for each in outcomes if each.record]
+    return _one_or_mixed("hardware", "Hardware", found)
 
 
-def _tests(effects: Sequence[Effect]) -> list[str]:
+def _who(outcome: Outcome) -> str:
+    """What a run is called where runs of one origin are named."""
+    kinds = {"fixed": outcome.run.row, "trial": "trials", "tuned": "runs at chosen values"}
+    return kinds[outcome.run.kind]
+
+
+def _provenance(finished: Sequence[Outcome]) -> list[str]:
+    """What the numbers come from, and what keeps some from being compared."""
+    runs = [(_who(each), each.record or {}) for each in finished]
+    records = [values for _, values in runs]
+    found = []
+    facts = [
+        ("direction", "Direction", lambda values: values.get("direction")),
+        ("BLEU signatures", "BLEU signature", _signature),
+        ("vocabularies", "Vocabulary", lambda values: values.get("vocabulary_fingerprint")),
+        *([] if _data_follow(records) else [_DATA]),
+    ]
+    for plural, label, value in facts:
+        found += _one_or_mixed(plural, label, [(who, value(values)) for who, values in runs])
+    for measure in measures_of(finished):
+        if measure.is_bleu and measure.split != "test":
+            texts = [(who, _text_of(measure, values)) for who, values in runs]
+            if len({text for _, text in texts} - {None}) > 1:
+                found += _one_or_mixed(f"texts or signatures of {measure.title}", "", texts)
+    found += _one_or_mixed("commits", "Commit", [(_who(each), _commit(each)) for each in finished])
+    if any("-dirty" in f"{v.get('commit')} {v.get('earlier_commits')}" for v in records):
+        found.append(_DIRTY)
+    for name in sorted({name for values in records for name in values.get("versions", {})}):
+        versions = [(who, values.get("versions", {}).get(name)) for who, values in runs]
+        if len({version for _, version in versions} - {None}) > 1:
+            found += _one_or_mixed(f"versions of {name}", "", versions)
+    return found
+
+
+def _text_of(measure: Measure, values: dict[str, Any]) -> str | None:
+    """What BLEU on a split is of: how it was tokenised, and the text."""
+    scores = values.get("scores", {}).get(measure.split, {})
+    files = scores.get("sha256") and f"files {_digits(str(scores['sha256']).encode())}"
+    return ", ".join(filter(None, (scores.get("bleu_signature"), files))) or None
+
+
+def _commit(outcome: Outcome) -> str | None:
+    """A run's commit, with what tells changed code from other changed code."""
+    values = outcome.record or {}
+    if (commit := values.get("commit")) is None:
+        return None
+    if commit.endswith("-dirty"):
+        with contextlib.suppress(OSError):
+            commit += f" {_digits((outcome.directory / record.DIFF_FILE).read_bytes())}"
+    earlier = values.get("earlier_commits")
+    return f"{commit}, begun or continued at {earlier}" if earlier else commit
+
+
+def _digits(content: bytes) -> str:
+    """Enough of a SHA-256 to tell contents apart."""
+    return hashlib.sha256(content).hexdigest()[:8]
+
+
+def tests(effects: Sequence[Effect]) -> list[str]:
     """How differences were tested."""
     used = {effect.test for effect in effects}
     if not effects:
@@ -144,9 +200,10 @@ def smallest(
     return [f"Differences under {' and '.join(parts)} cannot be told from noise {where}."]
 
 
-def _not_all_seeds(
+def not_all_seeds(
     records: Sequence[dict[str, Any]], effects: Mapping[str, Mapping[str, Effect]]
 ) -> list[str]:
+    """Which rows were tested on other seeds than base's."""
     tests = {(row, its[row].test) for its in effects.values() for row in its}
     independent = sorted(row for row, test in tests if test == WELCH)
     seeds: dict[str, set[int]] = {}
@@ -241,9 +298,10 @@ def _has_probes(values: dict) -> bool:
 
 
 _DIRTY = (
-    "-dirty: the code had changes that were not committed; they lie beside the record, in "
-    f"{record.DIFF_FILE}."
+    "-dirty: the code had changes that were not committed, with the first digits of their SHA-256 "
+    f"if they are known; they lie beside the record, in {record.DIFF_FILE}."
 )
+
 _DATA = ("data", "Data", lambda values: values.get("data_fingerprint"))
 
 
@@ -262,6 +320,7 @@ _COMPARABLE = {
     "vocabularies": "perplexities and accuracies are not comparable",
     "direction": "scores are not comparable",
     "BLEU signatures": "BLEU is not comparable",
+    "texts": "they are not comparable",
     "data": "scores are comparable only if dev and test are the same",
 }
 
@@ -276,7 +335,7 @@ def _one_or_mixed(plural: str, label: str, found: Sequence[tuple[str, str | None
     if len(rows_by_value) == 1:
         return [f"{label}: {next(iter(rows_by_value))}."]
     parts = [f"{value} ({', '.join(dict.fromkeys(rows))})" for value, rows in rows_by_value.items()]
-    why = _COMPARABLE.get(plural)
+    why = _COMPARABLE.get("texts" if plural.startswith("texts or ") else plural)
     head = f"Warning: mixed {plural}, {why}" if why else f"Mixed {plural}"
     return [f"{head}: {'; '.join(parts)}."]
 

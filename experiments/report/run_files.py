@@ -115,7 +115,7 @@ def damage(outcomes: Iterable[Outcome]) -> list[str]:
             try:
                 read(*arguments)
             except (OSError, ValueError) as error:
-                run = outcome.run
-                sentence = f"{run.row} seed {run.seed} has no {use}: {error}"
+                which = f"{outcome.run.row} {outcome.run.name.replace('-', ' ')}"
+                sentence = f"{which} has no {use}: {error}"
                 found.append(plain_text(sentence))
     return found

@@ -222,16 +222,17 @@ def _summary(
         for row in rows
         if by_row[row.name]
     ]
-    damaged = damage(outcomes)
+    of_tuning = [outcome for outcome in all_kinds if outcome.run.kind != "fixed"]
+    damaged = damage(all_kinds)
     return TableSummary(
         name=name,
         title=title,
         base=own_settings,
         has_paper_base=has_paper_base,
         rows=lines,
-        method=_method(lines, outcomes) + (tuned.method if tuned else []),
+        method=_method(lines, outcomes, all_kinds) + (tuned.method if tuned else []),
         notes=[
-            *notes(outcomes, has_paper_base, by_measure),
+            *notes(outcomes, has_paper_base, by_measure, of_tuning),
             *(tuned.notes if tuned else []),
             *no_curve(outcomes),
             *_diverged(by_row),
@@ -254,16 +255,28 @@ def _tune_flags(tuned: Tuning) -> list[str]:
     return [*words, f"--trials={tuned.num_trials}"]
 
 
-def _method(rows: Sequence[RowSummary], outcomes: Sequence[Outcome]) -> list[str]:
+def _method(
+    rows: Sequence[RowSummary], outcomes: Sequence[Outcome], all_kinds: Sequence[Outcome]
+) -> list[str]:
     """What was done, in sentences, which include the rows' notes."""
     records = records_of(outcomes)
     records.sort(key=lambda values: values["row"] != "base")  # whose facts come first
     of_base = next((values["config"] for values in records if values["row"] == "base"), None)
-    told = method(of_base or outcomes[0].run.base, records) + hardware(records_of(outcomes))
-    told += sorted(
-        {_EQUAL[outcome.run.equal] for outcome in outcomes if outcome.run.equal in _EQUAL}
-    )
+    told = method(of_base or outcomes[0].run.base, records) + hardware(all_kinds) + _equal(outcomes)
     return told + [f"Row {row.name}: {row.note}." for row in rows if row.note]
+
+
+def _equal(outcomes: Sequence[Outcome]) -> list[str]:
+    """What rows have in common with base; names the rows if it is not the same for all."""
+    rows: dict[Equal, list[str]] = {}
+    others = [outcome for outcome in outcomes if outcome.run.row != "base"]
+    for outcome in others or outcomes:
+        rows.setdefault(outcome.run.equal, []).append(outcome.run.row)
+    told = []
+    for equal, names in sorted(rows.items()):
+        which = f" This holds for {', '.join(dict.fromkeys(names))} only." if len(rows) > 1 else ""
+        told += [_EQUAL[equal] + which] if equal in _EQUAL else []
+    return told
 
 
 def _expected_rows(name: str, outcomes: Sequence[Outcome]) -> tuple[list[Row], str, bool]:

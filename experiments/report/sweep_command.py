@@ -64,8 +64,9 @@ def sweep_command(
     if run != set(known_rows):
         rows = [row for row in known_rows if row in run]
         words.append(f"--rows={shlex.quote(','.join(rows))}")
-    if (equal := outcomes[0].run.equal) != "steps":
-        words.append(f"--equal={equal}")
+    # Of base's runs nothing is stretched, so they fit any.
+    if equals := [each.run.equal for each in outcomes if each.run.equal != "steps"]:
+        words.append(f"--equal={equals[0]}")
     if len(seeds) > 1:
         words.append(f"--seeds={seeds[-1] - seeds[0] + 1}")
     return " ".join([*words, "--workdir=W"])

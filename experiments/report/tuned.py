@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
-from experiments.report.effects import BOOTSTRAP, Effect, effects
+from experiments.report.effects import BOOTSTRAP, MARK, MODELS_MARK, Effect, effects
 from experiments.report.measures import (
     ACCURACY,
     DEV_BLEU,
@@ -24,9 +24,9 @@ from experiments.report.measures import (
     reported,
     values_of,
 )
-from experiments.report.notes import smallest
+from experiments.report.notes import not_all_seeds, smallest, tests
 from experiments.run import record
-from experiments.run.outcomes import Outcome
+from experiments.run.outcomes import Outcome, records_of
 from experiments.run.plain_text import counted
 from experiments.run.trials import Trial, best, trials_of
 from experiments.tables.ablation import Row, Score, changes_text
@@ -114,7 +114,9 @@ def tuning(
             is_own=name in own,
             means={measure: found for measure, found in means.items() if found is not None},
             effects=its_tuned,
-            verdict=_divergence(its) or _verdict(its_fixed, its_tuned),
+            verdict=_divergence("tuned", its)
+            or _divergence("fixed", fixed[name])
+            or _verdict(its_fixed, its_tuned),
             direction=_direction(
                 measures, its_fixed, its_tuned, papers.get(name), papers.get("base")
             ),
@@ -125,11 +127,13 @@ def tuning(
         words=facts["space"],
         num_trials=facts["trials"],
         rows=rows,
-        method=_method(facts, trials, others),
+        method=_method(by_row, trials),
         notes=[
             *_HOW_TO_READ,
             *(_DIRECTION for _ in [0] if any(row.direction for row in rows.values())),
             *smallest(measures, by_measure, "between tuned rows"),
+            *_of_tests(by_measure, fixed_effects),
+            *(f"Tuned: {each}" for each in not_all_seeds(_records_of(tuned), by_measure)),
             *_said_of_rows(rows, fixed),
             *_cost(outcomes),
         ],
@@ -220,17 +224,18 @@ def _edges(trials: Sequence[Trial], chosen: Mapping[str, Any]) -> list[str]:
     return [f"{ends[value]} {changes_text(chosen)}"] if value in ends else []
 
 
-def _divergence(outcomes: Sequence[Outcome]) -> str:
+def _divergence(which: str, outcomes: Sequence[Outcome]) -> str:
     number = sum(outcome.has_diverged for outcome in outcomes)
-    return f"tuned, {number} of {len(outcomes)} seeds diverged" if number else ""
+    return f"{which}, {number} of {len(outcomes)} seeds diverged" if number else ""
 
 
 def _verdict(fixed: Mapping[str, Effect], tuned: Mapping[str, Effect]) -> str:
-    bleu = TEST_BLEU if TEST_BLEU.name in fixed else DEV_BLEU
+    either = {*fixed, *tuned}  # only one of them, if base has diverged in the other
+    bleu = TEST_BLEU if TEST_BLEU.name in either else DEV_BLEU
     return _by_measure(
-        (measure, verdict_of(fixed[measure.name], tuned.get(measure.name)))
+        (measure, verdict_of(fixed.get(measure.name), tuned.get(measure.name)))
         for measure in (PERPLEXITY, bleu, ACCURACY)
-        if measure.name in fixed
+        if measure.name in either
     )
 
 
@@ -253,7 +258,7 @@ def _direction(
     words = []
     # That which the paper has numbers of, if it has any.
     has_dev = paper_base is None or reported(paper_base, DEV_BLEU) is not None
-    bleu = DEV_BLEU if DEV_BLEU.name in fixed and has_dev else TEST_BLEU
+    bleu = DEV_BLEU if DEV_BLEU.name in {*fixed, *tuned} and has_dev else TEST_BLEU
     for measure in (each for each in measures if each.name in (PERPLEXITY.name, bleu.name)):
         # The paper reports BLEU on dev, unless a table has none.
         of = DEV_BLEU if measure.is_bleu and reported(paper, measure) is None else measure
@@ -309,20 +314,44 @@ _DIRECTION = (
 )
 
 
-def _method(
-    facts: Mapping[str, Any],
-    trials: Mapping[str, Sequence[Trial]],
-    outcomes: Sequence[Outcome],
+def _of_tests(
+    tuned: Mapping[str, Mapping[str, Effect]], fixed: Mapping[str, Mapping[str, Effect]]
 ) -> list[str]:
-    points = [each.point for each in max(trials.values(), key=len)]
-    shown = [", ".join(f"{value}" for value in point.values()) for point in points]
-    seeds = sorted({each.run.seed for each in outcomes if each.run.kind == "trial"})
-    found = [
-        f"Tuning: each row was trained at the same {facts['trials']} points of "
-        f"{' and '.join(facts['space'])} ({'; '.join(shown)}), with seed "
-        f"{' and '.join(map(str, seeds))}, and at that of the lowest dev perplexity again with the "
-        "seeds of the table."
-    ]
+    """What the marks of tuned rows mean, if no other row has them."""
+    here, there = (
+        tests([effect for its in of.values() for effect in its.values()]) for of in (tuned, fixed)
+    )
+    return [each for each in here if each.startswith((MARK, MODELS_MARK)) and each not in there]
+
+
+def _records_of(rows: Mapping[str, Sequence[Outcome]]) -> list[dict[str, Any]]:
+    return [values for its in rows.values() for values in records_of(its)]
+
+
+def _method(
+    by_row: Mapping[str, Sequence[Outcome]], trials: Mapping[str, Sequence[Trial]]
+) -> list[str]:
+    outcomes = [each for its in by_row.values() for each in its]
+    spaces: dict[tuple, list[str]] = {}
+    for row, its in by_row.items():
+        if its:
+            facts = _facts(its)
+            spaces.setdefault((*facts["space"], facts["trials"]), []).append(row)
+    found = []
+    for (*words, number), rows in spaces.items():
+        which = "each row" if len(spaces) == 1 else " and ".join(rows)
+        points = [each.point for each in max((trials[row] for row in rows), key=len)]
+        shown = [", ".join(f"{value}" for value in point.values()) for point in points]
+        its = [each for row in rows for each in by_row[row]]
+        seeds = sorted({each.run.seed for each in its if each.run.kind == "trial"})
+        found.append(
+            f"Tuning: {which} was trained at the same {number} points of "
+            f"{' and '.join(words)} ({'; '.join(shown)}), with seed "
+            f"{' and '.join(map(str, seeds))}, and at that of the lowest dev perplexity again with "
+            "the seeds of the table."
+        )
+    if len(spaces) > 1:
+        found.append("Rows tuned at other points than base had other chances than base.")
     keys = {key for each in outcomes for key in each.run.point}
     own = {
         each.run.row: changes_text({k: v for k, v in each.run.changes.items() if k in keys})
@@ -349,6 +378,14 @@ def _said_of_rows(
             "Of lower dev perplexity at its own value than at the one chosen, so that the space "
             f"has none as good or its trial had luck: {', '.join(better)}."
         )
+    others = {
+        name: len(records_of(row.outcomes))
+        for name, row in rows.items()
+        if row.outcomes and len(records_of(row.outcomes)) != len(records_of(fixed[name]))
+    }
+    if others:
+        shown = ", ".join(f"{name} {number}" for name, number in others.items())
+        found.append(f"At chosen values, the number of seeds is not n: {shown}.")
     edges = [f"{name} ({', '.join(row.edges)})" for name, row in rows.items() if row.edges]
     if edges:
         found.append(

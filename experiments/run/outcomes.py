@@ -86,13 +86,20 @@ def divergence_of(values: dict[str, Any]) -> str | None:
 
 
 def one_of_each(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """One per row and seed or trial, a finished one if any: a copy is no second seed."""
+    """One per row and seed or trial, since a copy is no second seed.
+
+    A diverged one if any, so that no copy hides it; else a finished one.
+    """
     found: dict[tuple[str, str], Outcome] = {}
     for outcome in outcomes:
         key = outcome.run.row, outcome.run.name
-        if key not in found or (found[key].record is None and outcome.record is not None):
+        if key not in found or _weight(found[key]) < _weight(outcome):
             found[key] = outcome
     return list(found.values())
+
+
+def _weight(outcome: Outcome) -> int:
+    return 2 if outcome.has_diverged else int(outcome.record is not None)
 
 
 def of_one_config(outcomes: Iterable[Outcome]) -> list[Outcome]:

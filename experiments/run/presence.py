@@ -201,14 +201,14 @@ def _beat(directory: Path, stop: threading.Event) -> None:
         if sign is None or stop.wait(_SECONDS_BETWEEN_BEATS):
             return
         # It is truncated when a run resumes, and grows with the first finished steps.
-        size_before, size = size, _size(directory / "metrics.jsonl")
-        stage = sign.stage
-        if (directory / "training.json").exists():
-            stage = "scoring"
-        elif size > size_before:
-            stage = "training"
-        sign = sign._replace(beat=time.time(), stage=stage)
         with contextlib.suppress(OSError):  # whoever cannot work on a full disk will say so
+            size_before, size = size, _size(directory / "metrics.jsonl")
+            stage = sign.stage
+            if (directory / "training.json").exists():
+                stage = "scoring"
+            elif size > size_before:
+                stage = "training"
+            sign = sign._replace(beat=time.time(), stage=stage)
             _write(directory, sign)
 
 

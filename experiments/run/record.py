@@ -4,6 +4,7 @@ W/TABLE/ROW/seed-N/run.json      what to do, written before the start
                    record.json   the results, written at the very end
                    failure.json  why there are none
                    uncommitted.diff  changes of the code since the commit named by the record
+                   commits.txt   the commits at which it was begun and continued
 
 A tuned table also has W/TABLE/ROW/trial-N, which tries a point, and tuned-seed-N, which has the
 point chosen by the trials.
@@ -29,12 +30,14 @@ RUN_FILE = "run.json"
 RECORD_FILE = "record.json"
 FAILURE_FILE = "failure.json"
 DIFF_FILE = "uncommitted.diff"
+COMMITS_FILE = "commits.txt"
 LOG_FILE = "log.txt"
+SECONDS_FILE = "seconds_per_step.json"  # of a table: what --equal=seconds has measured
 
 # Optional facts of a record, by type.
 _TEXTS = (
-    *("commit", "direction", "data_fingerprint", "vocabulary_fingerprint", "hardware"),
-    "diverged",
+    *("commit", "earlier_commits", "direction", "data_fingerprint", "vocabulary_fingerprint"),
+    *("hardware", "diverged"),
 )
 _NUMBERS = ("params", "steps", "target_tokens", "overhead_seconds")
 _SCORES = ("perplexity", "accuracy", "bleu")
@@ -251,6 +254,9 @@ def _check_facts(values: dict[str, Any]) -> None:
     _check_numbers(values, _NUMBERS, "")
     for name in ("seconds", "examples", "operations"):
         _check_numbers(_object(values, name), None, f"{name}.")
+    for name, version in _object(values, "versions").items():
+        if not isinstance(version, str | None):
+            raise ValueError(f"versions.{name} must be text")
     scores = _object(values, "scores")
     for split in scores:
         of_split = _object(scores, split)

@@ -55,6 +55,7 @@ def run(directory: Path) -> dict[str, Any]:
                 f"{directory} waits for the trials of its row: the sweep goes on with it"
             )
         its_commit, diff = commit(), uncommitted()  # now: the code may have changed by the end
+        earlier = _earlier_commits(directory, its_commit)
         sign = presence.read(directory)
         started = time.time() if sign is None else sign.started
         begun = time.monotonic()
@@ -69,6 +70,8 @@ def run(directory: Path) -> dict[str, Any]:
             values = _of_diverged(this_run, buckets.told(str(error)), in_loop)
         overhead = time.time() - started - in_loop - values["seconds"]["score"]
         values |= {"overhead_seconds": max(0.0, overhead), "commit": its_commit}
+        if earlier:
+            values["earlier_commits"] = ", ".join(earlier)
         if hosts.is_first():
             if diff:
                 write_bytes(directory / record.DIFF_FILE, diff)
@@ -159,6 +162,18 @@ def commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return head + ("-dirty" if dirty else "")
+
+
+def _earlier_commits(directory: Path, now: str) -> list[str]:
+    """The other commits at which what is there of this run was made; notes `now`."""
+    from t2t_jax import hosts
+
+    file = directory / record.COMMITS_FILE
+    has_begun = any((directory / "checkpoints").glob("[0-9]*"))
+    known = file.read_text("utf-8", "replace").split() if has_begun and file.exists() else []
+    if now not in known and hosts.is_first():
+        write_bytes(file, "".join(f"{each}\n" for each in (*known, now)).encode())
+    return [each for each in known if each != now]
 
 
 def uncommitted() -> bytes:

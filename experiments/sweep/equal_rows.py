@@ -18,7 +18,7 @@ from ml_collections import ConfigDict
 
 from experiments.launchers.event import last_line
 from experiments.launchers.process import FASTER_ALLOCATION, TETHERED
-from experiments.run.record import settings
+from experiments.run.record import SECONDS_FILE, settings
 from experiments.tables.ablation import Row, Rows, as_dict
 from experiments.tables.equal import Equal, stretched
 from t2t_jax.data.batches.batches import Batches
@@ -31,7 +31,6 @@ from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.step_cost import step_cost, target_tokens
 from t2t_jax.training.metrics_file import read_metrics
 
-_SECONDS_FILE = "seconds_per_step.json"
 # Of a measurement: log windows, the first of which compile; those used; updates per window.
 _WINDOWS, _RATED_WINDOWS, _UPDATES = 7, 4, 10
 
@@ -91,7 +90,7 @@ class _Seconds:
     """Seconds per update of each row, measured once and kept."""
 
     def __init__(self, directory: Path | None, may_measure: bool):
-        self._file = None if directory is None else directory / _SECONDS_FILE
+        self._file = None if directory is None else directory / SECONDS_FILE
         self._may_measure = may_measure
 
     def of_an_update(self, name: str, config: ConfigDict, tokens: Callable[[], float]) -> float:
@@ -105,7 +104,7 @@ class _Seconds:
         if self._file is None or not self._may_measure:
             raise ValueError(
                 f"--equal=seconds: those of row {name} are not known; a sweep with "
-                f"--launcher=local measures them, and keeps them in {_SECONDS_FILE} of its "
+                f"--launcher=local measures them, and keeps them in {SECONDS_FILE} of its "
                 "table below the workdir"
             )
         print(f"row {name}: measured ... ", end="", flush=True)

@@ -20,7 +20,8 @@ def score(workdir: Path, source: Path, reference: Path, name: str | None) -> int
       How many runs could not be scored; the reasons are printed.
 
     Raises:
-      ValueError: there are no finished runs, or `read_given` refuses the files.
+      ValueError: there are no finished runs, some have scores of other files under this name, or
+        `read_given` refuses the files.
     """
     from t2t_jax.runs.keys import with_later_keys
     from t2t_jax.runs.score import score_files
@@ -36,6 +37,13 @@ def score(workdir: Path, source: Path, reference: Path, name: str | None) -> int
     ]
     if not directories:
         raise ValueError(f"there are no finished runs below {workdir}")
+    for outcome in outcomes:
+        before = (outcome.record or {}).get("scores", {}).get(given.name, {}).get("sha256")
+        if before not in (None, given.sha256):
+            raise ValueError(
+                f"{plain_text(outcome.directory)} has scores of other files as {given.name!r}: "
+                "give these files another --name"
+            )
     num_failed = 0
     for directory in directories:
         values = record.read_record(directory)

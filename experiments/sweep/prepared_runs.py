@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from experiments.launchers.event import Event, Launch
 from experiments.run import record
-from experiments.run.outcomes import divergence_of
+from experiments.run.outcomes import divergence_of, is_divergence
 from experiments.run.plain_text import counted, plain_text
 from experiments.sweep import tuned_runs
 from experiments.sweep.time_left import duration_text
@@ -146,7 +146,8 @@ def do_unfinished(
 ) -> int:
     """Executes the prepared runs without a record, a line per event; returns how many failed.
 
-    A run with a damaged record has failed, and is left as it is. Failed runs are retried after all
+    A run with a damaged record has failed, and is left as it is. So is one that has diverged: to
+    choose the seeds that do not would be to choose the result. Failed runs are retried after all
     others, up to `num_retries` times. Set `stopping` on a stop, so that the bar says so while the
     runs save their state. Runs that wait for trials come last, at the values that these chose.
     """
@@ -158,9 +159,18 @@ def do_unfinished(
     damaged = [path for path in directories if is_finished(path) and _damage(path)]
     for path in damaged:
         print(f"        {name(path)} FAILED: {_damage(path)}; remove that file to do it anew")
-    with Watch(directories, failed=damaged, stopping=stopping) as watch:
+    diverged = [path for path in unfinished if _has_diverged(path)]
+    for path in diverged:
+        print(
+            f"        {name(path)} {record.read_failure(path)}; remove {record.FAILURE_FILE} there "
+            "to try again from its last checkpoint"
+        )
+    with Watch(directories, failed=[*damaged, *diverged], stopping=stopping) as watch:
         failed = _rounds(
-            [path for path in unfinished if path not in awaiting], launch, num_retries, watch
+            [path for path in unfinished if path not in (*awaiting, *diverged)],
+            launch,
+            num_retries,
+            watch,
         )
         if awaiting:
             left = tuned_runs.settle(awaiting, watch.say)
@@ -169,7 +179,7 @@ def do_unfinished(
             for row in sorted({path.parent.name for path in left if path not in ready}):
                 watch.say(f"        {row} is not tuned yet: a trial of it is not over")
             failed += _rounds(ready, launch, num_retries, watch)
-    return len(failed) + len(damaged)
+    return len(failed) + len(damaged) + len(diverged)
 
 
 def _rounds(
@@ -177,13 +187,16 @@ def _rounds(
 ) -> list[Path]:
     """Launches the runs and retries the failed ones; returns those that failed every time."""
     failed = _round(directories, launch, watch)
+    diverged: list[Path] = []
     for retry in range(1, num_retries + 1):
+        diverged += [path for path in failed if _has_diverged(path)]
+        failed = [path for path in failed if not _has_diverged(path)]
         if not failed:
             break
         watch.say(f"        {len(failed)} failed; retry {retry} of {num_retries}")
         watch.again(failed)
         failed = _round(failed, launch, watch)
-    return failed
+    return [*diverged, *failed]
 
 
 def _round(directories: Sequence[Path], launch: Launch, watch: Watch) -> list[Path]:
@@ -212,6 +225,10 @@ def _round(directories: Sequence[Path], launch: Launch, watch: Watch) -> list[Pa
 def is_finished(directory: Path) -> bool:
     """Whether the run there has written its record."""
     return (directory / record.RECORD_FILE).exists()
+
+
+def _has_diverged(directory: Path) -> bool:
+    return is_divergence(record.read_failure(directory) or "")
 
 
 def _damage(directory: Path) -> str:

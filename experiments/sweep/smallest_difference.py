@@ -85,7 +85,7 @@ def text(
         )
     head = _wrapped(
         f"Smallest difference to base that is told from noise (docs/STATISTICS.md), by {source}; a "
-        "real one of this size is seen every other time:"
+        "real one of this size is seen half the time:"
     )
     lines = [head]
     shown: set[int] = {*_SEEDS, num_seeds} - {1}

@@ -140,11 +140,14 @@ def _use_no_accelerator() -> None:
 def _told_when_it_stops() -> Iterator[threading.Event]:
     """Yields an event that Ctrl-C sets before it ends the runs.
 
-    SIGTERM, SIGUSR1 and a closed terminal do the same, to leave no orphans.
+    SIGTERM, SIGUSR1 and a closed terminal do the same, to leave no orphans. While the runs end,
+    only another Ctrl-C counts: a terminal may say twice that it is closed.
     """
     stopping = threading.Event()
 
     def interrupt(signum, frame):
+        if stopping.is_set() and signum != signal.SIGINT:
+            return
         stopping.set()
         raise KeyboardInterrupt
 

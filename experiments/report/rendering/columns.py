@@ -58,7 +58,7 @@ def _all_columns(table: TableSummary) -> Iterator[Column]:
     for cost in COSTS:
         yield Column(cost.title, partial(_cost_cell, cost))
     if table.tuning:
-        yield from _of_tuning()
+        yield from _of_tuning(table)
     yield Column("against base", lambda row: Cell(row.verdict), is_text=True, is_sentence=True)
 
 
@@ -93,14 +93,15 @@ def _of_tuned(measure: Measure) -> Iterator[Column]:
         yield column._replace(title=f"tuned {column.title}", cell=cell)
 
 
-def _of_tuning() -> Iterator[Column]:
+def _of_tuning(table: TableSummary) -> Iterator[Column]:
     """The chosen values, what missing them costs, and the verdict on the row's difference."""
+    [perplexity] = (each for each in table.possible_measures if each.name == PERPLEXITY.name)
 
     def loss(place: int, row: RowSummary) -> Cell:
         value = None if row.tuned is None else row.tuned.losses[place]
         if value is None or math.isinf(value):
             return Cell("" if value is None else "diverged")
-        return Cell(signed(value, PERPLEXITY.digits))
+        return Cell(signed(value, perplexity.digits))
 
     def words(name: str, row: RowSummary) -> Cell:
         return Cell("" if row.tuned is None else getattr(row.tuned, name))

@@ -223,3 +223,22 @@ def test_many_comparisons_are_corrected_for_their_number(tmp_path, kept):
     found = evidence.compare(tmp_path / "w", kept)
     assert evidence._p_value(TEST_BLEU, [92.0, 91.0, 93.0], [94.6, 93.6, 95.6]) < 0.05
     assert not any(each.differs for each in found)
+
+
+def test_what_equal_seconds_took_is_kept(tmp_path):
+    workdir = sweeps.write_sweep(tmp_path / "sweep")
+    write_json(workdir / "quickstart" / record.SECONDS_FILE, {"base": 0.1})
+    evidence.keep(workdir, tmp_path / "kept")
+    assert read_json(tmp_path / "kept" / "quickstart" / record.SECONDS_FILE) == {"base": 0.1}
+
+
+def test_rows_of_several_tables_are_told_apart(tmp_path):
+    other = sweeps.TABLE._replace(name="other")
+    for table in (sweeps.TABLE, other):
+        fakes.write_record(
+            tmp_path / "w", table, sweeps.CONFIG, "base", 0, perplexity=1.2, bleu=9.0
+        )
+    found = evidence.compare(tmp_path / "w", tmp_path / "w")
+    assert {each.row for each in found} == {"quickstart/base", "other/base"}
+    # Near 1 a perplexity has a digit more.
+    assert {each.measure.digits for each in found if each.measure.is_logarithmic} == {3}

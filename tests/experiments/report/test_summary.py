@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import re
 import shutil
 
 import pytest
@@ -315,6 +316,33 @@ def test_the_same_run_twice_is_no_second_seed(workdir, tmp_path):
     # Where one of two is finished, it counts.
     next(workdir.glob("copy/*/base/seed-0/record.json")).unlink()
     assert _rows(workdir)["base"].num_seeds == 3
+
+
+def test_a_finished_copy_hides_no_divergence(workdir):
+    shutil.copytree(workdir / TABLE.name, workdir / "copy" / TABLE.name)
+    directory = workdir / TABLE.name / "one_head" / "seed-1"
+    (directory / record.RECORD_FILE).unlink()
+    record.write_json(directory / record.FAILURE_FILE, {"error": "diverged at step 7: nan"})
+    assert _rows(workdir)["one_head"].verdict == "1 of 2 seeds diverged"
+
+
+def test_other_changes_of_a_commit_and_other_versions_are_told_apart(tmp_path):
+    for row, jax in (("base", "1.0"), ("one_head", "1.1")):
+        facts: dict = dict(perplexity=2, bleu=1, commit="a-dirty", versions={"jax": jax, "n": "2"})
+        directory = fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, **facts)
+        (directory / record.DIFF_FILE).write_text(row)
+    [table] = summaries(tmp_path)
+    said = "\n".join(table.notes)
+    assert re.search(r"Mixed commits: a-dirty \w{8} \(base\); a-dirty \w{8} \(one_head\)\.", said)
+    assert "Mixed versions of jax: 1.0 (base); 1.1 (one_head)." in said
+    assert "versions of n" not in said
+
+
+def test_a_run_that_went_on_at_another_commit_says_so(tmp_path):
+    facts: dict = dict(perplexity=2, bleu=1, commit="b", earlier_commits="a")
+    fakes.write_record(tmp_path, TABLE, CONFIG, "base", 0, **facts)
+    [table] = summaries(tmp_path)
+    assert "Commit: b, begun or continued at a." in table.notes
 
 
 def test_a_run_of_another_config_is_no_seed_of_its_row(workdir):

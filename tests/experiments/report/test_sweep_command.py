@@ -102,3 +102,14 @@ def test_a_base_with_other_keys_has_no_command(tmp_path):
     outcomes = read_outcomes(tmp_path).runs
     del outcomes[0].run.base["model"]["d_ff"]
     assert sweep_command(TABLE.name, outcomes, ["base"]) is None
+
+
+def test_what_is_equal_is_told_where_base_was_finished_before(tmp_path):
+    _command(tmp_path)
+    directory = fakes.write_record(
+        tmp_path, TABLE, CONFIG, "one_head", 0, perplexity=1.0, bleu=1.0, equal="tokens"
+    )
+    values = record.read_json(directory / record.RUN_FILE)
+    record.write_json(directory / record.RUN_FILE, values | {"equal": "tokens"})
+    found = sweep_command(TABLE.name, read_outcomes(tmp_path).runs, ("base", "one_head"))
+    assert found is not None and "--equal=tokens " in found

@@ -297,3 +297,26 @@ def test_somebodys_damaged_trial_spoils_that_alone(workdir, tmp_path):
     [table] = summaries(tmp_path / "w")
     assert "tuning must be none" in " ".join(table.damaged)
     assert table.rows[-1].tuned.verdict == "robust"
+
+
+def test_where_trials_and_tuned_runs_come_from_is_told_too(workdir, tmp_path):
+    shutil.copytree(workdir, tmp_path / "w")
+    for path in tmp_path.glob("w/planted/*/t*/record.json"):
+        record.write_json(path, record.read_json(path) | {"commit": "4567def"})
+    [table] = summaries(tmp_path / "w")
+    rows = ", ".join(row.name for row in table.rows)
+    expected = f"Mixed commits: 0123abc ({rows}); 4567def (trials, runs at chosen values)."
+    assert " ".join(sorted(expected)) in (
+        " ".join(sorted(note)) for note in table.notes if note.startswith("Mixed commits")
+    )
+
+
+def test_a_row_that_diverges_at_its_own_rate_alone_has_a_verdict(workdir, tmp_path):
+    shutil.copytree(workdir, tmp_path / "w")
+    directory = tmp_path / "w/planted/too_high/seed-1"
+    (directory / record.RECORD_FILE).unlink()
+    record.write_json(directory / record.FAILURE_FILE, {"error": "diverged at step 7: nan"})
+    [table] = summaries(tmp_path / "w")
+    [row] = (row for row in table.rows if row.name == "too_high")
+    assert row.tuned.verdict == "fixed, 1 of 3 seeds diverged"
+    assert any("the number of seeds is not n: too_high 3." in note for note in table.notes)

@@ -307,6 +307,26 @@ def test_what_was_not_committed_lies_beside_the_record(verbs, directory, reposit
     assert (repository / "run.py").read_bytes() == b"new\xff\n"
 
 
+def test_a_run_knows_the_commits_that_it_was_begun_at(verbs, directory, monkeypatch):
+    working = verbs.train.train
+
+    def stopped(sections, workdir):
+        raise Stopped("stopped after step 3")
+
+    verbs.train.train = stopped
+    for commit in ("nothing came of it", "first", "first"):
+        monkeypatch.setenv("T2T_JAX_COMMIT", commit.replace(" ", "-"))
+        with pytest.raises(Stopped):
+            run.run(directory)
+        if commit == "first":
+            (directory / "checkpoints" / "3").mkdir(parents=True, exist_ok=True)
+    verbs.train.train = working
+    monkeypatch.setenv("T2T_JAX_COMMIT", "second")
+    values = run.run(directory)
+    assert (values["commit"], values["earlier_commits"]) == ("second", "first")
+    assert (directory / "commits.txt").read_text() == "first\nsecond\n"
+
+
 def test_a_commit_without_changes_leaves_no_diff(verbs, directory, repository):
     assert not run.run(directory)["commit"].endswith("-dirty")
     assert not (directory / "uncommitted.diff").exists()

@@ -104,6 +104,16 @@ def test_a_run_that_cannot_be_scored_is_told_and_stops_no_other(tmp_path, files,
     assert found == {"base", "one_head"}
 
 
+def test_other_files_of_a_name_that_is_taken_are_refused(tmp_path, files, scored):
+    write_row(tmp_path / "w", "base", [(2.0, 90.0)])
+    assert later_scores.score(tmp_path / "w", *files, None) == 0
+    write_row(tmp_path / "w", "one_head", [(2.0, 90.0)])  # has none yet
+    files[1].write_text("der Hund schläft\neine Katze sieht es\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="base/seed-0 has scores of other files as 't17': give "):
+        later_scores.score(tmp_path / "w", *files, None)
+    assert len(scored) == 1
+
+
 def test_a_sweep_without_finished_runs_is_told(tmp_path, files):
     prepared(tmp_path / "w", "base")
     with pytest.raises(ValueError, match="there are no finished runs below"):
@@ -114,11 +124,13 @@ def test_other_lines_of_the_same_name_are_not_compared(tmp_path):
     for row, sha256 in (("base", "a"), ("one_head", "b")):
         directory = fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, perplexity=2.0, bleu=90.0)
         values = record.read_record(directory)
-        values["scores"]["t17"] = {"name": "t17", "sha256": [sha256, "c"], "bleu": 80.0}
+        values["scores"]["t17"] = {"name": "t17", "sha256": ["c" * 64, sha256], "bleu": 80.0}
         record.write_json(directory / record.RECORD_FILE, values)
     [table] = report.read(tmp_path)
     [_, one_head] = table.rows
     assert "t17_bleu" in one_head.means and "t17_bleu" not in one_head.effects
+    said = "Warning: mixed texts or signatures of BLEU (t17), they are not comparable: "
+    assert any(note.startswith(said) for note in table.notes)
     assert "test_bleu" in one_head.effects
 
 

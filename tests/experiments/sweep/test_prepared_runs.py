@@ -8,6 +8,7 @@ import pytest
 
 from configs import tiny
 from experiments.launchers import local
+from experiments.launchers.event import Event
 from experiments.run import record
 from experiments.sweep import prepared_runs
 from tests.experiments import fakes, pretended_run
@@ -131,6 +132,27 @@ def test_what_failed_is_tried_again_when_the_others_are_done(tmp_path, launch, c
     assert prepared_runs.do_unfinished(directories, launch, num_retries=2) == 1
     assert [(path / "times_run").read_text() for path in directories] == ["xxx", "x"]
     assert "1 failed; retry 2 of 2" in capsys.readouterr().out
+
+
+def test_what_has_diverged_is_not_tried_until_it_does_not(tmp_path, launch, capsys):
+    directories = prepared(tmp_path, "base,learned_positions")
+    why = "diverged at step 7: the loss is nan"
+    tried = []
+
+    def diverging(asked):
+        for directory in asked:
+            tried.append(directory)
+            record.write_json(directory / record.FAILURE_FILE, {"error": why})
+            yield Event(directory, "failed", 1.0, why)
+
+    assert prepared_runs.do_unfinished(directories[:1], diverging, num_retries=2) == 1
+    assert tried == directories[:1]
+    assert prepared_runs.do_unfinished(directories, launch, num_retries=2) == 1
+    assert [path.exists() for path in (each / "times_run" for each in directories)] == [False, True]
+    said = f"base seed-0 {why}; remove failure.json there to try again from its last checkpoint\n"
+    assert said in capsys.readouterr().out
+    (directories[0] / record.FAILURE_FILE).unlink()
+    assert prepared_runs.do_unfinished(directories, launch) == 0
 
 
 def test_seeds_count_up_from_that_of_the_base(tmp_path):

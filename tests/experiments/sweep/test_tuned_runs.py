@@ -177,7 +177,12 @@ def test_rows_tuned_over_different_keys_are_drawn_each_with_its_own(tmp_path):
     swept(tmp_path, "base")
     smoothing = tuned_sweeps.space(["training.label_smoothing=[0.05,0.15]"], None)
     swept(tmp_path, "worse", found=smoothing)
-    drawn = panels(summaries(tmp_path))
+    [table] = tables = summaries(tmp_path)
+    said = " ".join(table.method)
+    assert f"Tuning: base was trained at the same 5 points of {RATE}=" in said
+    assert "worse was trained at the same 2 points of training.label_smoothing=" in said
+    assert "had other chances than base" in said
+    drawn = panels(tables)
     assert [(panel.key, [line.label for line in panel.lines]) for panel in drawn] == [
         (RATE, ["base"]),
         ("training.label_smoothing", ["worse"]),
