@@ -5,6 +5,7 @@ starts and when it ends, whatever happens to the others. Closing it, or an excep
 KeyboardInterrupt inside it, stops the runs it has started, except SLURM's.
 """
 
+import contextlib
 import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -31,6 +32,12 @@ class Event(NamedTuple):
 
 
 Launch = Callable[[Sequence[Path]], Generator[Event, None, None]]
+
+
+def tell(text: str) -> None:
+    """Prints to standard error, if it is still there: whoever cleans up must not fail by it."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def clear(directory: Path) -> None:

@@ -14,7 +14,7 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -135,17 +135,10 @@ def call(*arguments: str, stop: threading.Event | None = None) -> str:
     """Runs `gcloud ARGUMENTS`; returns what it prints.
 
     Raises:
-      GcloudError: it failed, or has not answered for an hour.
+      GcloudError: it cannot be started, has failed, or has not answered for an hour.
       Stopped: `stop` was set meanwhile; the command was ended.
     """
-    with subprocess.Popen(
-        ["gcloud", *arguments, "--quiet"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        process_group=0,  # Ctrl-C reaches it only through us
-    ) as command:
+    with _started(arguments) as command:
         deadline = time.monotonic() + _MOST_SECONDS
         while True:
             if time.monotonic() > deadline:
@@ -167,6 +160,21 @@ def call(*arguments: str, stop: threading.Event | None = None) -> str:
         reasons = [line for line in lines if line.startswith("ERROR")]
         raise GcloudError((reasons or lines)[-1])
     return printed
+
+
+def _started(arguments: Sequence[str]) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            ["gcloud", *arguments, "--quiet"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            process_group=0,  # Ctrl-C reaches it only through us
+        )
+    except OSError as error:  # no memory, or gcloud is being updated
+        raise GcloudError(f"gcloud cannot be started: {error.strerror}") from error
 
 
 class Slice:

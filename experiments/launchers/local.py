@@ -5,7 +5,6 @@ TPU: https://cloud.google.com/tpu/docs/ and the environment variables that libtp
 
 import glob
 import os
-import sys
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from subprocess import Popen
 from typing import NamedTuple
 
 from experiments.launchers import process
-from experiments.launchers.event import COMMAND, Event, ended
+from experiments.launchers.event import COMMAND, Event, ended, tell
 from experiments.run import presence
 from experiments.run.plain_text import counted
 from t2t_jax.cores import own_cores
@@ -114,10 +113,7 @@ def _launch(
                 yield ended(one.directory, seconds, one.process.returncode)
     finally:
         if running:
-            print(
-                f"stopping {counted(len(running), 'run')}; what has been learned is saved",
-                file=sys.stderr,
-            )
+            tell(f"stopping {counted(len(running), 'run')}; what has been learned is saved")
         process.stop([one.process for one in running])
         for one in running:
             presence.clear(one.directory)

@@ -25,6 +25,7 @@ from experiments.launchers.event import (
     ended,
     failed,
     start_event,
+    tell,
     was_stopped,
 )
 from experiments.run import presence
@@ -153,9 +154,7 @@ def _reason(error: Exception) -> str:
 def _stop(ray: Any, running: Mapping[Any, _Running]) -> None:
     if not running:
         return
-    print(
-        f"stopping {counted(len(running), 'run')}; what has been learned is saved", file=sys.stderr
-    )
+    tell(f"stopping {counted(len(running), 'run')}; what has been learned is saved")
     # The task waits this long for its run, plus a little for Ray.
     deadline = time.monotonic() + process.GRACE_SECONDS + 10
     left = list(running)

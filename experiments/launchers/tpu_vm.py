@@ -22,12 +22,21 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.launchers import bucket, gcloud
-from experiments.launchers.event import Event, clear, ended, failed, start_event, was_stopped
+from experiments.launchers.event import (
+    Event,
+    clear,
+    ended,
+    failed,
+    start_event,
+    tell,
+    was_stopped,
+)
 from experiments.run import presence, record
 from experiments.run.run import uncommitted
 
@@ -107,8 +116,8 @@ def launch(
     with _code() as code, ThreadPoolExecutor(parallel) as pool:
         # All before the first begins: a damaged run.json raises.
         runs = [_Run(directory, request, code, events.put, stop) for directory in directories]
-        for one in runs:
-            pool.submit(one.do).add_done_callback(lambda _: events.put(None))
+        for directory, one in zip(directories, runs, strict=True):
+            pool.submit(one.do).add_done_callback(partial(_tell_end, directory, events.put))
         num_left = len(directories)
         try:
             while num_left:
@@ -118,10 +127,19 @@ def launch(
                 else:
                     yield event
         finally:
-            if num_left:
-                print("stopping the runs, then deleting their slices: minutes", file=sys.stderr)
             stop.set()
+            if num_left:
+                tell("stopping the runs, then deleting their slices: minutes")
             pool.shutdown(cancel_futures=True)
+
+
+def _tell_end(
+    directory: Path, tell_event: Callable[[Event | None], None], future: Future[None]
+) -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        # Of telling how the run ended, as on a full disk.
+        tell_event(Event(directory, "failed", 0.0, f"{type(error).__name__}: {error}"))
+    tell_event(None)
 
 
 class _Run:
@@ -149,7 +167,7 @@ class _Run:
         self._num_lost_hosts = 0
 
     def do(self) -> None:
-        """Does the run and reports how it ends; never raises."""
+        """Does the run and reports how it ends."""
         self._started = time.time()
         try:
             # A second command would delete the first one's slice as a leftover of a killed command.
@@ -194,7 +212,7 @@ class _Run:
             except _Preempted as reason:
                 # The run failed only because its slice, or a host, was lost.
                 (self._directory / record.FAILURE_FILE).unlink(missing_ok=True)
-                print(f"{self._slice.name}: {reason}; asking for another", file=sys.stderr)
+                tell(f"{self._slice.name}: {reason}; asking for another")
         raise gcloud.GcloudError(f"{_MOST_SLICES} slices were taken away")
 
     @contextlib.contextmanager
@@ -228,18 +246,17 @@ class _Run:
                 self._slice.delete()
                 # A deletion that has begun may still fail.
                 state, _ = self._slice.state(None)
-            except gcloud.GcloudError as failure:
+            except Exception as failure:  # whatever it is, the slice goes on costing money
                 error = str(failure)
                 if number == 0:
-                    print(f"{self._slice.name}: {error}; deleting it again", file=sys.stderr)
+                    tell(f"{self._slice.name}: {error}; deleting it again")
                 continue
             if state == "GONE":
                 return ""
             error = f"it is {state} after its deletion"
-        print(
+        tell(
             f"The slice could not be deleted, and it costs money: {error}\n"
-            f"Delete it by hand: {self._slice.delete_command}",
-            file=sys.stderr,
+            f"Delete it by hand: {self._slice.delete_command}"
         )
         return error
 
@@ -304,7 +321,7 @@ class _Run:
                 tries_left -= 1
                 if not tries_left:
                     raise
-                print(f"{self._slice.name}: {error}; trying again", file=sys.stderr)
+                tell(f"{self._slice.name}: {error}; trying again")
                 state, reason = "STATE_UNSPECIFIED", ""
             if state == "ACTIVE":
                 return
@@ -334,7 +351,7 @@ class _Run:
                         self._ask_again()
                     return end
             except gcloud.GcloudError as error:
-                print(f"{self._slice.name}: {error}; trying again", file=sys.stderr)
+                tell(f"{self._slice.name}: {error}; trying again")
                 state = "ACTIVE"  # as far as we know; if this goes on, the silence limits apply
             if state != "ACTIVE":
                 raise _Preempted(f"the slice was taken away, its state is {state}")

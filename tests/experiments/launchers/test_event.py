@@ -1,6 +1,7 @@
 """How a run ended, from the files it left."""
 
 import signal
+import sys
 
 import pytest
 
@@ -46,3 +47,12 @@ def test_the_reason_of_a_killed_run_may_be_in_the_log_of_another_host(tmp_path):
     (tmp_path / "log-2.txt").write_text("t2t-jax: this process has ended before it was done: ...\n")
     end = event.ended(tmp_path, 1.0, -6)
     assert end.reason == "killed by signal 6; log-1.txt: run: [Errno 28] No space left on device"
+
+
+def test_a_terminal_that_is_gone_stops_no_clean_up(monkeypatch):
+    class Gone:
+        def write(self, text):
+            raise OSError("input/output error")
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    event.tell("stopping 2 runs")

@@ -582,3 +582,14 @@ def test_a_command_that_does_not_answer_has_failed(tmp_path, monkeypatch):
 )
 def test_the_runtime_follows_from_the_type(type_, version):
     assert gcloud.request_of(PAIRS | {"type": type_}).version == version
+
+
+def test_a_run_whose_end_cannot_be_written_has_failed_all_the_same(tmp_path, cloud, monkeypatch):
+    def ended(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(tpu_vm, "ended", ended)
+    with _launch(*prepared(tmp_path, "one_head")) as events:
+        *_, last = events
+    assert (last.kind, last.reason) == ("failed", "OSError: the disk is full")
+    assert "delete" in _verbs(cloud)
