@@ -63,25 +63,23 @@ def sentence_statistics(
 
 def bleu_of(statistics: Integer[np.ndarray, " 10"]) -> float:
     """BLEU in percent, from `sentence_statistics` summed over sentences."""
-    hypothesis_words, reference_words, *counts = statistics.tolist()
-    matches, totals = counts[:_ORDERS], counts[_ORDERS:]
-    found = BLEU.compute_bleu(
-        matches, totals, hypothesis_words, reference_words, smooth_method="exp"
-    )
-    return found.score
+    return _bleu_of(statistics, only_its_orders=False)
 
 
 def sentence_bleu_of(statistics: Integer[np.ndarray, " 10"]) -> float:
     """Smoothed BLEU of one sentence in percent, for the orders it is long enough for."""
+    return _bleu_of(statistics, only_its_orders=True)
+
+
+def _bleu_of(statistics: Integer[np.ndarray, " 10"], *, only_its_orders: bool) -> float:
     hypothesis_words, reference_words, *counts = statistics.tolist()
-    matches, totals = counts[:_ORDERS], counts[_ORDERS:]
     return BLEU.compute_bleu(
-        matches,
-        totals,
+        counts[:_ORDERS],
+        counts[_ORDERS:],
         hypothesis_words,
         reference_words,
         smooth_method="exp",
-        effective_order=True,
+        effective_order=only_its_orders,
     ).score
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 from jaxtyping import Float, PyTree
@@ -275,11 +276,15 @@ def _guesses(
         np.fill_diagonal(masked, MASK_ID)
         model: Any = loaded.model
 
-        def forward(params: PyTree, rows: Any) -> Any:
-            return model.apply({"params": params}, rows, deterministic=True)
+        def guesses(params: PyTree, rows: Any) -> Any:
+            def guess(row_and_place: Any) -> Any:
+                row, place = row_and_place
+                return model.apply({"params": params}, row[None], deterministic=True)[0, place]
 
-        of_all = jax.jit(forward)(loaded.params, masked)
-        logits = np.asarray(of_all, np.float32)[np.arange(len(ids)), np.arange(len(ids))]
+            # A few rows at a time: all logits of all rows are gigabytes in a model like BERT.
+            return jax.lax.map(guess, (rows, jnp.arange(len(rows))), batch_size=8)
+
+        logits = np.asarray(jax.jit(guesses)(loaded.params, masked), np.float32)
     return _steps(loaded, logits, ids, len(ids), top_n)
 
 

@@ -306,12 +306,14 @@ def _out_of_patience(entries: list[dict], patience: int) -> bool:
 
     That of a last step out of turn does not count, should the run be extended.
     """
+    if patience == 0:
+        return False
     perplexities = [
         math.inf if entry["perplexity"] is None else entry["perplexity"]  # as JSON has it
         for entry in entries
         if entry["split"] == "dev" and not entry.get("out_of_turn")
     ]
-    if patience == 0 or len(perplexities) <= patience:
+    if len(perplexities) <= patience:
         return False
     return min(perplexities[-patience:]) >= min(perplexities[:-patience])
 

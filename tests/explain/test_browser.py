@@ -301,6 +301,16 @@ def test_the_slider_goes_through_the_steps_of_decoding(opened):
         _element(browser, "[data-step]").send_keys(Keys.ARROW_RIGHT)
 
 
+def test_decoding_shows_the_chosen_layer_where_layers_have_two_self_attentions(opened):
+    browser = opened([[document(**{"model.num_self_attentions": 2})]])
+    # Of the decoder's self-attentions, the third is the first of layer 2.
+    for looks, place, layer in (("cross", 1, 2), ("decoder", 2, 2), ("decoder", 1, 1)):
+        _choose(browser, "#looks", looks)
+        _choose(browser, "#layer", str(place))
+        titles = _texts(browser, "#stage-steps .side-of-text:has([data-looked]) h4")
+        assert [f"(Layer {layer}, Head 1)" in title for title in titles] == [True, True]
+
+
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_the_language_is_the_readers_choice(language, opened):
     browser = opened([[document()]], language="de" if language == "en" else "en")

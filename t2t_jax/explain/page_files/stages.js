@@ -19,6 +19,14 @@ function chosenAttention(document_, view) {
   return all[Math.min(view.layer, all.length - 1)] || null;
 }
 
+/** The attention of this kind in the chosen layer, or in the nearest that has one. */
+function sameLayer(document_, view, looks) {
+  if (looks === view.looks) return chosenAttention(document_, view);
+  const all = attentionsOf(document_, looks);
+  const layer = chosenAttention(document_, view)?.layer ?? 0;
+  return all.find((each) => each.layer >= layer) || all.at(-1) || null;
+}
+
 const chosenHead = (attention, view) => Math.min(view.head, attention.weights.shape[0] - 1);
 
 /** Names of who looks and of who is looked at. */
@@ -404,7 +412,7 @@ STAGES.steps = {
     const parts = [slider(document_, view)];
     parts.push(chips(words.written, decoder.tokens.slice(0, step + 1)));
     for (const looks of ["decoder", "cross"]) {
-      const attention = chosenAttention(document_, { ...view, looks });
+      const attention = sameLayer(document_, view, looks);
       if (attention) parts.push(looked(looks === "cross" ? words.looks_across : words.looks_back, attention, view, sidesOf(document_, attention)[1], step));
     }
     parts.push(make("h4", {}, words.next), candidates(document_.steps[step], view));
