@@ -3,6 +3,7 @@
 import functools
 import io
 import json
+from typing import Any
 
 import jax
 import pytest
@@ -19,7 +20,7 @@ from t2t_jax.model.interface import TranslationModel
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.runs.classify import classify
 from t2t_jax.runs.families import wrong_verb
-from t2t_jax.runs.generate import generate
+from t2t_jax.runs.generate import generate, generate_lines
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.translate import translate
 from t2t_jax.runs.workdir import Trained
@@ -193,3 +194,15 @@ def test_each_model_has_one_verb(changes, verb):
 def test_help_explains_a_verb_that_needs_a_directory(verb):
     done = command(verb, "--help")
     assert f"t2t-jax {verb} --workdir=W" in done.stdout, done.stderr
+
+
+def test_windows_are_continued_as_all_lines_at_once():
+    lines = [*WORDS, "tea"]
+    options: Any = dict(max_new_tokens=4, sampling=Sampling(temperature=30.0))
+
+    def ids(texts):
+        return [token.chosen.id for token in texts[0].tokens]
+
+    found = [ids(its) for _, its in generate_lines(_trained(), [lines[:2], lines[2:]], **options)]
+    assert found == [ids(its) for its in generate(_trained(), lines, **options)]
+    assert found[2] != found[3]  # of the same prompt

@@ -164,8 +164,8 @@ def test_bfloat16_softmax_is_taken_in_float32():
     assert weights_of(query, key, everything_visible(T, S)).dtype == jnp.float32
 
 
-def initial_kernels(init):
-    module = make_attention(small(num_heads=8, d_model=64, d_k=8, d_v=8, attention_init=init))
+def initial_kernels(init, d_v=8):
+    module = make_attention(small(num_heads=8, d_model=64, d_k=8, d_v=d_v, attention_init=init))
     x = jnp.zeros((1, 2, 64))
     variables = module.init(jax.random.key(0), x, x, everything_visible(2, 2), deterministic=True)
     return {name: leaf["kernel"] for name, leaf in variables["params"].items()}
@@ -182,6 +182,9 @@ def test_fused_initialisation_is_glorots_of_query_key_and_value_as_one_matrix():
         # With d_k = d_v = d_model / h the standard deviation is sqrt(2) smaller.
         assert np.var(kernels[name]) == pytest.approx(2 / (64 + 3 * 64), rel=0.05)
     assert np.var(kernels["output"]) == pytest.approx(2 / (64 + 64), rel=0.05)
+    wide = initial_kernels("fused", d_v=24)
+    for name in ("query", "key", "value"):
+        assert np.var(wide[name]) == pytest.approx(2 / (64 + 8 * (2 * 8 + 24)), rel=0.05)
 
 
 def test_a_bias_is_added_to_the_scaled_scores():

@@ -134,7 +134,7 @@ def test_cudnn_is_told_the_meaning_of_a_mask_and_packed_rows_have_none(name, num
     told = {}
 
     def by_cudnn(query, key, value, *, scale, implementation, **seen):
-        told.update(seen)
+        told.update(seen, scale=scale)
         return query
 
     monkeypatch.setattr(jax.nn, "dot_product_attention", by_cudnn)
@@ -144,7 +144,12 @@ def test_cudnn_is_told_the_meaning_of_a_mask_and_packed_rows_have_none(name, num
     meaning = {"padding": "key_value_seq_lengths", "all": "key_value_seq_lengths"}
     if num_rows > 1:  # what is packed into a single row looks like a causal mask
         meaning["causal"] = "is_causal"
+    assert told.pop("scale") == pytest.approx(K**-0.5)
     assert list(told) == [meaning.get(name, "mask")]
+    if "key_value_seq_lengths" in told:
+        lengths = np.maximum(np.asarray(mask).sum(-1)[:, 0], 1)  # of padding alone: its first key
+        lengths = np.broadcast_to(lengths, num_rows)
+        np.testing.assert_array_equal(told["key_value_seq_lengths"], lengths)
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,8 @@ def test_the_forward_pass_is_the_papers_formulas_in_a_loop():
 
 @pytest.mark.parametrize("attends", [True, False])
 def test_the_gradient_reaches_every_parameter_and_following_it_helps(attends):
-    model, variables, _ = _parts(recurrent_attention=attends, tied_embeddings="none")
+    changes = dict(recurrent_attention=attends, tied_embeddings="none", num_encoder_layers=2)
+    model, variables, _ = _parts(**changes)
     loss_fn = make_loss_fn(model, 0.1)
     batch = Batch(some_ids(B, S), some_ids(B, T, seed=1))
     gradient = jax.jit(jax.value_and_grad(lambda params: loss_fn(params, batch, None)[0]))

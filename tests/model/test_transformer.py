@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax import linen as nn
 from flax.traverse_util import flatten_dict, unflatten_dict
 from scipy.special import erf
 
@@ -120,6 +121,32 @@ def layer_norm(x):
 def test_a_sub_layer_equals_its_formula(changes, formula):
     x = 1.0 + jax.random.normal(jax.random.key(0), (B, T, 12))
     np.testing.assert_allclose(add_and_norm(x, **changes), formula(x), atol=1e-5)
+
+
+def all_dropped(next_function, arguments, keywords, context):
+    """Dropout that drops everything, to see what it is applied to."""
+    if isinstance(context.module, nn.Dropout):
+        return jnp.zeros_like(arguments[0])
+    return next_function(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre", "none"])
+def test_the_update_alone_is_dropped(norm):
+    x = 1.0 + jax.random.normal(jax.random.key(0), (B, T, 12))
+    module = AddAndNorm(small(norm=norm, dropout_rate=0.5))
+    with nn.intercept_methods(all_dropped):
+        y, _ = module.init_with_output(
+            jax.random.key(0), x, lambda inner: 2 * inner, deterministic=False
+        )
+    np.testing.assert_allclose(y, layer_norm(x) if norm == "post" else x, atol=1e-5)
+
+
+def test_positions_are_dropped_with_the_embeddings():
+    model, variables = model_and_variables(dropout_rate=0.5, norm="none")
+    ids = some_ids(B, T)
+    with nn.intercept_methods(all_dropped):
+        _, seen = capture(model, variables["params"], None, ids, ids, deterministic=False)
+    assert np.any(seen["encoder.embedded"]) and not np.any(seen["encoder.output"])
 
 
 def test_without_feed_forward_a_model_is_one_whose_feed_forward_adds_nothing():
@@ -292,6 +319,7 @@ FORMULAS = {
     "gelu": lambda x: x * 0.5 * (1 + erf(x / 2**0.5)),
     "gelu_tanh": lambda x: x * 0.5 * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))),
     "swish": lambda x: x / (1 + np.exp(-x)),
+    "none": lambda x: x,
 }
 
 

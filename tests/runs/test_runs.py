@@ -10,6 +10,7 @@ import os
 import shutil
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
@@ -33,6 +34,7 @@ from t2t_jax.runs.train import train
 from t2t_jax.runs.translate import make_translator, translate
 from t2t_jax.runs.workdir import load_trained, read_config
 from t2t_jax.training.metrics_file import read_metrics
+from t2t_jax.training.schedule import learning_rate
 from t2t_jax.training.trace import Steps
 from tests.cli.command import command
 from tests.explain import models
@@ -55,6 +57,16 @@ def test_training_leaves_what_the_other_verbs_need(trained):
     assert facts["direction"] == "en-de"
     assert {"train", "dev", "test"} <= facts["examples"].keys() and facts["examples"]["train"] > 1
     assert 0.3 < facts["non_padding_share"] <= 1
+
+
+def test_the_learning_rate_that_is_told_is_that_of_the_step(trained):
+    config = read_sections(read_config(trained))
+    entries = [each for each in read_metrics(trained / "metrics.jsonl") if each["split"] == "train"]
+    told = {each["step"]: each["learning_rate"] for each in entries if "learning_rate" in each}
+    assert len(told) > 1
+    for step, rate in told.items():
+        expected = learning_rate(jnp.asarray(step), config.training, config.model.d_model)
+        assert rate == pytest.approx(float(expected))
 
 
 def test_training_again_repeats_nothing(trained, cache, capsys):

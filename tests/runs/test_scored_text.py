@@ -10,13 +10,14 @@ import pytest
 from configs import language_model
 from t2t_jax.data.corpora.corpus import read_pairs
 from t2t_jax.devices import make_devices
-from t2t_jax.evaluation.metrics import METRICS, score_of
+from t2t_jax.evaluation.bleu_by_length import num_words
+from t2t_jax.evaluation.metrics import METRICS, counted, score_of
 from t2t_jax.runs import score as scoring
-from t2t_jax.runs.batches import train_batches
+from t2t_jax.runs.batches import check_lengths, train_batches
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.pretrained import load_vocabulary
 from t2t_jax.runs.score import score, score_checkpoints, score_files
-from t2t_jax.runs.scored_text import check_split, given_text, read_given
+from t2t_jax.runs.scored_text import check_split, given_text, read_given, split_of
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
 from t2t_jax.runs.workdir import read_config
@@ -46,6 +47,14 @@ def test_files_have_the_scores_of_a_split_with_the_same_lines(run, cache, tmp_pa
     assert of_files["files"] == list(map(str, files)) and of_split["files"] == []
     texts = [(run / "translations" / f"{name}.txt").read_text() for name in ("dev", "dev2")]
     assert texts[0] == texts[1] != ""
+    sources, references = map(list, zip(*pairs, strict=True))
+    metrics = counted(texts[1].removesuffix("\n").split("\n"), references, "de")
+    assert of_files["metrics"] == {
+        name: {"score": found.score, "signature": found.signature}
+        for name, found in metrics.items()
+    }
+    counts = json.loads((run / "scores" / "dev2.sentences.json").read_text())
+    assert counts["source_words"] == num_words(sources)
     # What is counted of each sentence makes the score.
     statistics = json.loads((run / "scores" / "dev2.statistics.json").read_text())
     assert tuple(statistics) == tuple(of_files["metrics"]) == METRICS
@@ -53,6 +62,23 @@ def test_files_have_the_scores_of_a_split_with_the_same_lines(run, cache, tmp_pa
         found = score_of(name)(np.array(entry["statistics"]).sum(0))
         assert found == of_files["metrics"][name]["score"]
         assert entry["signature"] == of_files["metrics"][name]["signature"]
+
+
+def test_of_train_those_sentences_are_translated_that_were_learned_from(cache):
+    sections = smallest(cache, **{"data.max_length": 12})
+    prepared = prepare(sections)
+    kept = prepared.splits["train"].num_pairs
+    pairs = split_of(sections, prepared, "train").pairs()
+    assert len(pairs) == kept < len(list(read_pairs(sections.data, "train")))
+    ids = prepared.vocabulary.encode([source for source, _ in pairs])
+    lengths = np.diff(prepared.splits["train"].source_offsets)
+    np.testing.assert_array_equal([len(each) + 1 for each in ids], lengths)
+
+
+def test_a_sentence_that_fits_in_no_batch_is_told_with_its_split(cache):
+    sections = smallest(cache, **{"data.source_tokens_per_batch": 4})
+    with pytest.raises(ValueError, match="^dev, of which no sentence is left out: data.source_to"):
+        check_lengths(prepare(sections), sections, make_devices(1))
 
 
 def test_several_test_sets_keep_their_scores_side_by_side_without_a_corpus(

@@ -13,6 +13,8 @@ from t2t_jax.runs.batches import train_batches
 from t2t_jax.runs.keys import may_change
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.steps import gradients_of, train_step_of
+from t2t_jax.runs.train import train
+from t2t_jax.runs.workdir import load_trained
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.step import make_train_state
@@ -48,6 +50,27 @@ def parameters_after_two_steps(cache, **changes):
     for batch in feed(batches, 0, 2, devices.put_batch):
         state, _ = step(state, batch)
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.params)])
+
+
+def test_a_run_makes_the_steps_of_its_config(cache, tmp_path):
+    changes = {
+        **{"seed": 3, "training.schedule": "paper", "training.learning_rate_scale": 0.01},
+        **{"model.d_ff": 32, "model.attention_biases": False, "model.dropout_rate": 0.0},
+        **{"training.steps": 2, "data.num_buckets": 1},
+    }
+    train(smallest(cache, **changes), tmp_path)
+    leaves = jax.tree.leaves(load_trained(tmp_path).params)
+    ours = np.concatenate([np.ravel(leaf) for leaf in leaves])
+    np.testing.assert_allclose(ours, parameters_after_two_steps(cache, **changes), atol=5e-5)
+
+
+def test_another_seed_reads_other_batches(cache):
+    sections = smallest(cache)
+    prepared, devices = prepare(sections), make_devices(1)
+    first, second = (
+        train_batches(prepared, sections._replace(seed=seed), devices)[0] for seed in (0, 1)
+    )
+    assert not np.array_equal(first.source_ids, second.source_ids)
 
 
 def test_every_key_that_a_run_may_not_change_has_another_value_here():

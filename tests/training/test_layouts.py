@@ -13,7 +13,12 @@ from t2t_jax.model.families import make_model
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.training.loss import make_loss_fn
 from t2t_jax.training.optimizer import make_optimizer
-from t2t_jax.training.step import make_eval_step, make_train_state, make_train_step
+from t2t_jax.training.step import (
+    make_eval_step,
+    make_gradients,
+    make_train_state,
+    make_train_step,
+)
 from tests.model.configs import small
 from tests.training.configs import short
 from tests.training.test_step import unequal_batch
@@ -91,6 +96,26 @@ def test_every_optimizer_makes_the_steps_of_one_device(kind):
 )
 def test_twenty_steps_in_microbatches_are_those_of_whole_batches(microbatches, layout):
     assert_same(trained(microbatches=microbatches, **layout), trained(data=1))
+
+
+@pytest.mark.parametrize("microbatches", [1, 2])
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_gradients_are_summed_over_all_parts(layout, microbatches):
+    """Their scale, which these optimizers do not see, but clipping and epsilon do."""
+    model, _, make_state = built()
+    loss_fn, batch = make_loss_fn(model, 0.1), unequal_batch(rows=16)
+    devices = make_devices(**layout)
+    gradients = make_gradients(
+        loss_fn, microbatches=microbatches, over_devices=partial(summed_over, devices)
+    )
+    state = compile_init(devices, make_state, 7)
+    actual, _ = jax.jit(gradients)(state, devices.put_batch(batch))
+    expected, _ = jax.jit(make_gradients(loss_fn))(jax.device_get(state), batch)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5),
+        jax.device_get(actual),
+        jax.device_get(expected),
+    )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)

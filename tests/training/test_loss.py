@@ -135,3 +135,7 @@ def test_small_losses_are_not_lost_beside_large_ones():
     total = sum_of([metrics_of(2.0**25, 1), *[metrics_of(1, 1)] * 10])
     assert total.negative_log_likelihood == 2.0**25 + 10
     assert total.tokens == 11
+
+
+def test_a_tie_with_the_best_counts_as_right():
+    assert cross_entropy(jnp.zeros((1, 1, VOCAB)), jnp.asarray([[5]]), 0.0).correct == 1

@@ -250,3 +250,11 @@ def test_an_order_is_a_permutation_of_a_seed_and_an_epoch():
     for (one, _), (other, _) in itertools.combinations(orders, 2):
         assert abs(np.corrcoef(one, other)[0, 1]) < 0.15
         assert (one == other).sum() < 10
+
+
+@both_kinds
+def test_masks_change_from_epoch_to_epoch(make):
+    masking = Masking(rate=0.15, vocabulary_size=200, seed=0)
+    batches = make(split_of([(20, 20)] * 30), masking=masking, shuffle=False)
+    pairs = zip(epoch_of(batches, 0), epoch_of(batches, 1), strict=True)
+    assert any((one.target_ids != other.target_ids).any() for one, other in pairs)
