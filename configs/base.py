@@ -96,7 +96,7 @@ def get_config() -> ConfigDict:
     model.attention_kernel = "einsum"  # "fused": in training, in bfloat16, one kernel
     model.fused_projections = False  # query, key, value as one product; same parameters
     model.scan_layers = False  # compile one layer and loop over it; same parameters
-    model.rematerialise = False  # recompute layers for their gradients, to save memory
+    model.rematerialise = False  # recompute layers for their gradients (gradient checkpointing)
     model.dtype = "float32"  # | "bfloat16"; parameters, softmax and loss stay float32
 
     config.training = training = ConfigDict()
@@ -105,7 +105,7 @@ def get_config() -> ConfigDict:
     training.label_smoothing_mass = "others"  # eps / (V - 1); "all": eps / V; "others_but_padding"
     training.loss_chunk_tokens = 0  # target tokens whose logits a device holds at once; 0: all
     training.logits_dtype = "float32"  # | "bfloat16": in storage, with model.dtype bfloat16
-    training.microbatches = 1  # parts of a batch, computed one by one; 0: as few as fit
+    training.microbatches = 1  # parts of a batch (gradient accumulation); 0: as few as fit
     training.schedule = "paper"  # "paper": equation 3; "peak": same, set by its peak; "linear"
     training.warmup_steps = 4_000  # updates (section 5.3)
     training.learning_rate_scale = 1.0  # factor on equation 3, schedule "paper" only
@@ -121,7 +121,7 @@ def get_config() -> ConfigDict:
     training.checkpoint_every_steps = 1_000  # updates; the paper: every 10 minutes (section 6.1)
     training.checkpoint_every_minutes = 0.0  # instead of by steps; 0: by steps
     training.keep_checkpoints = 5  # the newest; plus one, so that a stop displaces none
-    training.patience = 0  # dev evaluations without improvement before stopping; 0: never stop
+    training.patience = 0  # early stopping: dev evaluations without improvement; 0: never
     training.nonfinite = "stop"  # at a non-finite loss or gradient; | "skip" | "rewind"
     training.max_nonfinite = 10  # "skip": steps in a row, "rewind": times in a run; then it stops
 
