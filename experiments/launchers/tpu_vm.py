@@ -208,7 +208,9 @@ class _Run:
             self._check_place()
             try:
                 with self._slice_for_a_while():
-                    return self._on_slice(f"{self._slice.name}-{number}-{time.time():.0f}")
+                    exit_code = self._on_slice(f"{self._slice.name}-{number}-{time.time():.0f}")
+                self._fetch_record()
+                return exit_code
             except _Preempted as reason:
                 # The run failed only because its slice, or a host, was lost.
                 (self._directory / record.FAILURE_FILE).unlink(missing_ok=True)
@@ -372,7 +374,7 @@ class _Run:
     def _fetch_what_was_left(self) -> None:
         """Fetches the files of an earlier command, and clears its signs of life and of failure."""
         bucket.forget(self._directory)  # another bucket may have been told before
-        self._mirror(self._stop)
+        self._mirror(self._stop, with_record=True)
         clear(self._directory)
 
     def _check_place(self) -> None:
@@ -388,10 +390,25 @@ class _Run:
                 "bucket= starts afresh"
             )
 
-    def _mirror(self, stop: threading.Event | None) -> None:
+    def _mirror(self, stop: threading.Event | None, *, with_record: bool = False) -> None:
+        """Fetches the run's files from the bucket.
+
+        Its record only once its slice is deleted: if this command is killed before, the next one
+        goes on with the run, finds the record, and deletes the slice.
+        """
         presence.forget_waiting(self._directory)  # a mirror deletes nothing
-        without = rf"{bucket.LARGE}|(.*/)?(run\.json|\.train\.lock)$"
+        small = r"run\.json|\.train\.lock" + ("" if with_record else r"|record\.json")
+        without = rf"{bucket.LARGE}|(.*/)?({small})$"
         gcloud.mirror(self._url, str(self._directory), without=without, stop=stop)
+
+    def _fetch_record(self) -> None:
+        for tries_left in reversed(range(_MOST_TRIES)):
+            try:
+                return self._mirror(self._stop, with_record=True)
+            except gcloud.GcloudError:
+                if not tries_left:
+                    raise
+                self._pause(_SECONDS_BEFORE_RETRY)
 
     def _fetch(self, stop: threading.Event | None) -> None:
         self._mirror(stop)

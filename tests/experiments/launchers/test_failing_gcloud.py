@@ -13,7 +13,7 @@ from tests.experiments.sweeps import prepared
 
 PAIRS = {"project": "p", "zone": "z", "type": "v5litepod-8", "bucket": "gs://b/d", "spot": "true"}
 # Calls of a run for which all goes well; each of them fails in turn.
-_CALLS_OF_A_RUN = 22
+_CALLS_OF_A_RUN = 23
 
 
 class Cloud:

@@ -584,6 +584,26 @@ def test_the_runtime_follows_from_the_type(type_, version):
     assert gcloud.request_of(PAIRS | {"type": type_}).version == version
 
 
+def test_a_run_is_not_over_before_its_slice_is_deleted(tmp_path, cloud, monkeypatch):
+    [directory] = prepared(tmp_path, "base")
+    was_over = []
+    delete = gcloud.Slice.delete
+
+    def noting(slice_):
+        was_over.append((directory / "record.json").exists())
+        delete(slice_)
+
+    monkeypatch.setattr(gcloud.Slice, "delete", noting)
+    with _launch(directory) as events:
+        *_, last = events
+    assert last.kind == "finished" and was_over == [False, False]
+    # So that one which is killed in between is followed by one that deletes the slice.
+    (directory / "record.json").unlink()
+    with _launch(directory) as events:
+        *_, last = events
+    assert last.kind == "finished" and was_over == [False, False, True]
+
+
 def test_a_run_whose_end_cannot_be_written_has_failed_all_the_same(tmp_path, cloud, monkeypatch):
     def ended(*_):
         raise OSError("the disk is full")
