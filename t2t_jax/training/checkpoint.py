@@ -8,10 +8,11 @@ Arrays are checked on reading against the checksums made on saving.
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +37,24 @@ class _Manager(ocp.CheckpointManager):
         return False  # JAX counts the questions, and `hosts.stop_together` asks them
 
 
+class _Newest(NamedTuple):
+    """Which checkpoints Orbax keeps: the newest, and of those in turn as many less one.
+
+    One saved out of turn has a place of its own; a second one, before the next in turn, must not
+    displace one in turn.
+    """
+
+    number: int  # 2 or more
+    out_of_turn: AbstractSet[int]  # as it is when asked
+
+    def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> Sequence[bool]:
+        """Whether to keep each of the checkpoints, which are in order."""
+        steps = [checkpoint.step for checkpoint in checkpoints]
+        in_turn = [step for step in steps if step not in self.out_of_turn]
+        kept = {*steps[-self.number :], *in_turn[1 - self.number :]}
+        return [step in kept for step in steps]
+
+
 class Checkpoints:
     """The checkpoints of one run, one directory per step, written whole or not at all.
 
@@ -43,7 +62,7 @@ class Checkpoints:
 
     Args:
       directory: created if missing.
-      keep: how many of the last checkpoints to keep; None keeps all.
+      keep: how many of the last checkpoints to keep, at least 2; None keeps all.
       identity: what a checkpoint must match to be used, above all the fingerprint of its
         vocabulary; stored with each.
       config: of the run, dotted keys; stored with each.
@@ -75,7 +94,9 @@ class Checkpoints:
             self._manager = _Manager(
                 self._directory,
                 options=ocp.CheckpointManagerOptions(
-                    max_to_keep=keep, create=True, cleanup_tmp_directories=keep is not None
+                    preservation_policy=None if keep is None else _Newest(keep, self._out_of_turn),
+                    create=True,
+                    cleanup_tmp_directories=keep is not None,
                 ),
                 item_handlers={
                     "params": ocp.StandardCheckpointHandler(),
@@ -154,6 +175,8 @@ class Checkpoints:
             shapes=_shapes(_as_in_state(items)),
             checksums=found.sums,
         )
+        # Before the others make room for it.
+        (self._out_of_turn.add if out_of_turn else self._out_of_turn.discard)(step)
         with full_disk_told(self._directory):
             self._manager.save(
                 step,
@@ -162,8 +185,6 @@ class Checkpoints:
                     about=ocp.args.JsonSave(about.values()),
                 ),
             )
-        if out_of_turn:
-            self._out_of_turn.add(step)
 
     def wait(self) -> None:
         """Waits for pending writes.

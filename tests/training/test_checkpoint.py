@@ -39,6 +39,28 @@ def test_only_the_last_checkpoints_are_kept_and_their_mean_is_exact(run, tmp_pat
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), mean, expected)
 
 
+def test_two_stops_in_a_row_displace_no_checkpoint_in_turn(run, tmp_path):
+    def at(step):
+        return run.initial._replace(step=np.asarray(step, run.initial.step.dtype))
+
+    with Checkpoints(tmp_path / "c", identity=IDENTITY, keep=2) as checkpoints:
+        for step in (10, 20):
+            checkpoints.save(at(step))
+        checkpoints.save(at(25), out_of_turn=True)
+    with Checkpoints(tmp_path / "c", identity=IDENTITY, keep=2) as checkpoints:
+        assert checkpoints.steps == [20, 25]
+        assert checkpoints.restore_last(run.initial) is not None
+        checkpoints.save(at(27), out_of_turn=True)
+        checkpoints.tidy()
+        assert checkpoints.steps == [20, 27]
+        checkpoints.save(at(30))
+        checkpoints.delete_out_of_turn()
+        assert checkpoints.steps == [30]
+        checkpoints.save(at(40))
+    with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
+        assert checkpoints.steps == [30, 40]
+
+
 def test_a_checkpoint_of_another_vocabulary_is_refused(run, tmp_path):
     with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
         checkpoints.save(run.initial)
