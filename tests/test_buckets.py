@@ -321,22 +321,29 @@ def test_a_prepared_corpus_comes_to_each_machine_once(bucket, cache, tmp_path, m
         assert file.read_bytes() == (two.directory / file.name).read_bytes()
 
 
-def test_a_damaged_corpus_in_a_bucket_is_told_by_its_address(bucket, cache, tmp_path, monkeypatch):
+@pytest.fixture
+def halved(bucket, tmp_path, monkeypatch):
+    """Prepares in a bucket, deletes one file there, and goes to another machine."""
     config = smallest("gs://bkt/cache").data
-    monkeypatch.setenv("HOME", str(tmp_path / "one"))
-    prepared.prepare(config, lambda _: None)
-    bucket.delete(next(name for name in bucket.names() if name.endswith("vocabulary.model")))
-    monkeypatch.setenv("HOME", str(tmp_path / "two"))
+
+    def halve(without):
+        monkeypatch.setenv("HOME", str(tmp_path / "one"))
+        prepared.prepare(config, lambda _: None)
+        bucket.delete(next(name for name in bucket.names() if name.endswith(without)))
+        monkeypatch.setenv("HOME", str(tmp_path / "two"))
+        return config
+
+    return halve
+
+
+def test_a_damaged_corpus_in_a_bucket_is_told_by_its_address(halved, cache):
+    config = halved(without="vocabulary.model")
     with pytest.raises(ValueError, match="gs://bkt/cache/.* is damaged: delete it and prepare"):
         prepared.prepare(config, lambda _: None)
 
 
-def test_half_a_corpus_in_a_bucket_is_not_used(bucket, cache, tmp_path, monkeypatch):
-    config = smallest("gs://bkt/cache").data
-    monkeypatch.setenv("HOME", str(tmp_path / "one"))
-    prepared.prepare(config, lambda _: None)
-    bucket.delete(next(name for name in bucket.names() if name.endswith("manifest.json")))
-    monkeypatch.setenv("HOME", str(tmp_path / "two"))
+def test_half_a_corpus_in_a_bucket_is_not_used(halved, bucket, cache):
+    config = halved(without="manifest.json")
     lines = []
     prepared.prepare(config, lines.append)
     assert not any("fetched" in line for line in lines)

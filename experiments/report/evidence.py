@@ -230,7 +230,7 @@ def diverged_alone(workdir: Path, kept: Path) -> list[str]:
 
 def _texts(measure: Measure, outcomes: Iterable[Outcome]) -> set[str]:
     """The files that a measure is of, by their checksums; those of the corpus have none."""
-    scores = (values["scores"].get(measure.split, {}) for values in records_of(outcomes))
+    scores = (each.get("scores", {}).get(measure.split, {}) for each in records_of(outcomes))
     return {str(each.get("sha256")) for each in scores if each}
 
 

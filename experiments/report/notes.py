@@ -70,7 +70,7 @@ def notes(
         "(Student's t), not the standard deviation; one seed has none. Seconds and tokens/s "
         "include evaluations of dev, and compilation, which is short where an earlier run has left "
         "what it compiled.",
-        *tests([effect for by_row in effects.values() for effect in by_row.values()]),
+        *how_tested([effect for by_row in effects.values() for effect in by_row.values()]),
         *smallest(measures_of(outcomes), effects),
         *not_all_seeds(records, effects),
         *_not_all_scored(outcomes),
@@ -117,7 +117,8 @@ def _provenance(finished: Sequence[Outcome]) -> list[str]:
         if measure.is_bleu and measure.split != "test":
             texts = [(who, _text_of(measure, values)) for who, values in runs]
             if len({text for _, text in texts} - {None}) > 1:
-                found += _one_or_mixed(f"texts or signatures of {measure.title}", "", texts)
+                plural = f"texts or signatures of {measure.title}"
+                found += _one_or_mixed(plural, "", texts, "they are not comparable")
     found += _one_or_mixed("commits", "Commit", [(_who(each), _commit(each)) for each in finished])
     if any("-dirty" in f"{v.get('commit')} {v.get('earlier_commits')}" for v in records):
         found.append(_DIRTY)
@@ -152,7 +153,7 @@ def _digits(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:8]
 
 
-def tests(effects: Sequence[Effect]) -> list[str]:
+def how_tested(effects: Sequence[Effect]) -> list[str]:
     """How differences were tested."""
     used = {effect.test for effect in effects}
     if not effects:
@@ -320,12 +321,13 @@ _COMPARABLE = {
     "vocabularies": "perplexities and accuracies are not comparable",
     "direction": "scores are not comparable",
     "BLEU signatures": "BLEU is not comparable",
-    "texts": "they are not comparable",
     "data": "scores are comparable only if dev and test are the same",
 }
 
 
-def _one_or_mixed(plural: str, label: str, found: Sequence[tuple[str, str | None]]) -> list[str]:
+def _one_or_mixed(
+    plural: str, label: str, found: Sequence[tuple[str, str | None]], why: str | None = None
+) -> list[str]:
     rows_by_value: dict[str, list[str]] = {}
     for row, value in found:
         if value is not None:
@@ -335,7 +337,7 @@ def _one_or_mixed(plural: str, label: str, found: Sequence[tuple[str, str | None
     if len(rows_by_value) == 1:
         return [f"{label}: {next(iter(rows_by_value))}."]
     parts = [f"{value} ({', '.join(dict.fromkeys(rows))})" for value, rows in rows_by_value.items()]
-    why = _COMPARABLE.get("texts" if plural.startswith("texts or ") else plural)
+    why = why or _COMPARABLE.get(plural)
     head = f"Warning: mixed {plural}, {why}" if why else f"Mixed {plural}"
     return [f"{head}: {'; '.join(parts)}."]
 

@@ -24,7 +24,7 @@ from experiments.report.measures import (
     reported,
     values_of,
 )
-from experiments.report.notes import not_all_seeds, smallest, tests
+from experiments.report.notes import how_tested, not_all_seeds, smallest
 from experiments.run import record
 from experiments.run.outcomes import Outcome, records_of
 from experiments.run.plain_text import counted
@@ -319,7 +319,8 @@ def _of_tests(
 ) -> list[str]:
     """What the marks of tuned rows mean, if no other row has them."""
     here, there = (
-        tests([effect for its in of.values() for effect in its.values()]) for of in (tuned, fixed)
+        how_tested([effect for its in of.values() for effect in its.values()])
+        for of in (tuned, fixed)
     )
     return [each for each in here if each.startswith((MARK, MODELS_MARK)) and each not in there]
 

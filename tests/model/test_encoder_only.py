@@ -182,3 +182,10 @@ def test_the_norm_of_an_embedding_is_of_vectors_and_positions():
     norm = params["encoder"]["embedding_norm"]
     expected = x * np.asarray(norm["scale"]) + np.asarray(norm["bias"])
     np.testing.assert_allclose(captured["encoder.embedded"], expected, atol=1e-4)
+
+
+def test_the_mean_over_many_tokens_is_exact_in_bfloat16():
+    pooling = Pooling(small(family="encoder_only", pooling="mean", dtype="bfloat16"))
+    x, ids = jnp.full((1, 259, 12), 3.0, jnp.bfloat16), jnp.full((1, 259), 5)
+    y = pooling.apply({}, x, ids, deterministic=True)
+    np.testing.assert_array_equal(np.asarray(y, np.float32), np.full((1, 1, 12), 3.0))

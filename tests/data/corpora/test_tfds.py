@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import types
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -414,3 +415,10 @@ def test_a_fresh_process_reads_quietly_and_imports_no_tensorflow(wmt14, tmp_path
     command = [sys.executable, "-c", script]
     run = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (run.returncode, run.stdout, run.stderr) == (0, "100\n", "")
+
+
+def test_a_dataset_in_a_bucket_is_told(monkeypatch):
+    there = types.SimpleNamespace(data_dir="gs://b/wmt14_translate")
+    monkeypatch.setattr("tensorflow_datasets.builder", lambda *_, **__: there)
+    with pytest.raises(ValueError, match="is in gs://b/wmt14_translate: copy it, and give"):
+        num_examples(Dataset(WMT14, "gs://b", ("en", "de")), "train")

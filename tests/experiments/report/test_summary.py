@@ -476,3 +476,14 @@ def test_where_the_base_diverged_nothing_is_compared_with_it(diverged):
     rows = _rows(diverged)
     assert rows["base"].verdict == "1 of 3 seeds diverged"
     assert not any(row.effects for row in rows.values())
+
+
+def test_what_is_equal_is_told_of_the_rows_that_it_holds_for(tmp_path):
+    for row, equal in (("base", "steps"), ("one_head", "tokens"), ("one_layer", "steps")):
+        facts: dict = dict(perplexity=2, bleu=1, equal=equal)
+        directory = fakes.write_record(tmp_path, TABLE, CONFIG, row, 0, **facts)
+        values = record.read_json(directory / record.RUN_FILE)
+        record.write_json(directory / record.RUN_FILE, values | {"equal": equal})
+    [table] = summaries(tmp_path)
+    [said] = [each for each in table.method if each.startswith("Equal:")]
+    assert said.startswith("Equal: tokens.") and said.endswith(" This holds for one_head only.")
