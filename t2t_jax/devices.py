@@ -31,8 +31,11 @@ ROW_AXES = (REPLICA, DATA, FSDP)
 ROWS = PartitionSpec(ROW_AXES)  # how the first axis of a batch is split
 
 Compile = Literal["jit", "pmap"]
-# For float32 products: JAX's default is TF32 on GPUs and bfloat16 on TPUs.
+# For float32 products: JAX's default is TF32 on GPUs, bfloat16 on TPUs, and float32 on CPUs, where
+# "default" means what `model/products.py` does in training.
 MatmulPrecision = Literal["highest", "high", "default"]
+# The value of jax_default_matmul_precision that says so; JAX itself has one precision on CPUs.
+ROUNDS_ON_CPU = "bfloat16"
 
 # The end of a parameter's path -> the mesh axis that each of its axes is split over; the first line
 # that fits path and number of axes applies. An axis that does not split evenly stays whole. If
@@ -209,7 +212,8 @@ def make_devices(
       fsdp: number of devices that a copy's parameters are split over.
       tensor: number of devices that each matrix product is split over.
       compile: "jit", or "pmap" with its one axis, data.
-      matmul_precision: of float32 on accelerators; a CPU multiplies float32 as float32.
+      matmul_precision: of float32 on accelerators; on a CPU "default" rounds operands in training,
+        and all else is float32.
       devices: used instead of the local ones, such as those of a topology.
 
     Raises:
@@ -262,6 +266,9 @@ def make_devices(
     made = Devices(Mesh(np.array(devices).reshape(shape), _AXES), compile)
     if made.are_accelerators:
         jax.config.update("jax_default_matmul_precision", matmul_precision)
+    else:
+        rounds = matmul_precision == "default"
+        jax.config.update("jax_default_matmul_precision", ROUNDS_ON_CPU if rounds else None)
     return made
 
 

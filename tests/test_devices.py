@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.batches.batches import Batch
-from t2t_jax.devices import Devices, _slice, make_devices
+from t2t_jax.devices import ROUNDS_ON_CPU, Devices, _slice, make_devices
 from t2t_jax.model.families import parameter_shapes
 from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.loss import make_loss_fn
@@ -118,9 +118,15 @@ def test_every_host_must_take_part(monkeypatch):
         make_devices(data=4, devices=jax.devices())
 
 
+OF_A_CPU = {"high": None, "default": ROUNDS_ON_CPU}
+
+
 @pytest.mark.parametrize(
     ("are_accelerators", "wanted", "found"),
-    [(False, {}, None), (True, {}, "highest"), (True, {"matmul_precision": "high"}, "high")],
+    [
+        *((False, {}, None), (True, {}, "highest"), (True, {"matmul_precision": "high"}, "high")),
+        *((False, {"matmul_precision": name}, value) for name, value in OF_A_CPU.items()),
+    ],
 )
 def test_float32_is_multiplied_as_float32_on_accelerators(
     monkeypatch, are_accelerators, wanted, found

@@ -143,7 +143,7 @@ def _batch(sections: "Sections") -> Any:
 def _on(sections: "Sections", device: Any) -> "Devices":
     from t2t_jax.devices import make_devices
 
-    precision = sections.devices.matmul_precision
+    precision = "highest" if device.platform == "cpu" else sections.devices.matmul_precision
     return make_devices(data=1, matmul_precision=precision, devices=[device])
 
 

@@ -4,10 +4,12 @@
 
 All train the same model (dropout as in its config, float32) on the same full batches and take
 turns. The plain step is a paper's formulas in JAX without a library: no biases, no learned norms,
-the logits of the whole batch at once.
+the logits of the whole batch at once. "Rounded" are, on a CPU, the products of our step with
+devices.matmul_precision=default; the roof is of float32 products for all.
 
 PyTorch trains the same hand-written model in a separate process, and in another one whose products
-use AVX-512 even on processors not by Intel, if they have it.
+use AVX-512 even on processors not by Intel, if they have it. Both under autocast to bfloat16 are
+"rounded" too.
 """
 
 import contextlib
@@ -39,46 +41,60 @@ def measure(size: Size, rounds: int, with_torch: bool) -> list[Measured]:
     import jax
 
     from t2t_jax.data.batches.batches import Batch
-    from t2t_jax.devices import make_devices
+    from t2t_jax.devices import ROUNDS_ON_CPU, make_devices
 
     sections = size.read_config()
-    if make_devices(**sections.devices).are_accelerators and with_torch:
+    on_accelerators = make_devices(**sections.devices).are_accelerators
+    if on_accelerators and with_torch:
         raise ValueError("--against=torch is for a CPU, the only place where its model runs here")
     config, training = TransformerConfig(**sections.model), TrainingConfig(**sections.training)
     ids = np.random.default_rng(0).integers(4, config.vocabulary_rows, (2, *size.shape))
     batch = jax.device_put(Batch(*ids.astype(np.int32)))
 
-    def stepper(state, step) -> Callable[[], float]:
+    def stepper(state, step, precision: str | None) -> Callable[[], float]:
         step = jax.jit(step, donate_argnums=0)
         box = [state]
 
         def run():
-            box[0], result = step(box[0], batch)
+            with jax.default_matmul_precision(precision):
+                box[0], result = step(box[0], batch)
             return result
 
         return lambda: roof.seconds_of(run, size.steps_a_round)
 
+    as_set = jax.config.jax_default_matmul_precision  # pyright: ignore  # by `make_devices`
     steppers = {
-        "ours": stepper(*our_step(config, training)),
-        "plain": stepper(*plain_step(config, training)),
+        "ours": stepper(*our_step(config, training), as_set),
+        "plain": stepper(*plain_step(config, training), as_set),
         roof.PRODUCTS: roof.of_a_step(config, size),
     }
+    if not on_accelerators:
+        steppers[_rounded("ours")] = stepper(*our_step(config, training), ROUNDS_ON_CPU)
     with contextlib.ExitStack() as stack:
         if with_torch:
             steppers |= _torch_steppers(config, training, size, stack)
         seconds = {name: all[1:] for name, all in in_turns(steppers, rounds + 1).items()}
-    others = [name for name in seconds if name not in ("ours", roof.PRODUCTS)]
+    ours = [name for name in seconds if name in ("ours", _rounded("ours"))]
+    others = [name for name in seconds if name not in (*ours, roof.PRODUCTS)]
     return [
         *(
             Measured(name, "tokens/s", [size.tokens / each for each in taken])
             for name, taken in seconds.items()
         ),
-        *(over(f"ours over {name}", seconds[name], seconds["ours"]) for name in others),
+        *(
+            over(f"{mine} over {name}", seconds[name], seconds[mine])
+            for mine in ours
+            for name in others
+        ),
         *(
             over(f"{name} over the roof", seconds[roof.PRODUCTS], seconds[name])
-            for name in ("ours", *others)
+            for name in (*ours, *others)
         ),
     ]
+
+
+def _rounded(name: str) -> str:
+    return f"{name}, rounded"
 
 
 def plain_step(config: TransformerConfig, training: TrainingConfig):
@@ -199,7 +215,7 @@ def _torch_steppers(
     sizes["positions"] = sinusoids(jnp.arange(size.shape[1]), config.d_model).tolist()
     command = [sys.executable, "-m", "experiments.benchmarks.peers.torch_step"]
 
-    def stepper(environment: dict[str, str]) -> Callable[[], float]:
+    def stepper(environment: dict[str, str], rounds: bool) -> Callable[[], float]:
         process = stack.enter_context(
             subprocess.Popen(
                 command,
@@ -211,7 +227,7 @@ def _torch_steppers(
         )
         questions, answers = process.stdin, process.stdout
         assert questions is not None and answers is not None
-        print(json.dumps(sizes), file=questions, flush=True)
+        print(json.dumps({**sizes, "rounds": rounds}), file=questions, flush=True)
 
         def seconds() -> float:
             print(file=questions, flush=True)
@@ -222,11 +238,15 @@ def _torch_steppers(
 
         return seconds
 
-    steppers = {"torch": stepper({})}
+    environments = {"torch": {}}
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     if (library := _library_for_avx512(directory)) is not None:
-        steppers["torch, AVX-512"] = stepper({"LD_PRELOAD": str(library)})
-    return steppers
+        environments["torch, AVX-512"] = {"LD_PRELOAD": str(library)}
+    return {
+        _rounded(name) if rounds else name: stepper(environment, rounds)
+        for rounds in (False, True)
+        for name, environment in environments.items()
+    }
 
 
 def _library_for_avx512(directory: Path) -> Path | None:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from t2t_jax.model.config import EmbeddingInit, TransformerConfig
 from t2t_jax.model.look_up import look_up
+from t2t_jax.model.products import are_rounded, product, rounded
 
 
 class Embedding(nn.Module):
@@ -86,7 +87,8 @@ def table_logits(
 ) -> Float[Array, "B T vocab"]:
     """x table^T, multiplied in the type of `x` and summed in float32, like the table's gradient.
 
-    `dtype` is the type in which the logits and their gradient are stored.
+    `dtype` is the type in which the logits and their gradient are stored. In training, the products
+    may be rounded (products.py).
     """
     return _table_logits(x, table, dtype)
 
@@ -102,11 +104,18 @@ def _table_logits(
 
 
 def _logits_forward(x, table, dtype):
-    return _table_logits(x, table, dtype), (x, table)
+    if not are_rounded(x.dtype):
+        return _table_logits(x, table, dtype), (x, table)
+    x = rounded(x)
+    logits = product(x.reshape(-1, x.shape[-1]), rounded(table).T)
+    return logits.astype(dtype).reshape(*x.shape[:-1], -1), (x, table)
 
 
 def _logits_backward(_, kept, grad):
     x, table = kept
+    if are_rounded(grad.dtype):
+        rows, grad = x.reshape(-1, x.shape[-1]), rounded(grad).reshape(-1, grad.shape[-1])
+        return product(grad, rounded(table)).reshape(x.shape), product(rows.T, grad).T
     rows, grad = x.reshape(-1, x.shape[-1]), grad.astype(x.dtype).reshape(-1, grad.shape[-1])
     x_grad = jnp.einsum("NV,VD->ND", grad, table.astype(x.dtype)).reshape(x.shape)
     return x_grad, jnp.einsum("NV,ND->VD", grad, rows, preferred_element_type=table.dtype)

@@ -13,6 +13,8 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from t2t_jax.model.products import are_rounded, product, rounded
+
 
 class Linear(nn.Module):
     """x W + b over the last `num_axes` axes of x."""
@@ -94,7 +96,10 @@ def dense(
 def affine(
     x: Float[Array, "N I"], kernel: Float[Array, "I O"], bias: Float[Array, " O"] | None
 ) -> Float[Array, "N O"]:
-    """x W + b in the type of `x`; gradients of W and b are summed over rows in their own type."""
+    """x W + b in the type of `x`; gradients of W and b are summed over rows in their own type.
+
+    In training, the products may be rounded (products.py).
+    """
     # Two matrices: with more axes, the gradient would need a transposed copy of the activations, on
     # a CPU a fifth of the time of a feed-forward layer.
     product = x @ kernel.astype(x.dtype)
@@ -102,13 +107,20 @@ def affine(
 
 
 def _forward(x, kernel, bias):
-    return affine(x, kernel, bias), (x, kernel, bias)
+    if not are_rounded(x.dtype):
+        return affine(x, kernel, bias), (x, kernel, bias)
+    x = rounded(x)
+    y = product(x, rounded(kernel))
+    return y if bias is None else y + bias[None], (x, kernel, bias)
 
 
 def _backward(kept, grad):
     x, kernel, bias = kept
-    kernel_grad = jnp.einsum("NI,NO->IO", x, grad, preferred_element_type=kernel.dtype)
     bias_grad = None if bias is None else grad.sum(axis=0, dtype=bias.dtype)
+    if are_rounded(grad.dtype):
+        grad = rounded(grad)
+        return product(grad, rounded(kernel).T), product(x.T, grad), bias_grad
+    kernel_grad = jnp.einsum("NI,NO->IO", x, grad, preferred_element_type=kernel.dtype)
     return grad @ kernel.astype(x.dtype).T, kernel_grad, bias_grad
 
 

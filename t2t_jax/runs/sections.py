@@ -32,7 +32,7 @@ class DevicesConfig:
     fsdp: int  # devices over which a copy's parameters are sharded
     tensor: int  # devices over which each matrix product is sharded
     compile: Compile
-    matmul_precision: MatmulPrecision  # of float32; a CPU has only one
+    matmul_precision: MatmulPrecision  # of float32; on a CPU of training alone
 
     def __post_init__(self) -> None:
         check_types("devices", self)

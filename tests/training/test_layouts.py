@@ -83,6 +83,15 @@ def test_twenty_steps_on_any_layout_are_those_of_one_device(layout):
     assert_same(trained(**layout), trained(data=1))
 
 
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_rounded_products_train_on_any_layout(layout):
+    one, exact = trained(data=1, matmul_precision="default"), trained(data=1)
+    losses = trained(**layout, matmul_precision="default")[0]
+    np.testing.assert_allclose(losses, one[0], rtol=2e-3)
+    np.testing.assert_allclose(losses, exact[0], rtol=1e-2)
+    assert (losses != exact[0]).any()
+
+
 @pytest.mark.parametrize("kind", ["adamw", "adafactor", "lion", "muon"])
 def test_every_optimizer_makes_the_steps_of_one_device(kind):
     layout = LAYOUTS["2 x data, 2 x fsdp, 2 x tensor"]

@@ -115,7 +115,8 @@ def main() -> None:
         started = time.perf_counter()
         for _ in range(sizes["steps"]):
             optimizer.zero_grad()
-            loss = model(source, target)
+            with torch.autocast("cpu", torch.bfloat16, enabled=sizes["rounds"]):
+                loss = model(source, target)
             loss.backward()
             optimizer.step()
         print((time.perf_counter() - started) / sizes["steps"], flush=True)

@@ -63,8 +63,9 @@ def test_both_are_rated_beside_the_products_alone():
     found = {each.what: np.array(each.values) for each in measured}
     assert {each.unit for each in measured} == {"tokens/s", "ratio"}
     assert all(len(values) == 3 and min(values) > 0 for values in found.values())
-    for name in ("ours", "plain"):
+    for name in ("ours", "ours, rounded", "plain"):
         shares = found[name] / found["products alone"]
         np.testing.assert_allclose(found[f"{name} over the roof"], shares)
-    np.testing.assert_allclose(found["ours over plain"], found["ours"] / found["plain"])
-    assert len(found) == 6
+    for name in ("ours", "ours, rounded"):
+        np.testing.assert_allclose(found[f"{name} over plain"], found[name] / found["plain"])
+    assert len(found) == 9
