@@ -38,6 +38,7 @@ def get_config() -> ConfigDict:
     data.vocabulary_kind = "bpe"  # "bpe" | "unigram" | "word" | "char"; section 5.1: byte pairs
     data.vocabulary_size = 37_000  # pieces, shared by both languages (section 5.1)
     data.character_coverage = 1.0  # share of characters that get pieces
+    data.lowercase = False  # True: all text becomes lower case, translations too
     data.vocabulary_sentences = 10_000_000  # at most, both languages, to learn the pieces from
     data.max_length = 256  # tokens, end included; longer training pairs are dropped
     data.cache = "~/.cache/t2t_jax"  # of prepared data; T2T_JAX_CACHE overrides this value

@@ -37,6 +37,7 @@ class DataConfig:
     vocabulary_kind: VocabularyKind
     vocabulary_size: int  # pieces, the reserved ones included
     character_coverage: float  # share of the text's characters that get a piece of their own
+    lowercase: bool  # pieces, and with them translations, are in lower case
     vocabulary_sentences: int  # most sentences, over all languages, that pieces are learned from
     max_length: int  # tokens per side, start and end included; longer train pairs are dropped
     cache: str  # directory where prepared data goes

@@ -136,7 +136,8 @@ READ_IF_ANY: dict[str, tuple[Condition, ...]] = {
 ALWAYS_READ = frozenset(
     {
         *("seed", "data.task", "data.source", "data.vocabulary_kind", "data.vocabulary_size"),
-        *("data.character_coverage", "data.vocabulary_sentences", "data.max_length", "data.cache"),
+        *("data.character_coverage", "data.lowercase", "data.vocabulary_sentences"),
+        *("data.max_length", "data.cache"),
         *("data.batching", "data.target_tokens_per_batch", "data.length_multiple"),
         "data.num_buckets",  # packed too: dev and test are bucketed
         *("model.family", "model.ensemble_size", "model.vocabulary_rows", "model.d_model"),
@@ -164,7 +165,8 @@ _OF_TRAINING = {
 _OF_CORPUS = {
     *("data.name", "data.directory", "data.mixture", "data.train", "data.dev", "data.test"),
     *("data.corpus_seed", "data.train_pairs", "data.vocabulary_kind", "data.character_coverage"),
-    *("data.vocabulary_sentences", "data.cache", "data.batching", "data.packed_length"),
+    *("data.lowercase", "data.vocabulary_sentences", "data.cache"),
+    *("data.batching", "data.packed_length"),
     *("data.source_tokens_per_batch", "data.target_tokens_per_batch", "data.num_buckets"),
     "data.length_multiple",
     "data.mask_rate",

@@ -41,6 +41,7 @@ _MAY_DIFFER_IN_USE = WHERE | DROPOUT_AND_START | {"model.dtype", "model.norm_eps
 # Keys added when runs already existed, with the earlier behaviour, which is the value in
 # configs/base.py. A run without the key has this value.
 _CAME_LATER: dict[str, Any] = {
+    "data.lowercase": False,
     "data.length_multiple": 1,
     "model.ensemble_size": 1,
     "model.score_divisor": "sqrt_d_k",

@@ -36,7 +36,7 @@ _MAX_LENGTH = 512
 _OF_TASK = ("family", "pooling", "num_classes")
 _OF_VOCABULARY = (
     *("data.vocabulary_kind", "data.vocabulary_size", "data.vocabulary_sentences"),
-    "data.character_coverage",
+    *("data.character_coverage", "data.lowercase"),
 )
 
 

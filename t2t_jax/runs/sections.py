@@ -133,6 +133,11 @@ def _check_task(sections: Sections) -> None:
             "data.batching='packed' does not go with model.family='recurrent', whose state would "
             "run on from one sentence into the next: it needs 'bucketed'"
         )
+    if sections.data.lowercase and task == "translation" and not sections.evaluation.bleu_lowercase:
+        raise ValueError(
+            "data.lowercase=True gives translations in lower case: evaluation.bleu_lowercase must "
+            "be True too, or BLEU counts every capital letter of a reference as an error"
+        )
     if sections.evaluation.bleu_on_long and "long" not in split_names(sections.data):
         raise ValueError(
             f"evaluation.bleu_on_long=True does not go with data.source={sections.data.source!r}: "

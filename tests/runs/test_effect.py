@@ -221,6 +221,7 @@ def test_a_config_of_an_earlier_version_is_not_asked_for_what_it_lacks():
 
 def test_what_the_weights_of_init_come_with_cannot_be_set():
     check_read(["model.dropout_rate", "model.num_classes", "data.max_length", "training.steps"])
-    for key in ("model.num_encoder_layers", "data.vocabulary_size", "data.character_coverage"):
+    of_the_weights = ("data.vocabulary_size", "data.character_coverage", "data.lowercase")
+    for key in ("model.num_encoder_layers", *of_the_weights):
         with pytest.raises(ValueError, match=f"--config.{key} has no effect with --init, whose"):
             check_read(["training.steps", key])

@@ -192,6 +192,13 @@ def test_long_is_a_split_of_the_embedded_corpus_alone(cache, tmp_path):
     smallest(cache, **{"evaluation.bleu_on_long": True})
 
 
+def test_translations_in_lower_case_are_not_scored_by_cased_bleu(cache):
+    lower = {"data.lowercase": True}
+    with pytest.raises(ValueError, match="evaluation.bleu_lowercase must be True too"):
+        smallest(cache, **lower)
+    smallest(cache, **lower, **{"evaluation.bleu_lowercase": True})
+
+
 def test_an_unknown_split_is_told(trained):
     with pytest.raises(ValueError, match="none of train, dev, test, long; .* as --source and"):
         score(trained, "valid")

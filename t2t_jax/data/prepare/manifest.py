@@ -28,7 +28,10 @@ AFTERWARDS = (
 )
 _GRAMMAR = ("corpus_seed", "train_pairs")
 NOT_READ = {"embedded": PLACE, "text": _GRAMMAR, "tfds": _GRAMMAR}  # by source
-VOCABULARY = ("vocabulary_kind", "vocabulary_size", "character_coverage", "vocabulary_sentences")
+VOCABULARY = (
+    *("vocabulary_kind", "vocabulary_size", "character_coverage", "lowercase"),
+    "vocabulary_sentences",
+)
 FILE = "manifest.json"
 _SHA256 = "sha256"  # of everything else in the manifest
 MADE_WITH = "made_with"  # versions of the libraries that make the tokens
@@ -41,6 +44,8 @@ def settings(config: DataConfig, vocabulary: Vocabulary | None) -> dict[str, Any
     no_effect = {*PLACE, *AFTERWARDS, *NOT_READ.get(config.source, ())}
     if config.task == "translation":
         no_effect.add("task")  # as when it was the only task
+    if not config.lowercase:
+        no_effect.add("lowercase")  # as before there was this key
     if vocabulary is not None:
         no_effect.update(VOCABULARY)
     keys = [field.name for field in dataclasses.fields(config) if field.name not in no_effect]

@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -113,8 +113,13 @@ def learn_from_train(
         is_reversed=list(config.languages) != sorted(config.languages),
     )
     chunks = _numbered_chunks(config, num_examples, examples_per_chunk)
-    how = config.vocabulary_kind, config.vocabulary_size, config.character_coverage
-    with_mask = config.task == "masked_language_modelling"
+    how: dict[str, Any] = {
+        "kind": config.vocabulary_kind,
+        "size": config.vocabulary_size,
+        "character_coverage": config.character_coverage,
+        "with_mask": config.task == "masked_language_modelling",
+        "lowercase": config.lowercase,
+    }
     if config.vocabulary_kind == "unigram":
 
         def sentences() -> Iterator[str]:
@@ -122,7 +127,7 @@ def learn_from_train(
                 yield from sample.texts(numbered)
                 progress(numbered.first + numbered.num_examples)
 
-        return learn_vocabulary(sentences(), *how, with_mask=with_mask)
+        return learn_vocabulary(sentences(), **how)
     counts: Counter[str] = Counter()
     num_read = 0
     count = CountWords(sample)
@@ -132,7 +137,7 @@ def learn_from_train(
             if of_chunk.num_examples:
                 num_read += of_chunk.num_examples
                 progress(num_read)
-    return learn_from_words(counts, *how, with_mask=with_mask)
+    return learn_from_words(counts, **how)
 
 
 def _numbered_chunks(

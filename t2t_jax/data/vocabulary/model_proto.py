@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 TRAINER_MODEL_TYPE = (2, 3)
 TRAINER_INPUT_FORMAT = (2, 7)
+NORMALIZER_RULES_FILE = (3, 6)
 
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 

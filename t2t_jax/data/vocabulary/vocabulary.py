@@ -1,16 +1,19 @@
 """SentencePiece: from sentences to token ids, and back.
 
-One vocabulary serves both languages. Letters stay as they are written (no Unicode normalisation,
-no lower-casing); only white space changes: every run of it, tabs and no-break spaces included,
-becomes one space, and none is left at the ends.
+One vocabulary serves both languages. Letters stay as they are written (no Unicode normalisation),
+or all become lower case, which the model itself then does; white space changes: every run of it,
+tabs and no-break spaces included, becomes one space, and none is left at the ends.
 """
 
+import contextlib
 import functools
 import hashlib
 import io
 import itertools
 import os
 import re
+import sys
+import tempfile
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -101,11 +104,12 @@ class Vocabulary:
             return False
         processor = self._processor
         has_space = not processor.is_unknown(processor.piece_to_id(SPACE_PIECE))
-        # Characters that all other normalisation rules of SentencePiece change.
-        changes_nothing = processor.normalize("ﬁ Ａ½") == f"{SPACE_PIECE}ﬁ{SPACE_PIECE}Ａ½"
+        # Characters that all of SentencePiece's own normalisation rules change, and lower-casing
+        # does not.
+        keeps_letters = processor.normalize("ﬁ ａ½") == f"{SPACE_PIECE}ﬁ{SPACE_PIECE}ａ½"
         pieces = map(processor.id_to_piece, range(self.size))
         space_is_first = not any(SPACE_PIECE in piece[1:] for piece in pieces)
-        return has_space and changes_nothing and space_is_first
+        return has_space and keeps_letters and space_is_first
 
     def encode_word(self, word: str) -> list[int]:
         """Token ids of a word without white space."""
@@ -159,10 +163,13 @@ def learn_vocabulary(
     character_coverage: float,
     *,
     with_mask: bool = False,
+    lowercase: bool = False,
 ) -> Vocabulary:
     """Learns pieces from sentences; the same sentences give the same bytes on every machine.
 
-    `with_mask` also reserves MASK_ID, for the tokens that a model has to predict.
+    `with_mask` also reserves MASK_ID, for the tokens that a model has to predict. `lowercase`:
+    pieces of the text in lower case, character by character, by Python's own table (its Unicode
+    version is the one thing that the bytes then depend on besides).
 
     "bpe" and "unigram" get exactly `size` pieces. For "word" and "char", `size` is an upper
     bound: there are fewer pieces if the text has fewer words or characters. "unigram" keeps all
@@ -174,9 +181,11 @@ def learn_vocabulary(
     """
     if kind != "unigram":
         counts = Counter(itertools.chain.from_iterable(map(str.split, sentences)))
-        return learn_from_words(counts, kind, size, character_coverage, with_mask=with_mask)
+        return learn_from_words(
+            counts, kind, size, character_coverage, with_mask=with_mask, lowercase=lowercase
+        )
     lines = itertools.chain.from_iterable(map(_lines_of_words, sentences))
-    return _learn(lines, kind, size, character_coverage, with_mask)
+    return _learn(lines, kind, size, character_coverage, with_mask, lowercase)
 
 
 def learn_from_words(
@@ -186,6 +195,7 @@ def learn_from_words(
     character_coverage: float,
     *,
     with_mask: bool = False,
+    lowercase: bool = False,
 ) -> Vocabulary:
     """As `learn_vocabulary`, but from word counts instead of sentences; not for "unigram".
 
@@ -194,6 +204,8 @@ def learn_from_words(
     without spaces. The rarest are ignored, but their characters still become pieces if
     `character_coverage` is 1.
     """
+    if lowercase:
+        counts = _in_lower_case(counts)
     words = sorted(word for word in counts if len(word) <= _MAX_WORD_CHARACTERS)
     required = ""
     if kind == "bpe":
@@ -205,7 +217,23 @@ def learn_from_words(
             if character_coverage == 1:
                 required = "".join(sorted(set().union(*rare).difference(*words)))
     lines = (f"{word}\t{counts[word]}" for word in words)
-    return _learn(lines, kind, size, character_coverage, with_mask, required, are_words=True)
+    return _learn(
+        lines, kind, size, character_coverage, with_mask, lowercase, required, are_words=True
+    )
+
+
+@functools.cache
+def _lower_cases() -> dict[int, str]:
+    """The lower case of every character that is not its own."""
+    characters = map(chr, range(sys.maxunicode + 1))
+    return {ord(each): each.lower() for each in characters if each != each.lower()}
+
+
+def _in_lower_case(counts: Mapping[str, int]) -> Counter[str]:
+    lowered: Counter[str] = Counter()
+    for word, count in counts.items():
+        lowered[word.translate(_lower_cases())] += count
+    return lowered
 
 
 def _most_frequent(
@@ -226,6 +254,7 @@ def _learn(
     size: int,
     character_coverage: float,
     with_mask: bool,
+    lowercase: bool,
     required_characters: str = "",
     *,
     are_words: bool = False,
@@ -244,31 +273,49 @@ def _learn(
                 "no sentence to learn a vocabulary from: all are blank, or have no white space "
                 f"within {_MAX_WORD_CHARACTERS:,} characters"
             )
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=itertools.chain([first], stream),
-            model_writer=model,
-            model_type=kind,
-            vocab_size=size,
-            character_coverage=character_coverage,
-            hard_vocab_limit=kind in ("bpe", "unigram"),
-            pad_id=PAD_ID,
-            bos_id=START_ID,
-            eos_id=END_ID,
-            unk_id=UNKNOWN_ID,
-            # A control symbol is never produced by a text that contains "<mask>".
-            control_symbols=[_MASK] if with_mask else [],
-            normalization_rule_name="identity",
-            max_sentence_length=_MAX_SENTENCE_BYTES,
-            num_threads=_LEARNING_THREADS,
-            minloglevel=_ERRORS_ONLY,
-            **options,
-        )
+        with _normalisation(lowercase) as rule:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=itertools.chain([first], stream),
+                model_writer=model,
+                model_type=kind,
+                vocab_size=size,
+                character_coverage=character_coverage,
+                hard_vocab_limit=kind in ("bpe", "unigram"),
+                pad_id=PAD_ID,
+                bos_id=START_ID,
+                eos_id=END_ID,
+                unk_id=UNKNOWN_ID,
+                # A control symbol is never produced by a text that contains "<mask>".
+                control_symbols=[_MASK] if with_mask else [],
+                max_sentence_length=_MAX_SENTENCE_BYTES,
+                num_threads=_LEARNING_THREADS,
+                minloglevel=_ERRORS_ONLY,
+                **rule,
+                **options,
+            )
     except RuntimeError as error:
         if stream.error is not None:
             raise stream.error from None
         raise ValueError(_in_words(str(error), kind, size)) from error
-    # The input format is no part of the vocabulary and must not change the fingerprint.
-    return Vocabulary(model_proto.without(model.getvalue(), model_proto.TRAINER_INPUT_FORMAT))
+    # Neither is part of the vocabulary, so neither may change the fingerprint.
+    learned = model_proto.without(model.getvalue(), model_proto.TRAINER_INPUT_FORMAT)
+    return Vocabulary(model_proto.without(learned, model_proto.NORMALIZER_RULES_FILE))
+
+
+@contextlib.contextmanager
+def _normalisation(lowercase: bool) -> Iterator[dict[str, str]]:
+    """SentencePiece's options for what it does to letters; it reads its rules from a file."""
+    if not lowercase:
+        yield {"normalization_rule_name": "identity"}
+        return
+    rules = (
+        f"{code:x}\t{' '.join(f'{ord(each):x}' for each in lower)}\n"
+        for code, lower in _lower_cases().items()
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "lower_case.tsv"
+        file.write_text("".join(rules))
+        yield {"normalization_rule_tsv": str(file)}
 
 
 class _RememberedErrors:

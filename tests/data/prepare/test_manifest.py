@@ -27,7 +27,7 @@ def changed(config, field):
     """The config with another value of a field, which need not be allowed."""
     value = getattr(config, field.name)
     choices = [choice for choice in get_args(field.type) if choice != value]
-    more = {str: "x", int: 1, float: -0.01}[type(value)]
+    more = {str: "x", int: 1, float: -0.01, bool: True}[type(value)]
     config = copy.copy(config)
     vars(config)[field.name] = choices[0] if choices else value + more
     return config

@@ -61,6 +61,14 @@ def test_characters_too_rare_for_the_config_are_no_pieces(tmp_path):
     assert unknown[0] < unknown[1]
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_corpus_in_lower_case_teaches_pieces_in_lower_case(tmp_path, kind):
+    write_corpus(tmp_path)
+    config = text_config(tmp_path, vocabulary_kind=kind, vocabulary_size=40, lowercase=True)
+    small, large = learned(config).encode(["the cat", "THE Cat"])
+    assert small == large and UNKNOWN_ID not in small
+
+
 def test_words_may_be_given_in_parts(tmp_path, monkeypatch):
     write_corpus(tmp_path)
     whole = learned(text_config(tmp_path))

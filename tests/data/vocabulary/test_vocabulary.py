@@ -215,6 +215,30 @@ def test_counted_words_give_the_very_model_of_the_sentences(kind, character_cove
     assert learn_from_words(backwards, kind, size, character_coverage).model == learned.model
 
 
+def test_in_lower_case_capitals_make_no_difference(kind):
+    loud = [sentence.upper() for sentence in SENTENCES]
+    learned = learn_vocabulary(loud, kind, SIZES[kind], 1.0, lowercase=True)
+    assert learned.model == learn_vocabulary(loud, kind, SIZES[kind], 1.0, lowercase=True).model
+    mixed = [each for pair in zip(loud, SENTENCES, strict=True) for each in pair]
+    of_mixed = learn_vocabulary(mixed, kind, SIZES[kind], 1.0, lowercase=True)
+    pieces = {of_mixed.piece(number) for number in range(4, of_mixed.size)}
+    assert pieces == {piece.lower() for piece in pieces}
+    ids = learned.encode(loud)
+    assert ids == learned.encode(SENTENCES) and not any(UNKNOWN_ID in each for each in ids)
+    assert learned.decode(ids) == [" ".join(each.lower().split()) for each in SENTENCES]
+    of_words = [learned.encode_word(word) for word in loud[0].split()]
+    assert learned.is_word_by_word == (kind in ("bpe", "char"))
+    if learned.is_word_by_word:
+        assert sum(of_words, []) == ids[0]
+
+
+def test_lower_case_is_pythons_letter_by_letter():
+    text = "STRAẞE İ ΣΟΦΟΣ ﬁ Ａ½ Éé ǅ"
+    learned = learn_vocabulary([text], "char", 60, 1.0, lowercase=True)
+    (back,) = learned.decode(learned.encode([text]))
+    assert back == "".join(letter.lower() for letter in text) and "ß" in back and "σοφοσ" in back
+
+
 def test_words_of_a_hundred_thousand_letters_teach_nothing(kind):
     long = ["x" * 100_000, "cat" * 50_000]
     sentences = [*long, *SENTENCES[:-1], f"{long[0]} {SENTENCES[-1]}"]
