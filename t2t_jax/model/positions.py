@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.embedding import Embedding
+from t2t_jax.model.layouts import computed_once
 from t2t_jax.model.look_up import look_up
 
 _LONGEST_WAVE = 10_000  # the sinusoids' wavelengths run from 2 pi to 10000 * 2 pi
@@ -123,7 +124,8 @@ def rotate(
     The dot product of a rotated query and key depends only on content and distance (RoFormer, Su et
     al. 2021, equation 34).
     """
-    sin, cos = jnp.sin(angles)[:, None], jnp.cos(angles)[:, None]
+    # Of all layers and heads, once: they take longer than all the rest.
+    sin, cos = computed_once(jnp.sin(angles))[:, None], computed_once(jnp.cos(angles))[:, None]
     even, odd = x[..., 0::2].astype(jnp.float32), x[..., 1::2].astype(jnp.float32)
     turned = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
     return turned.reshape(x.shape).astype(x.dtype)

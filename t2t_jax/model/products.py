@@ -7,11 +7,11 @@ AMX) take down to half the time.
 
 import jax
 import jax.numpy as jnp
-from jax.experimental.layout import Layout, with_layout_constraint
 from jax.typing import DTypeLike
 from jaxtyping import Array, BFloat16, Float, Float32
 
 from t2t_jax.devices import ROUNDS_ON_CPU
+from t2t_jax.model.layouts import row_by_row
 
 
 def are_rounded(dtype: DTypeLike) -> bool:
@@ -30,12 +30,8 @@ def product(x: BFloat16[Array, "N I"], y: BFloat16[Array, "I O"]) -> Float32[Arr
     # XLA's fast products take matrices stored row by row alone. It would not copy a transposed one
     # by itself, and multiply it slowly, or not at all.
     columns_by_rows = (((1,), (0,)), ((), ()))
-    return _by_rows(
+    return row_by_row(
         jax.lax.dot_general(
-            *(_by_rows(x), _by_rows(y), columns_by_rows), preferred_element_type=jnp.float32
+            *(row_by_row(x), row_by_row(y), columns_by_rows), preferred_element_type=jnp.float32
         )
     )
-
-
-def _by_rows(x: Float[Array, "N M"]) -> Float[Array, "N M"]:
-    return with_layout_constraint(x, Layout((0, 1)))
