@@ -266,9 +266,10 @@ def make_devices(
     made = Devices(Mesh(np.array(devices).reshape(shape), _AXES), compile)
     if made.are_accelerators:
         jax.config.update("jax_default_matmul_precision", matmul_precision)
-    else:
-        rounds = matmul_precision == "default"
-        jax.config.update("jax_default_matmul_precision", ROUNDS_ON_CPU if rounds else None)
+    elif matmul_precision == "default":
+        jax.config.update("jax_default_matmul_precision", ROUNDS_ON_CPU)
+    elif jax.config.jax_default_matmul_precision == ROUNDS_ON_CPU:  # pyright: ignore
+        jax.config.update("jax_default_matmul_precision", None)
     return made
 
 
