@@ -148,6 +148,6 @@ def get_config() -> ConfigDict:
     devices.fsdp = 1  # devices that split a copy's parameters
     devices.tensor = 1  # devices that split each matrix product
     devices.compile = "jit"  # | "pmap": only data, one host
-    devices.matmul_precision = "highest"  # for float32; | "high" | "default": TF32, bfloat16
+    devices.matmul_precision = "highest"  # for float32; | "high" | "default": docs/CLUSTERS.md
 
     return config.lock()

@@ -212,8 +212,8 @@ def make_devices(
       fsdp: number of devices that a copy's parameters are split over.
       tensor: number of devices that each matrix product is split over.
       compile: "jit", or "pmap" with its one axis, data.
-      matmul_precision: of float32 on accelerators; on a CPU "default" rounds operands in training,
-        and all else is float32.
+      matmul_precision: of float32 products on accelerators; on a CPU "default" rounds the operands
+        of some in training (model/products.py), and all others are exact.
       devices: used instead of the local ones, such as those of a topology.
 
     Raises:

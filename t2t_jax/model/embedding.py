@@ -72,7 +72,7 @@ class Output(nn.Module):
             return x, table
         ones = jnp.ones((*x.shape[:2], 2), x.dtype)
         # Two casts would do the same, but XLA may leave them out.
-        kind = jnp.finfo(x.dtype)
+        kind = jnp.finfo(jnp.bfloat16 if are_rounded(x.dtype) else x.dtype)
         rounded = jax.lax.reduce_precision(self.bias, kind.nexp, kind.nmant)
         rounded = jax.lax.stop_gradient(rounded)
         bias = jnp.stack([rounded, self.bias - rounded], axis=-1)
@@ -90,6 +90,8 @@ def table_logits(
     `dtype` is the type in which the logits and their gradient are stored. In training, the products
     may be rounded (products.py).
     """
+    if are_rounded(x.dtype):
+        return _logits_rounded_in_training(x, table, dtype)
     return _table_logits(x, table, dtype)
 
 
@@ -104,24 +106,39 @@ def _table_logits(
 
 
 def _logits_forward(x, table, dtype):
-    if not are_rounded(x.dtype):
-        return _table_logits(x, table, dtype), (x, table)
-    x = rounded(x)
-    logits = product(x.reshape(-1, x.shape[-1]), rounded(table).T)
-    return logits.astype(dtype).reshape(*x.shape[:-1], -1), (x, table)
+    return _table_logits(x, table, dtype), (x, table)
 
 
 def _logits_backward(_, kept, grad):
     x, table = kept
-    if are_rounded(grad.dtype):
-        rows, grad = x.reshape(-1, x.shape[-1]), rounded(grad).reshape(-1, grad.shape[-1])
-        return product(grad, rounded(table)).reshape(x.shape), product(rows.T, grad).T
     rows, grad = x.reshape(-1, x.shape[-1]), grad.astype(x.dtype).reshape(-1, grad.shape[-1])
     x_grad = jnp.einsum("NV,VD->ND", grad, table.astype(x.dtype)).reshape(x.shape)
     return x_grad, jnp.einsum("NV,ND->VD", grad, rows, preferred_element_type=table.dtype)
 
 
 _table_logits.defvjp(_logits_forward, _logits_backward)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _logits_rounded_in_training(
+    x: Float[Array, "B T D"], table: Float[Array, "vocab D"], dtype: DTypeLike
+) -> Any:
+    return _table_logits(x, table, dtype)
+
+
+def _rounded_forward(x, table, dtype):
+    x = rounded(x)
+    logits = product(x.reshape(-1, x.shape[-1]), rounded(table).T)
+    return logits.astype(dtype).reshape(*x.shape[:-1], -1), (x, table)
+
+
+def _rounded_backward(_, kept, grad):
+    x, table = kept
+    rows, grad = x.reshape(-1, x.shape[-1]), rounded(grad).reshape(-1, grad.shape[-1])
+    return product(grad, rounded(table)).reshape(x.shape), product(rows.T, grad).T
+
+
+_logits_rounded_in_training.defvjp(_rounded_forward, _rounded_backward)
 
 
 def token_embedding(config: TransformerConfig) -> Embedding:

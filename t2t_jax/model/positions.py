@@ -124,7 +124,7 @@ def rotate(
     The dot product of a rotated query and key depends only on content and distance (RoFormer, Su et
     al. 2021, equation 34).
     """
-    # Of all layers and heads, once: they take longer than all the rest.
+    # Once for all layers and heads: sines take longer than the rest of the rotation.
     sin, cos = computed_once(jnp.sin(angles))[:, None], computed_once(jnp.cos(angles))[:, None]
     even, odd = x[..., 0::2].astype(jnp.float32), x[..., 1::2].astype(jnp.float32)
     turned = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)

@@ -1,8 +1,8 @@
 """Products of float32 matrices whose operands are rounded to bfloat16: training on a CPU, if asked.
 
-`devices.matmul_precision="default"` asks for them; they are what a TPU makes of float32 by default.
-Sums, and all that is not a product, stay float32. Processors that multiply bfloat16 (AVX512-BF16,
-AMX) take down to half the time.
+`devices.matmul_precision="default"` asks for them, for linear layers and logits. Attention's own
+two products, recurrent cells and the optimizer stay in float32, as do all sums. Processors that
+multiply bfloat16 (AVX512-BF16, AMX) may need only half the time.
 """
 
 import jax

@@ -158,6 +158,8 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
     """
     pretrained = load_pretrained(directory, **_head(sections))
     _check_smoothing(pretrained, sections.training)
+    if sections.data.lowercase:
+        raise ValueError("data.lowercase=True does not go with --init, whose tokenizer decides")
     asked = sections.model
     kept = {key: getattr(asked, key) for key in OF_TRAINING}
     size = pretrained.vocabulary.size

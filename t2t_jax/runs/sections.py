@@ -32,7 +32,7 @@ class DevicesConfig:
     fsdp: int  # devices over which a copy's parameters are sharded
     tensor: int  # devices over which each matrix product is sharded
     compile: Compile
-    matmul_precision: MatmulPrecision  # of float32; on a CPU of training alone
+    matmul_precision: MatmulPrecision  # of float32 products; on a CPU only in training
 
     def __post_init__(self) -> None:
         check_types("devices", self)
@@ -136,7 +136,7 @@ def _check_task(sections: Sections) -> None:
     if sections.data.lowercase and task == "translation" and not sections.evaluation.bleu_lowercase:
         raise ValueError(
             "data.lowercase=True gives translations in lower case: evaluation.bleu_lowercase must "
-            "be True too, or BLEU counts every capital letter of a reference as an error"
+            "be True too"
         )
     if sections.evaluation.bleu_on_long and "long" not in split_names(sections.data):
         raise ValueError(

@@ -286,6 +286,14 @@ def test_weights_are_of_one_model(tmp_path):
         pretrained.beginning(tmp_path, sections)
 
 
+def test_a_tokenizer_decides_on_its_case(tmp_path):
+    peers.save_marian(tmp_path)
+    changes = {"data.lowercase": True, "evaluation.bleu_lowercase": True}
+    sections = barely_trained(tiny, tmp_path / "data", **changes)
+    with pytest.raises(ValueError, match="data.lowercase=True does not go with --init"):
+        pretrained.beginning(tmp_path, sections)
+
+
 def test_label_smoothing_over_ids_without_probability_is_told(tmp_path):
     peers.save_marian(tmp_path)
     changes = {"training.label_smoothing": 0.1}

@@ -5,9 +5,27 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.embedding import table_logits
+from t2t_jax.model.families import initial_params, make_model
+from t2t_jax.model.layouts import computed_once
 from t2t_jax.model.linear import affine
 from t2t_jax.model.products import product, rounded
+from t2t_jax.training.loss import make_loss_fn
+from tests.model.configs import small
+
+IDS = np.arange(4, 20).reshape(2, 8).astype(np.int32)
+
+
+def of_a_model(precision, change=lambda params: params, **changes):
+    """Loss and gradients in training."""
+    model = make_model(small(vocabulary_rows=20, **changes))
+    params = change(initial_params(model, jax.random.key(0)))
+    loss_fn = jax.value_and_grad(make_loss_fn(model, 0.1), has_aux=True)
+    with jax.default_matmul_precision(precision):
+        (loss, _), found = jax.jit(loss_fn)(params, Batch(IDS, IDS), jax.random.key(1))
+    return loss, found
+
 
 SIZES = [(1, 1, 1), (1, 7, 3), (2, 1, 5), (5, 3, 1), (33, 17, 65), (64, 128, 256), (300, 96, 40)]
 
@@ -70,6 +88,55 @@ def test_training_rounds_and_nothing_else_does(function_and_inputs):
         scale = np.abs(fine).max()
         np.testing.assert_allclose(rough, fine, atol=0.02 * scale)
     assert any((rough != fine).any() for rough, fine in zip(found, exact_gradients, strict=True))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dtype": "bfloat16"},
+        {"dtype": "bfloat16", "scale_logits": True},
+        {"dtype": "bfloat16", "family": "recurrent"},
+    ],
+    ids=str,
+)
+def test_a_model_in_bfloat16_is_as_it_is_without(changes):
+    (exact, one), (rounded, other) = (
+        of_a_model(precision, **changes) for precision in (None, "bfloat16")
+    )
+    assert exact == rounded
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def test_a_models_output_bias_is_not_rounded():
+    def only_bias(params):
+        zeros = jax.tree.map(jnp.zeros_like, params)
+        bias = params["output"]["bias"]
+        zeros["output"]["bias"] = jnp.linspace(-9, 3, bias.size)
+        return zeros
+
+    exact, rounded = (
+        of_a_model(precision, only_bias, output_bias=True)[0] for precision in (None, "bfloat16")
+    )
+    np.testing.assert_allclose(exact, rounded, rtol=1e-6)
+
+
+@pytest.mark.parametrize("changes", [{"scan_layers": True}, {"rematerialise": True}], ids=str)
+def test_layers_in_a_loop_or_computed_again_are_rounded_alike(changes):
+    plain, other = (of_a_model("bfloat16", **each)[0] for each in ({}, changes))
+    np.testing.assert_allclose(plain, other, rtol=1e-3)
+
+
+def test_what_is_computed_once_is_in_the_program_once():
+    def program(wrap):
+        def of(angles, x):
+            sines = wrap(jnp.sin(angles))
+            return [jnp.tanh(x * number) * sines[None] for number in range(2, 5)]
+
+        arrays = jnp.ones((8, 64)), jnp.ones((5, 8, 64))
+        return jax.jit(of).lower(*arrays).compile().as_text()
+
+    assert program(computed_once).count(" sine(") == 1
+    assert program(lambda x: x).count(" sine(") > 1
 
 
 def test_a_bias_and_its_gradient_are_not_rounded():

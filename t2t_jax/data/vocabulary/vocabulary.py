@@ -165,11 +165,11 @@ def learn_vocabulary(
     with_mask: bool = False,
     lowercase: bool = False,
 ) -> Vocabulary:
-    """Learns pieces from sentences; the same sentences give the same bytes on every machine.
+    """Learns pieces from sentences; the same sentences give the same bytes on every machine, but
+    with `lowercase` only where Python has the same version of Unicode.
 
     `with_mask` also reserves MASK_ID, for the tokens that a model has to predict. `lowercase`:
-    pieces of the text in lower case, character by character, by Python's own table (its Unicode
-    version is the one thing that the bytes then depend on besides).
+    pieces of the text in lower case, character by character, by Python's own table.
 
     "bpe" and "unigram" get exactly `size` pieces. For "word" and "char", `size` is an upper
     bound: there are fewer pieces if the text has fewer words or characters. "unigram" keeps all
