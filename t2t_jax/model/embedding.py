@@ -13,8 +13,9 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from t2t_jax.model.config import EmbeddingInit, TransformerConfig
+from t2t_jax.model.linear import affine
 from t2t_jax.model.look_up import look_up
-from t2t_jax.model.products import are_rounded, product, rounded
+from t2t_jax.model.products import are_rounded
 
 
 class Embedding(nn.Module):
@@ -73,9 +74,9 @@ class Output(nn.Module):
         ones = jnp.ones((*x.shape[:2], 2), x.dtype)
         # Two casts would do the same, but XLA may leave them out.
         kind = jnp.finfo(jnp.bfloat16 if are_rounded(x.dtype) else x.dtype)
-        rounded = jax.lax.reduce_precision(self.bias, kind.nexp, kind.nmant)
-        rounded = jax.lax.stop_gradient(rounded)
-        bias = jnp.stack([rounded, self.bias - rounded], axis=-1)
+        first = jax.lax.reduce_precision(self.bias, kind.nexp, kind.nmant)
+        first = jax.lax.stop_gradient(first)
+        bias = jnp.stack([first, self.bias - first], axis=-1)
         return jnp.concatenate([x, ones], axis=-1), jnp.concatenate([table, bias], axis=-1)
 
     def _scaled(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
@@ -91,7 +92,8 @@ def table_logits(
     may be rounded (products.py).
     """
     if are_rounded(x.dtype):
-        return _logits_rounded_in_training(x, table, dtype)
+        logits = affine(x.reshape(-1, x.shape[-1]), table.T, None)
+        return logits.astype(dtype).reshape(*x.shape[:-1], -1)
     return _table_logits(x, table, dtype)
 
 
@@ -117,28 +119,6 @@ def _logits_backward(_, kept, grad):
 
 
 _table_logits.defvjp(_logits_forward, _logits_backward)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _logits_rounded_in_training(
-    x: Float[Array, "B T D"], table: Float[Array, "vocab D"], dtype: DTypeLike
-) -> Any:
-    return _table_logits(x, table, dtype)
-
-
-def _rounded_forward(x, table, dtype):
-    x = rounded(x)
-    logits = product(x.reshape(-1, x.shape[-1]), rounded(table).T)
-    return logits.astype(dtype).reshape(*x.shape[:-1], -1), (x, table)
-
-
-def _rounded_backward(_, kept, grad):
-    x, table = kept
-    rows, grad = x.reshape(-1, x.shape[-1]), rounded(grad).reshape(-1, grad.shape[-1])
-    return product(grad, rounded(table)).reshape(x.shape), product(rows.T, grad).T
-
-
-_logits_rounded_in_training.defvjp(_rounded_forward, _rounded_backward)
 
 
 def token_embedding(config: TransformerConfig) -> Embedding:

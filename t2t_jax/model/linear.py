@@ -102,8 +102,8 @@ def affine(
     """
     # Two matrices: with more axes, the gradient would need a transposed copy of the activations, on
     # a CPU a fifth of the time of a feed-forward layer.
-    product = x @ kernel.astype(x.dtype)
-    return product if bias is None else product + bias.astype(x.dtype)[None]
+    y = x @ kernel.astype(x.dtype)
+    return y if bias is None else y + bias.astype(x.dtype)[None]
 
 
 def _forward(x, kernel, bias):
