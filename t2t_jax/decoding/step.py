@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID
@@ -125,7 +126,7 @@ def likeliest_next(
     return log_probs, jnp.where(log_probs > -jnp.inf, ids, PAD_ID)
 
 
-def _may_follow(num_ids: int, vocabulary_size: int | None) -> Bool[Array, " vocab"]:
-    ids = jnp.arange(num_ids)
+def _may_follow(num_ids: int, vocabulary_size: int | None) -> Bool[np.ndarray, " vocab"]:
+    ids = np.arange(num_ids)
     may_follow = (ids != PAD_ID) & (ids != START_ID)
     return may_follow if vocabulary_size is None else may_follow & (ids < vocabulary_size)

@@ -5,11 +5,12 @@ Axes: N rows, V values, G groups of them, S size of a group, K best.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 
 def top(
-    values: Float[Array, "N V"], k: int, may_be: Bool[Array, " V"]
+    values: Float[Array, "N V"], k: int, may_be: Bool[np.ndarray, " V"]
 ) -> tuple[Float[Array, "N K"], Int[Array, "N K"]]:
     """The `k` largest of the values that `may_be` allows, and their indices.
 
@@ -22,14 +23,20 @@ def top(
     size = _group_size(num_values, k)
     missing = -num_values % size
     padded = jnp.pad(values, ((0, 0), (0, missing)), constant_values=-jnp.inf)
-    may_be = jnp.pad(may_be, (0, missing))
+    may_be = np.pad(may_be, (0, missing))
     groups = padded.reshape(len(values), -1, size)  # N G S
-    best = jnp.where(may_be.reshape(1, -1, size), groups, -jnp.inf).max(axis=-1)
+    best = groups.max(axis=-1)
+    # Again where some may not be: masked all at once, the values would be copied.
+    of_group = may_be.reshape(-1, size)
+    again = np.flatnonzero(~of_group.all(axis=-1))
+    allowed = jnp.where(of_group[again], groups[:, again], -jnp.inf)
+    best = best.at[:, again].set(allowed.max(axis=-1))
     # In the order of the values, so that the first of equal ones stays first.
     numbers = jnp.sort(jax.lax.top_k(best, min(k, best.shape[1]))[1], axis=-1)
     looked_at = jnp.take_along_axis(groups, numbers[:, :, None], axis=1).reshape(len(values), -1)
     places = (numbers[:, :, None] * size + jnp.arange(size)[None, None]).reshape(len(values), -1)
-    largest, indices = jax.lax.top_k(jnp.where(may_be[places], looked_at, -jnp.inf), k)
+    allowed = jnp.where(jnp.asarray(may_be)[places], looked_at, -jnp.inf)
+    largest, indices = jax.lax.top_k(allowed, k)
     return largest, jnp.take_along_axis(places, indices, axis=1)
 
 
