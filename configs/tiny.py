@@ -1,7 +1,7 @@
 """The embedded English-German corpus: minutes on a laptop, no download.
 
     t2t-jax train --config=configs/tiny.py --workdir=W
-    python -m experiments.sweep quickstart --base=configs/tiny.py --workdir=W
+    python -m experiments.sweep table3 --base=configs/tiny.py --workdir=W
 
 Measured figures: docs/MEASURED.md.
 """

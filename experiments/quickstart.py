@@ -1,10 +1,10 @@
-"""A first look: five rows of `tiny`, one run per core, and some translations.
+"""A first look: five rows of a small model, one run per core, and some translations.
 
     python -m experiments.quickstart --workdir=W
 
 is short for
 
-    python -m experiments.sweep quickstart --base=configs/tiny.py --samples=5 --workdir=W
+    python -m experiments.sweep quickstart --base=configs/quickstart.py --samples=5 --workdir=W
 
 and takes every flag of experiments.sweep. It runs one seed; the text below its table says what one
 seed cannot show. --seeds=3 shows it.
@@ -41,7 +41,7 @@ def _sweep(argv: list[str]) -> None:
 
 def main() -> None:
     """The sweep of the table `quickstart`."""
-    defaults = ["--base=configs/tiny.py", "--samples=5"]
+    defaults = ["--base=configs/quickstart.py", "--samples=5"]
     others = ("--runs_per_gpu", "--launcher", "-launcher")
     if not any(argument.startswith(others) for argument in sys.argv):
         # As fast as one run at a time on all cores, with less waiting for start-up and compilation.

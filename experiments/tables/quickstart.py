@@ -1,6 +1,6 @@
 """Five telling rows, for a first look: what heads, depth and positions are worth.
 
-python -m experiments.sweep quickstart --base=configs/tiny.py --samples=5 --workdir=W
+python -m experiments.sweep quickstart --base=configs/quickstart.py --samples=5 --workdir=W
 """
 
 from experiments.tables.ablation import AnyConfig, LeftOut, Row, Table
