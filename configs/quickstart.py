@@ -1,9 +1,10 @@
 """`tiny` in less time: packed rows, fewer steps, products of bfloat16 on a CPU.
 
     python -m experiments.quickstart --workdir=W
+    t2t-jax train --config=configs/quickstart.py --workdir=W
 
-It has the scores of `tiny`, whose recipe stays that of the tables kept in experiments/results.
-Measured figures: docs/LOG.md, docs/MEASURED.md.
+The same scores; the recipe of `tiny` stays that of the tables in experiments/results.
+Measured figures: docs/MEASURED.md.
 """
 
 from typing import Any

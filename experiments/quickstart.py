@@ -21,7 +21,7 @@ from t2t_jax.cli.command import parse_flags
 
 _OF_ONE_SEED = """
 This was one seed on one machine. A † says that two runs differ on these sentences, not that two
-rows do: with another seed or machine BLEU moves by about a point and pronoun by twenty. What is
+rows do: with another seed or machine BLEU moves by about a point and pronoun by thirty. What is
 larger, as without positions, stays. --seeds=3 tests over seeds and keeps the runs there are.
 """
 

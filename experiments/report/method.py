@@ -129,6 +129,7 @@ def _training(config: _Settings) -> Iterator[str]:
     yield config.all("{} steps of warm-up", "training.warmup_steps")
     yield config.all("label smoothing {}", "training.label_smoothing")
     yield config.all("{}", "model.dtype")
+    yield config.unless("highest", "products at {} precision", "devices.matmul_precision")
 
 
 def _search(config: _Settings) -> Iterator[str]:

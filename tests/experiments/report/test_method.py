@@ -46,6 +46,13 @@ def test_one_of_a_thing_is_no_plural(tmp_path):
     assert "1,100 steps" in told
 
 
+def test_products_that_are_rounded_are_told(tmp_path):
+    config = CONFIG.copy_and_resolve_references()
+    config.devices.matmul_precision = "default"
+    fakes.write_record(tmp_path, TABLE, config, "base", 0, perplexity=2.0, bleu=50.0)
+    assert "float32, products at default precision." in " ".join(_method(tmp_path))
+
+
 def test_files_patience_the_papers_rate_and_averaging_are_told(tmp_path):
     config = multi30k.get_config()
     config.data.directory = "somewhere"
