@@ -11,6 +11,8 @@ holds all of them.
     tensor    parts of each matrix product (Shoeybi et al. 2019): heads, hidden units, vocabulary
 """
 
+import importlib.util
+import os
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -36,6 +38,22 @@ Compile = Literal["jit", "pmap"]
 MatmulPrecision = Literal["highest", "high", "default"]
 # The value of jax_default_matmul_precision that says so; JAX itself has one precision on CPUs.
 ROUNDS_ON_CPU = "bfloat16"
+
+# On NVIDIA's GPUs, products by cuBLAS as it chooses them. By default XLA builds dozens of kernels
+# of its own for each product of a program and times them: minutes, before the first step.
+_NO_TRIALS = ("--xla_gpu_enable_triton_gemm=false", "--xla_gpu_autotune_level=0")
+_PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
+
+
+def _skip_trials() -> None:
+    """Says so to XLA, which reads it before its first program; what XLA_FLAGS says already wins."""
+    if any(map(importlib.util.find_spec, _PLUGINS)):
+        given = os.environ.get("XLA_FLAGS", "")
+        ours = [flag for flag in _NO_TRIALS if flag.partition("=")[0] not in given]
+        os.environ["XLA_FLAGS"] = " ".join([*ours, *given.split()])
+
+
+_skip_trials()
 
 # The end of a parameter's path -> the mesh axis that each of its axes is split over; the first line
 # that fits path and number of axes applies. An axis that does not split evenly stays whole. If

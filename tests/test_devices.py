@@ -1,11 +1,13 @@
 """Meshes: placement, and what is refused."""
 
+import os
 from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 
+from t2t_jax import devices as of_devices
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.devices import ROUNDS_ON_CPU, Devices, _slice, make_devices
 from t2t_jax.model.families import parameter_shapes
@@ -51,6 +53,25 @@ def test_no_device_is_told_in_a_sentence(monkeypatch, error, why):
     ) as e:
         make_devices()
     assert "\n" not in str(e.value)
+
+
+def test_where_jax_can_use_a_gpu_xla_tries_no_kernels_unless_told_to(monkeypatch):
+    monkeypatch.setattr(of_devices, "_PLUGINS", ("json",))
+    for given, then in (
+        ("", "--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=0"),
+        (
+            "--xla_gpu_autotune_level=4 --xla_a=1",
+            "--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=4 --xla_a=1",
+        ),
+    ):
+        monkeypatch.setenv("XLA_FLAGS", given)
+        for _ in range(2):  # a process that it starts says the same
+            of_devices._skip_trials()
+            assert os.environ["XLA_FLAGS"] == then
+    monkeypatch.setattr(of_devices, "_PLUGINS", ("no_such_plugin",))
+    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
+    of_devices._skip_trials()
+    assert os.environ["XLA_FLAGS"] == "--xla_a=1"
 
 
 def test_all_devices_are_taken_where_data_is_left_open():
