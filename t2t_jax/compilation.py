@@ -4,8 +4,9 @@ Independent of models: it takes pure functions of parameters and a batch. `devic
 array is placed; only this file uses `jit`, `shard_map` and `pmap`.
 """
 
+import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -60,7 +61,23 @@ def compile_init(
 ) -> PyTree[jax.Array]:
     """`make_state(seed)`, created on its devices; `shapes` are those of the state, if known."""
     layout = devices.layout(jax.eval_shape(make_state, seed) if shapes is None else shapes)
-    return jax.jit(make_state, out_shardings=layout)(seed)
+    with _generator_as_a_kernel():
+        return jax.jit(make_state, out_shardings=layout)(seed)
+
+
+@contextlib.contextmanager
+def _generator_as_a_kernel() -> Iterator[None]:
+    """On GPUs, random bits come from JAX's kernel instead of code compiled for each parameter.
+
+    They are the same. A step keeps the code, which fuses with dropout.
+    """
+    name = "jax_threefry_gpu_kernel_lowering"
+    before = getattr(jax.config, name)
+    jax.config.update(name, True)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
 
 
 def compile_train_step(devices: Devices, train_step: Callable, state: PyTree) -> Any:

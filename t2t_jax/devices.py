@@ -39,8 +39,8 @@ MatmulPrecision = Literal["highest", "high", "default"]
 # The value of jax_default_matmul_precision that says so; JAX itself has one precision on CPUs.
 ROUNDS_ON_CPU = "bfloat16"
 
-# On NVIDIA's GPUs, products by cuBLAS as it chooses them. By default XLA builds dozens of kernels
-# of its own for each product of a program and times them: minutes, before the first step.
+# On NVIDIA's GPUs, products by cuBLAS as it chooses them. By default XLA builds kernels of its own
+# for each product of a program, many to choose from, and times them all before the first step.
 _NO_TRIALS = ("--xla_gpu_enable_triton_gemm=false", "--xla_gpu_autotune_level=0")
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 

@@ -77,6 +77,21 @@ def test_a_state_is_made_where_it_lies():
         assert leaf.sharding.is_equivalent_to(shape.sharding, leaf.ndim)
 
 
+def test_a_state_is_drawn_by_the_generators_kernel_and_nothing_after_it():
+    seen = []
+
+    def make_state(seed):
+        seen.append(jax.config.jax_threefry_gpu_kernel_lowering)
+        if seed is None:
+            raise ValueError("no seed")
+        return jnp.zeros(8)
+
+    compile_init(make_devices(1), make_state, 0, shapes=jnp.zeros(8))
+    with pytest.raises(ValueError, match="no seed"):
+        compile_init(make_devices(1), make_state, None, shapes=jnp.zeros(8))
+    assert seen == [True, True] and not jax.config.jax_threefry_gpu_kernel_lowering
+
+
 def test_a_state_stays_where_it_lies():
     devices = make_devices(data=2, fsdp=2, tensor=2)
     inner = np.ones((8, 10))
