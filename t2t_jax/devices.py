@@ -106,6 +106,11 @@ class Devices(NamedTuple):
         return self.mesh.devices.flat[0].platform != "cpu"
 
     @property
+    def are_gpus(self) -> bool:
+        """Whether they are GPUs."""
+        return self.mesh.devices.flat[0].platform in ("gpu", "cuda", "rocm")
+
+    @property
     def num_hosts(self) -> int:
         """The number of participating processes."""
         return len({device.process_index for device in self.mesh.devices.flat})

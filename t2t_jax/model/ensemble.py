@@ -8,6 +8,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, PyTree
@@ -74,6 +75,42 @@ class Ensemble(nn.Module):
 def params_of_members(params: PyTree) -> list[PyTree]:
     """The parameters of each member, from those of an ensemble."""
     return [params[f"members_{number}"] for number in range(len(params))]
+
+
+def stacked(tree: PyTree) -> tuple[PyTree, PyTree[int | None]]:
+    """A tree in which members lie along a first axis, and the axes for `jax.vmap`: 0, or None.
+
+    Members are wherever parameters are, or what an optimizer keeps for each of them.
+    """
+
+    def of_node(node: Any) -> tuple[PyTree, int | None]:
+        if not _has_members(node):
+            return node, None
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *params_of_members(node)), 0
+
+    nodes, structure = jax.tree.flatten(tree, is_leaf=_has_members)
+    pairs = [of_node(node) for node in nodes]
+    trees, axes = ([*column] for column in zip(*pairs, strict=True)) if pairs else ([], [])
+    return structure.unflatten(trees), structure.unflatten(axes)
+
+
+def unstacked(tree: PyTree, like: PyTree) -> PyTree:
+    """The tree in the form of `like`, from that of `stacked`."""
+    nodes, structure = jax.tree.flatten(like, is_leaf=_has_members)
+
+    def of_node(node: Any, before: Any) -> PyTree:
+        if not _has_members(before):
+            return node
+        return {
+            name: jax.tree.map(lambda leaf, at=number: leaf[at], node)
+            for number, name in enumerate(f"members_{each}" for each in range(len(before)))
+        }
+
+    return structure.unflatten(map(of_node, structure.flatten_up_to(tree), nodes))
+
+
+def _has_members(node: Any) -> bool:
+    return isinstance(node, dict) and "members_0" in node
 
 
 def _mean(logits: Sequence[Array]) -> Array:

@@ -32,7 +32,7 @@ from t2t_jax.runs.batches import (
 from t2t_jax.runs.sections import Sections
 from t2t_jax.training.config import LogitsDtype
 from t2t_jax.training.loss import LossFn, Metrics, make_loss_fn, sum_of
-from t2t_jax.training.optimizer import make_optimizer
+from t2t_jax.training.optimizer import make_optimizer, members_at_once
 from t2t_jax.training.step import (
     Gradients,
     TrainState,
@@ -113,9 +113,15 @@ def train_step_of(
     optimizer: optax.GradientTransformation,
     microbatches: int = 1,
 ) -> TrainStep:
-    """The training step of a config, ready for `devices` to compile."""
+    """The training step of a config, ready for `devices` to compile.
+
+    A GPU would compile a program as many times as long for an ensemble, and start as many kernels.
+    """
+    at_once = devices.are_gpus
+    if at_once and sections.model.ensemble_size > 1 and not sections.training.gradient_clip_norm:
+        optimizer = members_at_once(optimizer)
     return make_train_step(
-        _loss_fn(sections, model),
+        _loss_fn(sections, model, members_at_once=at_once),
         optimizer,
         max_bad_steps=sections.training.max_bad_steps,
         microbatches=microbatches,
@@ -178,6 +184,7 @@ def _loss_fn(
     model: Model,
     tokens_per_chunk: int | None = None,
     logits_dtype: LogitsDtype | None = None,
+    members_at_once: bool = False,
 ) -> LossFn:
     training = sections.training
     return make_loss_fn(
@@ -186,4 +193,5 @@ def _loss_fn(
         training.loss_chunk_tokens if tokens_per_chunk is None else tokens_per_chunk,
         training.label_smoothing_mass,
         logits_dtype or training.logits_dtype,
+        members_at_once,
     )

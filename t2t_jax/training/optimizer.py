@@ -12,6 +12,7 @@ import optax
 from jaxtyping import Array, Float, PyTree
 from optax.contrib import MuonDimensionNumbers, muon
 
+from t2t_jax.model.ensemble import stacked, unstacked
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.schedule import learning_rate
 from t2t_jax.trees import path_name
@@ -47,6 +48,23 @@ def make_optimizer(config: TrainingConfig, d_model: int) -> optax.GradientTransf
     if config.gradient_clip_norm > 0:
         return optax.chain(optax.clip_by_global_norm(config.gradient_clip_norm), optimizer)
     return optimizer
+
+
+def members_at_once(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+    """The same for the members of an ensemble, whose updates become one computation.
+
+    The optimizer must treat every parameter by itself, which `gradient_clip_norm` does not.
+    """
+
+    def update(
+        updates: PyTree, state: PyTree, params: PyTree | None = None
+    ) -> tuple[PyTree, PyTree]:
+        arrays, axes = zip(*map(stacked, (updates, state, params)), strict=True)
+        of_all = jax.vmap(optimizer.update, in_axes=axes, out_axes=axes[:2])
+        new_updates, new_state = of_all(*arrays)
+        return unstacked(new_updates, updates), unstacked(new_state, state)
+
+    return optax.GradientTransformation(optimizer.init, update)
 
 
 def _make(config: TrainingConfig, rate: optax.Schedule) -> optax.GradientTransformation:

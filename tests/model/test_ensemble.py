@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.batches.batches import Batch
-from t2t_jax.model.ensemble import params_of_members
+from t2t_jax.model.ensemble import params_of_members, stacked, unstacked
 from t2t_jax.model.families import initial_params, make_model, num_parameters
 from t2t_jax.training.loss import make_loss_fn, shift_right
 from tests.model.configs import logits_of, model_and_variables, run, small, some_ids
@@ -54,14 +54,15 @@ def test_in_bfloat16_factors_are_not_rounded_once_more():
     np.testing.assert_allclose(actual, expected, atol=0.05)
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("tokens_per_chunk", [0, 3])
-def test_each_member_is_trained_as_it_would_be_alone(tokens_per_chunk):
+def test_each_member_is_trained_as_it_would_be_alone(tokens_per_chunk, at_once):
     ensemble, params, member, of_members = members("encoder_decoder", dropout_rate=0.1)
     batch = Batch(np.asarray(some_ids(2, 6)), np.asarray(some_ids(2, 5, seed=1)))
     key = jax.random.key(3)
 
     def grads_of(model, params, key):
-        loss_fn = make_loss_fn(model, 0.1, tokens_per_chunk)
+        loss_fn = make_loss_fn(model, 0.1, tokens_per_chunk, members_at_once=at_once)
         return jax.grad(loss_fn, has_aux=True)(params, batch, key)
 
     grads, metrics = grads_of(ensemble, params, key)
@@ -74,6 +75,17 @@ def test_each_member_is_trained_as_it_would_be_alone(tokens_per_chunk):
     for name, sums in metrics._asdict().items():
         expected = np.mean([getattr(each, name) for _, each in alone])
         np.testing.assert_allclose(sums, expected, rtol=1e-5, err_msg=name)
+
+
+def test_members_lie_along_an_axis_and_come_back():
+    tree = {
+        "mean": {f"members_{n}": {"a": jnp.full(3, n)} for n in range(11)},
+        "count": jnp.ones(()),
+    }
+    arrays, axes = stacked(tree)
+    np.testing.assert_array_equal(arrays["mean"]["a"][:, 0], np.arange(11))
+    assert axes == {"mean": 0, "count": None} and arrays["count"] is tree["count"]
+    jax.tree.map(np.testing.assert_array_equal, unstacked(arrays, tree), tree)
 
 
 def test_without_dropout_keys_the_sums_are_those_of_the_mean_of_logits():

@@ -1,16 +1,18 @@
 """Every optimizer against its published update in numpy; each learns, resumes, and is sharded."""
 
+from functools import partial
 from typing import get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from t2t_jax.devices import make_devices
 from t2t_jax.training.config import Optimizer
 from t2t_jax.training.loop import Stopped
-from t2t_jax.training.optimizer import make_optimizer
+from t2t_jax.training.optimizer import make_optimizer, members_at_once
 from tests.training.configs import short
 from tests.training.runs import Run, batch
 from tests.training.test_loop import interrupting
@@ -122,6 +124,26 @@ def test_two_updates_equal_the_published_ones(kind):
             wanted *= -rate(t, config, 16)
             np.testing.assert_allclose(updates[name], wanted, rtol=1e-3, atol=1e-6, err_msg=name)
             params[name] = params[name] + wanted
+
+
+@pytest.mark.parametrize("kind", get_args(Optimizer))
+def test_members_updated_at_once_are_as_one_after_another(kind):
+    optimizer = make_optimizer(short(warmup_steps=3, optimizer=kind), d_model=16)
+    rng = np.random.default_rng(0)
+
+    def some():
+        own = [{name: rng.normal(size=shape) for name, shape in SHAPES.items()} for _ in range(3)]
+        return _float32({f"members_{number}": each for number, each in enumerate(own)})
+
+    params = some()
+    state = other = optimizer.init(params)
+    for _ in range(2):
+        grads = some()
+        expected, state = optimizer.update(grads, state, params)
+        actual, other = members_at_once(optimizer).update(grads, other, params)
+        close = partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-6)
+        jax.tree.map(close, (actual, other), (expected, state))
+        params = optax.apply_updates(params, expected)
 
 
 def _float32(tree):
