@@ -61,15 +61,17 @@ def compile_init(
 ) -> PyTree[jax.Array]:
     """`make_state(seed)`, created on its devices; `shapes` are those of the state, if known."""
     layout = devices.layout(jax.eval_shape(make_state, seed) if shapes is None else shapes)
-    with _generator_as_a_kernel():
+    is_whole = devices.mesh.shape[FSDP] == devices.mesh.shape[TENSOR] == 1
+    with _generator_as_a_kernel() if devices.are_gpus and is_whole else contextlib.nullcontext():
         return jax.jit(make_state, out_shardings=layout)(seed)
 
 
 @contextlib.contextmanager
 def _generator_as_a_kernel() -> Iterator[None]:
-    """On GPUs, random bits come from JAX's kernel instead of code compiled for each parameter.
+    """On a GPU, random bits come from JAX's kernel instead of code compiled for each parameter.
 
-    They are the same. A step keeps the code, which fuses with dropout.
+    The bits are the same. A step keeps the code, which fuses with dropout; and so do parameters
+    that are split, of which each device would draw the whole.
     """
     name = "jax_threefry_gpu_kernel_lowering"
     before = getattr(jax.config, name)

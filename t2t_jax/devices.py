@@ -41,14 +41,19 @@ ROUNDS_ON_CPU = "bfloat16"
 
 # On NVIDIA's GPUs, products by cuBLAS as it chooses them. By default XLA builds kernels of its own
 # for each product of a program, many to choose from, and times them all before the first step.
+# jaxlib 0.10.2, 0.11.2 and 0.12.0 know both flags; to one that did not, they would be fatal.
 _NO_TRIALS = ("--xla_gpu_enable_triton_gemm=false", "--xla_gpu_autotune_level=0")
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 
 
 def _skip_trials() -> None:
-    """Says so to XLA, which reads it before its first program; what XLA_FLAGS says already wins."""
-    if any(map(importlib.util.find_spec, _PLUGINS)):
-        given = os.environ.get("XLA_FLAGS", "")
+    """Adds `_NO_TRIALS` to XLA_FLAGS, which XLA reads before its first program.
+
+    A flag that is there stays as it is, and so does the name of a file of flags.
+    """
+    given = os.environ.get("XLA_FLAGS", "").strip()
+    is_file = given and not given.startswith("-")
+    if any(map(importlib.util.find_spec, _PLUGINS)) and not is_file:
         ours = [flag for flag in _NO_TRIALS if flag.partition("=")[0] not in given]
         os.environ["XLA_FLAGS"] = " ".join([*ours, *given.split()])
 

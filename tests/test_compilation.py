@@ -10,7 +10,7 @@ import pytest
 
 from t2t_jax import compilation
 from t2t_jax.compilation import compile_by_row, compile_init, compile_train_step, memory_needed
-from t2t_jax.devices import make_devices
+from t2t_jax.devices import Devices, make_devices
 from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.step import make_train_state
 from tests.model.configs import small
@@ -77,8 +77,9 @@ def test_a_state_is_made_where_it_lies():
         assert leaf.sharding.is_equivalent_to(shape.sharding, leaf.ndim)
 
 
-def test_a_state_is_drawn_by_the_generators_kernel_and_nothing_after_it():
+def test_on_a_gpu_a_whole_state_is_drawn_by_the_generators_kernel(monkeypatch):
     seen = []
+    monkeypatch.setattr(Devices, "are_gpus", True)
 
     def make_state(seed):
         seen.append(jax.config.jax_threefry_gpu_kernel_lowering)
@@ -86,10 +87,11 @@ def test_a_state_is_drawn_by_the_generators_kernel_and_nothing_after_it():
             raise ValueError("no seed")
         return jnp.zeros(8)
 
-    compile_init(make_devices(1), make_state, 0, shapes=jnp.zeros(8))
+    for devices in (make_devices(1), make_devices(2, fsdp=2), make_devices(2, tensor=2)):
+        compile_init(devices, lambda seed: make_state(seed), 0, shapes=jnp.zeros(8))
     with pytest.raises(ValueError, match="no seed"):
         compile_init(make_devices(1), make_state, None, shapes=jnp.zeros(8))
-    assert seen == [True, True] and not jax.config.jax_threefry_gpu_kernel_lowering
+    assert seen == [True, False, False, True] and not jax.config.jax_threefry_gpu_kernel_lowering
 
 
 def test_a_state_stays_where_it_lies():

@@ -68,10 +68,11 @@ def test_where_jax_can_use_a_gpu_xla_tries_no_kernels_unless_told_to(monkeypatch
         for _ in range(2):  # a process that it starts says the same
             of_devices._skip_trials()
             assert os.environ["XLA_FLAGS"] == then
-    monkeypatch.setattr(of_devices, "_PLUGINS", ("no_such_plugin",))
-    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
-    of_devices._skip_trials()
-    assert os.environ["XLA_FLAGS"] == "--xla_a=1"
+    for plugin, given in (("json", "a_file"), ("no_such_plugin", "--xla_a=1")):
+        monkeypatch.setattr(of_devices, "_PLUGINS", (plugin,))
+        monkeypatch.setenv("XLA_FLAGS", given)
+        of_devices._skip_trials()
+        assert os.environ["XLA_FLAGS"] == given
 
 
 def test_all_devices_are_taken_where_data_is_left_open():

@@ -26,8 +26,10 @@ def ceilings(size: int, copy_mib: int, rounds: int) -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
+    import t2t_jax.devices  # noqa: F401  # its settings of the compiler, as steps have them
+
     def product(dtype: Any, precision: str) -> float:
-        # Random: equal numbers, which flip few bits, let a GPU run faster than it can with a model's.
+        # Random: with equal numbers, which flip few bits, a GPU runs faster than with a model's.
         x = jax.random.normal(jax.random.key(0), (size, size), dtype)
         multiply = jax.jit(functools.partial(jnp.matmul, precision=precision))
         return 2 * size**3 / _best(lambda: multiply(x, x), rounds) / 1e12

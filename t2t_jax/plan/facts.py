@@ -341,7 +341,11 @@ def _versions() -> dict[str, str]:
     """Versions of what a program depends on besides its config."""
     found = {"jax": jax.__version__, "code": _code_digest()}
     for name in ("LIBTPU_INIT_ARGS", "XLA_FLAGS"):
-        flags = [flag for flag in os.environ.get(name, "").split() if _HOST_DEVICES not in flag]
+        flags = [
+            flag
+            for flag in os.environ.get(name, "").split()
+            if _HOST_DEVICES not in flag and not flag.startswith("--xla_gpu_")
+        ]
         if flags:
             found[name] = " ".join(flags)
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):

@@ -21,6 +21,7 @@ from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import Devices
 from t2t_jax.model.families import make_model
+from t2t_jax.model.fused_attention import asks_for_a_kernel
 from t2t_jax.model.interface import Model
 from t2t_jax.runs.batches import (
     describe_cut,
@@ -113,15 +114,12 @@ def train_step_of(
     optimizer: optax.GradientTransformation,
     microbatches: int = 1,
 ) -> TrainStep:
-    """The training step of a config, ready for `devices` to compile.
-
-    A GPU would compile a program as many times as long for an ensemble, and start as many kernels.
-    """
-    at_once = devices.are_gpus
-    if at_once and sections.model.ensemble_size > 1 and not sections.training.gradient_clip_norm:
+    """The training step of a config, ready for `devices` to compile."""
+    of_several = sections.model.ensemble_size > 1 and devices.are_gpus
+    if of_several and not sections.training.gradient_clip_norm:
         optimizer = members_at_once(optimizer)
     return make_train_step(
-        _loss_fn(sections, model, members_at_once=at_once),
+        _training_loss_fn(sections, devices, model),
         optimizer,
         max_bad_steps=sections.training.max_bad_steps,
         microbatches=microbatches,
@@ -147,7 +145,7 @@ def gradients_of(
 ) -> Gradients:
     """The gradients of the training step alone."""
     return make_gradients(
-        _loss_fn(sections, model),
+        _training_loss_fn(sections, devices, model),
         microbatches=microbatches,
         over_devices=partial(summed_over, devices),
     )
@@ -177,6 +175,16 @@ def make_evaluate(
         return sum_of([eval_step(params, batch) for batch in fed])
 
     return evaluate
+
+
+def _training_loss_fn(sections: Sections, devices: Devices, model: Model) -> LossFn:
+    """The loss that training minimises.
+
+    On GPUs the members of an ensemble are one computation: one after another, they take as many
+    times the compilation and the kernels. cuDNN's attention takes no such axis.
+    """
+    at_once = devices.are_gpus and not asks_for_a_kernel(sections.model)
+    return _loss_fn(sections, model, members_at_once=at_once)
 
 
 def _loss_fn(

@@ -5,9 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from configs import tiny
+from t2t_jax.compilation import compile_init, compile_train_step
 from t2t_jax.data.batches.batches import Batch
+from t2t_jax.devices import Devices, make_devices
 from t2t_jax.model.ensemble import params_of_members, stacked, unstacked
 from t2t_jax.model.families import initial_params, make_model, num_parameters
+from t2t_jax.runs.sections import read_sections
+from t2t_jax.runs.steps import state_and_step
 from t2t_jax.training.loss import make_loss_fn, shift_right
 from tests.model.configs import logits_of, model_and_variables, run, small, some_ids
 from tests.model.probes import step_by_step
@@ -75,6 +80,27 @@ def test_each_member_is_trained_as_it_would_be_alone(tokens_per_chunk, at_once):
     for name, sums in metrics._asdict().items():
         expected = np.mean([getattr(each, name) for _, each in alone])
         np.testing.assert_allclose(sums, expected, rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_a_step_on_gpus_is_that_of_other_devices(monkeypatch, optimizer):
+    """With dropout, eight devices and microbatches."""
+    config = tiny.get_config()
+    changes = {"model.ensemble_size": 2, "training.optimizer": optimizer, "model.dropout_bits": 8}
+    changes |= {f"model.{name}": 16 for name in ("d_model", "d_ff", "d_k", "d_v")}
+    config.update_from_flattened_dict(changes | {"training.microbatches": 2})
+    ids = np.asarray(some_ids(16, 6))
+    states = []
+    for are_gpus in (False, True):
+        monkeypatch.setattr(Devices, "are_gpus", are_gpus)
+        devices = make_devices(data=4, fsdp=2)
+        make_state, step = state_and_step(read_sections(config), devices)
+        state = compile_init(devices, make_state, 0)
+        compiled = compile_train_step(devices, step, state)
+        for _ in range(2):
+            state, _ = compiled(state, devices.put_batch(Batch(ids, ids)))
+        states.append(jax.device_get(state))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), *states)
 
 
 def test_members_lie_along_an_axis_and_come_back():

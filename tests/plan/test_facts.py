@@ -141,7 +141,8 @@ def test_facts_are_asked_anew_of_another_compiler_or_another_program(
 
 def test_the_compilers_flags_are_among_what_made_the_facts(monkeypatch):
     facts._versions.cache_clear()
-    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8 --xla_a=1")
+    host, gpu = "--xla_force_host_platform_device_count=8", "--xla_gpu_c=1"  # not a TPU's
+    monkeypatch.setenv("XLA_FLAGS", f"{host} --xla_a=1 {gpu}")
     monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_b=2")
     found = facts._versions()
     assert (found["XLA_FLAGS"], found["LIBTPU_INIT_ARGS"]) == ("--xla_a=1", "--xla_b=2")
