@@ -92,9 +92,9 @@ def test_a_model_that_does_not_fit_row_by_row_is_told(trained_with, monkeypatch)
 def test_what_is_measured_is_in_float32_whatever_training_stores(cache, tmp_path, monkeypatch):
     dtypes = []
 
-    def remembered(model, smoothing, tokens_per_chunk, mass, logits_dtype):
+    def remembered(model, smoothing, tokens_per_chunk, mass, logits_dtype, *others):
         dtypes.append(logits_dtype)
-        return make_loss_fn(model, smoothing, tokens_per_chunk, mass, logits_dtype)
+        return make_loss_fn(model, smoothing, tokens_per_chunk, mass, logits_dtype, *others)
 
     monkeypatch.setattr(steps, "make_loss_fn", remembered)
     changes = {"training.logits_dtype": "bfloat16", "training.schedule": "peak"}
