@@ -113,7 +113,7 @@ class Devices(NamedTuple):
     @property
     def are_gpus(self) -> bool:
         """Whether they are GPUs."""
-        return self.mesh.devices.flat[0].platform in ("gpu", "cuda", "rocm")
+        return self.mesh.devices.flat[0].platform == "gpu"
 
     @property
     def num_hosts(self) -> int:

@@ -102,8 +102,8 @@ def unstacked(tree: PyTree, like: PyTree) -> PyTree:
         if not _has_members(before):
             return node
         return {
-            name: jax.tree.map(lambda leaf, at=number: leaf[at], node)
-            for number, name in enumerate(f"members_{each}" for each in range(len(before)))
+            f"members_{number}": jax.tree.map(lambda leaf, at=number: leaf[at], node)
+            for number in range(len(before))
         }
 
     return structure.unflatten(map(of_node, structure.flatten_up_to(tree), nodes))
