@@ -3,8 +3,9 @@
     python -m experiments.benchmarks --parts=step --sizes=small --against=torch
 
 All train the same model (dropout as in its config, float32) on the same full batches and take
-turns. The plain step is a paper's formulas in JAX without a library: no biases, no learned norms,
-the logits of the whole batch at once. "Rounded" are, on a CPU, the products of our step with
+turns, of which a first step is not timed: in a training, steps follow each other. The plain step
+is a paper's formulas in JAX without a library: no biases, no learned norms, the logits of the whole
+batch at once. "Rounded" are, on a CPU, the products of our step with
 devices.matmul_precision=default; the roof is of float32 products for all.
 
 PyTorch trains the same hand-written model in a separate process, and in another one whose products
@@ -60,7 +61,11 @@ def measure(size: Size, rounds: int, with_torch: bool) -> list[Measured]:
                 box[0], result = step(box[0], batch)
             return result
 
-        return lambda: roof.seconds_of(run, size.steps_a_round)
+        def seconds() -> float:
+            roof.seconds_of(run, 1)  # untimed: memory freed before a pause is slow to come back
+            return roof.seconds_of(run, size.steps_a_round)
+
+        return seconds
 
     as_set = jax.config.jax_default_matmul_precision  # pyright: ignore  # by `make_devices`
     steppers = {

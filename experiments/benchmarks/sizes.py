@@ -14,7 +14,7 @@ class Size(NamedTuple):
     config: str  # a file of configs/
     changes: Mapping[str, Any]  # dotted config key -> value
     shape: tuple[int, int]  # rows and tokens of a full batch, on each side
-    steps_a_round: int  # enough for a round of seconds
+    steps_a_round: int  # timed: enough for a round of seconds
 
     @property
     def tokens(self) -> int:
@@ -71,6 +71,6 @@ SIZES = {
             "training.log_every_steps": 4,
         },
         (32, 32),
-        steps_a_round=1,
+        steps_a_round=2,
     ),
 }
