@@ -97,7 +97,7 @@ faults: $(VENV)/installed-test
 	$(BIN)/python -m tests.faults
 
 parity: $(PARITY_VENV)/installed
-	JAX_PLATFORMS=cpu $(PARITY_VENV)/bin/pytest -m parity tests/interop tests/parity
+	JAX_PLATFORMS=cpu $(PARITY_VENV)/bin/pytest --numprocesses=$(WORKERS) -m parity tests/interop tests/parity
 
 tpu-check: $(TPU_VENV)/installed
 	JAX_PLATFORMS=cpu $(TPU_VENV)/bin/pytest -m tpu tests/tpu
