@@ -61,11 +61,7 @@ def measure(size: Size, rounds: int, with_torch: bool) -> list[Measured]:
                 box[0], result = step(box[0], batch)
             return result
 
-        def seconds() -> float:
-            roof.seconds_of(run, 1)  # untimed: memory freed before a pause is slow to come back
-            return roof.seconds_of(run, size.steps_a_round)
-
-        return seconds
+        return lambda: roof.seconds_after_one(run, size.steps_a_round)
 
     as_set = jax.config.jax_default_matmul_precision  # pyright: ignore  # by `make_devices`
     steppers = {

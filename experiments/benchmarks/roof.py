@@ -79,14 +79,22 @@ def _products(widths: _Widths, rows: int) -> Callable[[], float]:
         return min(max(_OPERATIONS // (2 * rows * inner * outer), 4), 64)
 
     def seconds() -> float:
-        once = {}
-        for width, of in arrays.items():
-            again = partial(run, of)
-            seconds_of(again, 1)  # untimed, as the first of the steps beside it
-            once[width] = seconds_of(again, times(*width))
+        once = {
+            width: seconds_after_one(partial(run, of), times(*width))
+            for width, of in arrays.items()
+        }
         return sum(once[width] for width in widths)
 
     return seconds
+
+
+def seconds_after_one(run: Callable, times: int) -> float:
+    """Seconds per call after one that is not timed.
+
+    Memory that was freed before a pause can be slow to come back.
+    """
+    seconds_of(run, 1)
+    return seconds_of(run, times)
 
 
 def seconds_of(run: Callable, times: int) -> float:

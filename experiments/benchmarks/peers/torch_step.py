@@ -1,8 +1,8 @@
 """A training step of our Transformer in PyTorch, written out by hand, for `plain_step`.
 
 It is a program of its own that needs only PyTorch, so that it can be started with other libraries
-preloaded. It reads one JSON line of sizes, then runs some steps for each further line and answers
-with the seconds per step, the first not counted.
+preloaded. It reads one JSON line of sizes, then for each further line runs a step, times some more
+and answers with their seconds per step.
 """
 
 # pyright: reportMissingImports=false
@@ -111,16 +111,19 @@ def main() -> None:
     model = Transformer(sizes)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
     source, target = torch.randint(4, sizes["vocabulary_rows"], (2, *sizes["shape"]))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=sizes["rounds"]):
+            loss = model(source, target)
+        loss.backward()
+        optimizer.step()
+
     for _ in sys.stdin:
-        started = 0.0
-        for number in range(1 + sizes["steps"]):
-            if number == 1:
-                started = time.perf_counter()
-            optimizer.zero_grad()
-            with torch.autocast("cpu", torch.bfloat16, enabled=sizes["rounds"]):
-                loss = model(source, target)
-            loss.backward()
-            optimizer.step()
+        step()
+        started = time.perf_counter()
+        for _ in range(sizes["steps"]):
+            step()
         print((time.perf_counter() - started) / sizes["steps"], flush=True)
 
 
