@@ -91,7 +91,7 @@ def _products(widths: _Widths, rows: int) -> Callable[[], float]:
 def seconds_after_one(run: Callable, times: int) -> float:
     """Seconds per call after one that is not timed.
 
-    Memory that was freed before a pause can be slow to come back.
+    The first may compile, and memory that was freed before a pause can be slow to come back.
     """
     seconds_of(run, 1)
     return seconds_of(run, times)
