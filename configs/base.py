@@ -41,7 +41,7 @@ def get_config() -> ConfigDict:
     data.lowercase = False  # True: all text becomes lower case, translations too
     data.vocabulary_sentences = 10_000_000  # at most, both languages, to learn the pieces from
     data.max_length = 256  # tokens, end included; longer training pairs are dropped
-    data.cache = "~/.cache/t2t_jax"  # of prepared data; T2T_JAX_CACHE overrides this value
+    data.cache = "~/.cache/t2t_jax"  # of prepared data; T2T_JAX_CACHE replaces it, unless typed
     data.batching = "bucketed"  # by length | "packed": several pairs share a row
     data.packed_length = 512  # packed: tokens per target row; source rows follow from the corpus
     data.source_tokens_per_batch = 25_000  # tokens, padding included (section 5.1)

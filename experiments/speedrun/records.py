@@ -2,7 +2,8 @@
 
     python -m experiments.speedrun.records
 
-One table per target and hardware: the config as it is, then each record that beat the one above it.
+One table per target and hardware: the config as it is, if that was run, then each record that beat
+the one above it.
 The command of the last is below.
 """
 

@@ -15,7 +15,7 @@ from tests.training.test_nonfinite import after, assert_same, feed_with, learned
 
 _STEPS, _STEPS_BETWEEN_CHECKPOINTS = 12, 3
 POLICIES = {
-    "stop": "told, all that is saved is whole, and without the NaN the undisturbed bits",
+    "stop": "told; what was saved is intact; without the NaN, the bits of an undisturbed run",
     "skip": "the bits of a run without that step",
     "rewind": "the bits of a run from the last checkpoint past the batch",
 }
