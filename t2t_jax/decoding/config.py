@@ -6,6 +6,8 @@ from t2t_jax.config_checks import check_at_least, check_types, config_section
 
 LengthPenaltyFormula = Literal["gnmt", "power"]
 
+CHANGE_NO_TRANSLATION = ("n_best", "tokens_per_batch")
+
 
 @config_section
 class DecodingConfig:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from t2t_jax.data.corpora.corpus import read_pairs
+from t2t_jax.decoding.config import CHANGE_NO_TRANSLATION
 from t2t_jax.evaluation.bleu import bleu_of, sentence_bleu_of
 from t2t_jax.evaluation.bleu_by_length import LengthScore, bleu_by_length, num_words
 from t2t_jax.evaluation.metrics import METRICS, score_of
@@ -21,8 +22,7 @@ from t2t_jax.runs.scored_text import read_given
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.workdir import read_config
 
-# Keys of a search that change no translation.
-_OF_NO_MATTER = {"decoding.n_best", "decoding.tokens_per_batch"}
+_OF_NO_MATTER = {f"decoding.{key}" for key in CHANGE_NO_TRANSLATION}
 
 
 class MetricOfBoth(NamedTuple):

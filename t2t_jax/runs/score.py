@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from t2t_jax import hosts
 from t2t_jax.compilation import compile_by_row
 from t2t_jax.data.prepare.prepared import Prepared
+from t2t_jax.decoding.config import CHANGE_NO_TRANSLATION
 from t2t_jax.evaluation.bleu import bleu, sentence_statistics
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length, num_words
 from t2t_jax.evaluation.likelihood import log_likelihoods
@@ -29,6 +30,7 @@ from t2t_jax.runs.scored_text import (
     GivenFiles,
     ScoredText,
     check_kept,
+    check_kept_split,
     check_split,
     curve_file,
     given_text,
@@ -67,7 +69,8 @@ def score(
 
     Raises:
       ValueError: there is no trained model or no such split, the split differs from training, or
-        the corpus gives another vocabulary or other classes than in training.
+        the corpus gives another vocabulary or other classes than in training, or scores of another
+        text are kept for the split.
     """
     return score_splits(workdir, {split: translates}, sections, checkpoint)[split]
 
@@ -86,8 +89,9 @@ def score_splits(
     _check_splits(workdir, sections, splits)
     trained = load_trained(workdir, sections, checkpoint)
     prepared = corpus_of(workdir, trained, splits)
+    scored = {split: _split(workdir, trained, prepared, split) for split in splits}
     return {
-        split: _kept(workdir, trained, split_of(trained.sections, prepared, split), translates)
+        split: _kept(workdir, trained, scored[split], translates)
         for split, translates in splits.items()
     }
 
@@ -137,7 +141,7 @@ def score_checkpoints(
     for trained in _each_checkpoint(workdir, sections):
         if scored is None:
             scored = (
-                split_of(trained.sections, corpus_of(workdir, trained, [text]), text)
+                _split(workdir, trained, corpus_of(workdir, trained, [text]), text)
                 if isinstance(text, str)
                 else _given_text(trained, text)
             )
@@ -156,14 +160,16 @@ def _each_checkpoint(workdir: Path, sections: Sections | None) -> Iterator[Train
     steps = checkpoint_steps(workdir)
     if len(steps) < average:
         yield load_trained(workdir, sections)  # raises: it says what is missing
-    for step in steps[average - 1 :]:
+    for last in range(average, len(steps) + 1):
+        step, of_mean = steps[last - 1], steps[last - average : last]
         try:
             trained = load_trained(workdir, sections, step)
         except ValueError as error:
             if isinstance(error.__cause__, DamagedError):
                 hosts.log(f"{error.__cause__}: left out")
-            elif {*steps} - {*checkpoint_steps(workdir)}:  # a run in progress removes old ones
-                hosts.log(f"the checkpoint at step {step} is gone: left out")
+            elif gone := {*of_mean} - {*checkpoint_steps(workdir)}:  # by a run in progress
+                what = "left out" if average == 1 else f"no mean up to step {step}"
+                hosts.log(f"the checkpoint at step {min(gone)} is gone: {what}")
             else:
                 raise
         else:
@@ -173,10 +179,15 @@ def _each_checkpoint(workdir: Path, sections: Sections | None) -> Iterator[Train
 def _keep_in_curve(path: Path, scores: dict[str, Any]) -> None:
     """Writes a checkpoint's scores to their place in a file; those of another search or BLEU go."""
 
-    def of_curve(each: dict[str, Any]) -> list[Any]:
-        return [each.get(name) for name in ("decoding", "bleu_signature", "data_fingerprint")]
+    def is_of_this_curve(each: dict[str, Any]) -> bool:
+        ours, theirs = scores.get("decoding", {}), each.get("decoding", {})
+        read = ours.keys() & theirs.keys() - {*CHANGE_NO_TRANSLATION}
+        same = ("bleu_signature", "data_fingerprint")
+        return all(ours[key] == theirs[key] for key in read) and all(
+            scores.get(name) == each.get(name) for name in same
+        )
 
-    kept = [each for each in read_curve(path) if of_curve(each) == of_curve(scores)]
+    kept = [each for each in read_curve(path) if is_of_this_curve(each)]
     by_step = {each["step"]: each for each in [*kept, scores]}
     path.parent.mkdir(exist_ok=True)
     write_bytes(path, "".join(json_text(by_step[s]) + "\n" for s in sorted(by_step)).encode())
@@ -188,6 +199,12 @@ def _check_splits(workdir: Path, sections: Sections | None, splits: Iterable[str
         before = read_config(workdir).to_dict()
         for split in splits:
             check_split(workdir, before, sections, split)
+
+
+def _split(workdir: Path, trained: Trained, prepared: Prepared, split: str) -> ScoredText:
+    scored = split_of(trained.sections, prepared, split)
+    check_kept_split(workdir, trained.sections.data.direction, scored)
+    return scored
 
 
 def _given_text(trained: Trained, given: GivenFiles) -> ScoredText:

@@ -1,5 +1,6 @@
 """What a model is scored on: a split of its corpus, or two given files."""
 
+import contextlib
 import itertools
 import json
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from t2t_jax.data.corpora.corpus import drop_reason, files_of, read_usable
 from t2t_jax.data.prepare.manifest import sha256_of
 from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
 from t2t_jax.data.prepare.tokenise import Side, Tokenise
+from t2t_jax.data.prepare.unfinished import ARRAYS, array_file
 from t2t_jax.data.vocabulary.vocabulary import Vocabulary
 from t2t_jax.json_files import read_json
 from t2t_jax.runs.name_of_test_set import check_name
@@ -44,9 +46,15 @@ def split_of(sections: Sections, prepared: Prepared, split: str) -> ScoredText:
     facts = {
         "split": split,
         "files": files_of(data, split),
+        "split_fingerprint": _split_fingerprint(prepared, split),
         "sentences": prepared.splits[split].num_pairs,
     }
     return ScoredText(split, facts, prepared, lambda: _pairs_of(sections, prepared, split))
+
+
+def _split_fingerprint(prepared: Prepared, split: str) -> str:
+    names = [array_file(prepared.directory, split, array).name for array in ARRAYS]
+    return sha256_of([prepared.manifest["files"][name]["sha256"] for name in names])[:16]
 
 
 def _pairs_of(sections: Sections, prepared: Prepared, split: str) -> list[tuple[str, str]]:
@@ -90,12 +98,7 @@ def read_given(source: Path, reference: Path, name: str | None = None) -> GivenF
 
 def check_kept(workdir: Path, given: GivenFiles) -> None:
     """Raises ValueError if scores of other files, or of other lines, are kept under this name."""
-    path = workdir / "scores" / f"{given.name}.json"
-    curve = curve_file(workdir, given.name)
-    kept = [(curve, scores) for scores in read_curve(curve)]
-    if path.exists():
-        kept.append((path, read_json(path)))
-    for file, scores in kept:
+    for file, scores in _kept_scores(workdir, given.name):
         if scores.get("sha256") != given.sha256:
             files = " and ".join(map(str, scores.get("files") or ["other files"]))
             raise ValueError(
@@ -104,18 +107,37 @@ def check_kept(workdir: Path, given: GivenFiles) -> None:
             )
 
 
+def check_kept_split(workdir: Path, direction: str, scored: ScoredText) -> None:
+    """Raises ValueError if scores of another text, or of the other direction, are kept for it."""
+    now = {"direction": direction, "split_fingerprint": scored.facts["split_fingerprint"]}
+    for file, scores in _kept_scores(workdir, scored.name):
+        if any(scores.get(key, value) != value for key, value in now.items()):
+            raise ValueError(
+                f"{file} has the scores of another {scored.name}, {scores.get('direction')} as it "
+                "was: remove it to score this one, or give files as --source and --reference with "
+                "a --name"
+            )
+
+
+def _kept_scores(workdir: Path, name: str) -> list[tuple[Path, dict[str, Any]]]:
+    """All scores under this name, with their files."""
+    path, curve = workdir / "scores" / f"{name}.json", curve_file(workdir, name)
+    of_last = [(path, read_json(path))] if path.exists() else []
+    return [*((curve, scores) for scores in read_curve(curve)), *of_last]
+
+
 def curve_file(workdir: Path, name: str) -> Path:
     """The file with the scores of every checkpoint, one line each."""
     return workdir / "scores" / f"{name}.checkpoints.jsonl"
 
 
 def read_curve(path: Path) -> list[dict[str, Any]]:
-    """The scores of every checkpoint; none if there is no such file, or it is damaged."""
-    try:
-        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    except (OSError, ValueError):
-        return []
-    return [line for line in lines if isinstance(line, dict) and isinstance(line.get("step"), int)]
+    """The scores of every checkpoint; none if there is no such file. Damaged lines are left out."""
+    curve = []
+    for line in path.read_bytes().splitlines() if path.is_file() else []:
+        with contextlib.suppress(ValueError):
+            curve.append(json.loads(line))
+    return [each for each in curve if isinstance(each, dict) and isinstance(each.get("step"), int)]
 
 
 def check_split(workdir: Path, before: Any, now: Sections, split: str) -> None:

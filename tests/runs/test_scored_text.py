@@ -20,7 +20,7 @@ from t2t_jax.runs.score import score, score_checkpoints, score_files
 from t2t_jax.runs.scored_text import check_split, given_text, read_given, split_of
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
-from t2t_jax.runs.workdir import read_config
+from t2t_jax.runs.workdir import load_trained, read_config
 from tests.data.text_corpus import sentence_pairs, write_pairs
 from tests.runs.configs import smallest
 from tests.runs.written_scores import write_files
@@ -157,6 +157,27 @@ def test_the_name_of_a_split_is_the_splits(tmp_path):
     assert read_given(*files, "newstest2017.v1").name == "newstest2017.v1"
 
 
+@pytest.mark.parametrize("what", ["direction", "text"])
+def test_scores_of_another_text_of_the_same_name_are_not_overwritten(run, cache, what):
+    score(run, "test")
+    file = run / "scores" / "test.json"
+    kept = file.read_bytes()
+    score(run, "test", smallest(cache, **{"data.max_length": 12}))  # of train only
+    assert json.loads(file.read_bytes())["bleu"] == json.loads(kept)["bleu"]
+    if what == "direction":
+        changes = {"data.source_language": "de", "data.target_language": "en"}
+        sections = smallest(cache, **changes)
+    else:
+        sections = smallest(cache)
+        scores = json.loads(kept) | {"split_fingerprint": "of another text"}
+        file.write_text(json.dumps(scores))
+    kept = file.read_bytes()
+    for refused in (score, score_checkpoints):
+        with pytest.raises(ValueError, match=r"test.json has the scores of another test, en-de"):
+            refused(run, "test", sections)
+    assert file.read_bytes() == kept
+
+
 def test_files_are_of_a_translation(trained, cache, tmp_path):
     given = read_given(*write_files(tmp_path, "t", PAIRS))
     vocabulary = load_vocabulary(trained / "vocabulary.model")
@@ -197,6 +218,22 @@ def test_a_checkpoint_that_a_run_in_progress_removes_is_left_out(run, tmp_path, 
     assert "the checkpoint at step 8 is gone: left out" in capsys.readouterr().err
 
 
+def test_a_mean_whose_first_checkpoint_a_run_in_progress_removes_is_left_out(
+    run, cache, tmp_path, monkeypatch, capsys
+):
+    given = read_given(*write_files(tmp_path, "t", PAIRS))
+
+    def trains_on(*arguments):
+        shutil.rmtree(run / "checkpoints/4")
+        return load_trained(*arguments)
+
+    monkeypatch.setattr(scoring, "load_trained", trains_on)
+    sections = smallest(cache, **{"decoding.average_checkpoints": 2})
+    with pytest.raises(ValueError, match="none of the checkpoints in .* can be scored"):
+        score_checkpoints(run, given, sections)
+    assert "at step 4 is gone: no mean up to step 8" in capsys.readouterr().err
+
+
 def zeroed(directory):
     """Damages every file in it."""
     for file in [each for each in directory.rglob("*") if each.is_file()]:
@@ -226,6 +263,14 @@ def test_a_curve_keeps_the_checkpoints_that_are_gone_if_the_search_is_the_same(
     assert "4 is damaged" in capsys.readouterr().err and kept() == [4, 8]
     shutil.rmtree(run / "checkpoints/4")
     assert score_checkpoints(run, given)[0]["bleu"] == curve[1]["bleu"] and kept() == [4, 8]
+    score_checkpoints(run, given, smallest(cache, **{"decoding.tokens_per_batch": 64}))
+    assert kept() == [4, 8]  # the same translations, in other batches
+    path = run / "scores" / "t.checkpoints.jsonl"
+    later = [json.loads(line) for line in path.read_text().splitlines()]
+    later[0]["decoding"]["a_later_key"] = 1
+    path.write_text("damaged\n" + "".join(json.dumps(each) + "\n" for each in later))
+    score_checkpoints(run, given)
+    assert kept() == [4, 8]
     score_checkpoints(run, given, smallest(cache, **{"decoding.beam_size": 1}))
     assert kept() == [8]
 
