@@ -83,7 +83,7 @@ def continue_prompts(
     def extend(state: _State) -> _State:
         logits, cache = decode_step(state.cache, state.last_ids, state.position)
         logits = logits.astype(jnp.float32)
-        log_probs = next_log_probs(logits, jnp.zeros(num_rows, bool), vocabulary_size)
+        log_probs = next_log_probs(logits, vocabulary_size)
         position = state.position + 1
         chosen = choose(log_probs, position_keys(prompts.keys, position), sampling)
         is_forced = position < prompts.num_tokens

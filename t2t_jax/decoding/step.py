@@ -87,18 +87,16 @@ def searched(
 
 
 def next_log_probs(
-    logits: Float[Array, "N vocab"], must_end: Bool[Array, " N"], vocabulary_size: int | None
+    logits: Float[Array, "N vocab"], vocabulary_size: int | None
 ) -> Float[Array, "N vocab"]:
     """The model's log-probability of each id, -inf if the id may not come next.
 
-    Padding, the start token and embedding rows without a vocabulary piece are never generated; a
-    row that `must_end` may only generate the end token. Probabilities are not renormalised over the
-    rest, so that their sum is the model's log-probability of the sentence. If they are NaN (a
-    diverged model), nothing may come next: its sentences have no hypotheses.
+    Padding, the start token and embedding rows without a vocabulary piece are never generated.
+    Probabilities are not renormalised over the rest, so that their sum is the model's
+    log-probability of the sentence. If they are NaN (a diverged model), nothing may come next: its
+    sentences have no hypotheses.
     """
     may_follow = _may_follow(logits.shape[-1], vocabulary_size)[None]
-    is_end = (jnp.arange(logits.shape[-1]) == END_ID)[None]
-    may_follow = jnp.where(must_end[:, None], is_end, may_follow)
     log_probs = jax.nn.log_softmax(logits.astype(jnp.float32))
     return jnp.where(may_follow & ~jnp.isnan(log_probs), log_probs, -jnp.inf)
 
@@ -111,7 +109,8 @@ def likeliest_next(
 ) -> tuple[Float[Array, "N {num_ids}"], Int[Array, "N {num_ids}"]]:
     """The largest `num_ids` of `next_log_probs` and their ids; the lowest id first among equals.
 
-    If fewer may come next, the rest is -inf and the padding id. No other probability is computed:
+    After a row that `must_end` only the end token may come. If fewer may come next, the rest is
+    -inf and the padding id. No other probability is computed:
     over a whole vocabulary, that costs more than the logits.
     """
     logits = logits.astype(jnp.float32)

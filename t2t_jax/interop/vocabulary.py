@@ -169,6 +169,11 @@ class PretrainedVocabulary(Vocabulary):
         """The same for the target language, for which Marian has its own tokenizer."""
         return self._encoded(sentences, is_target=True)
 
+    def language_code(self, line: str) -> str:
+        """A code such as ">>fra<<" at the beginning of a line, if this tokenizer has it."""
+        codes = getattr(self._tokenizer, "supported_language_codes", ())  # Marian's
+        return next((code for code in codes if line.startswith(code)), "")
+
     def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
         """The text of each list of ids up to its first END_ID, without special tokens."""
         texts = []

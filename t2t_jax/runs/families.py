@@ -9,7 +9,10 @@ def wrong_verb(model: Model, verb: str) -> ValueError:
     what, fitting = _use(model.config)
     advice = f"use t2t-jax {fitting}"
     if fitting == "score":
-        advice = "t2t-jax score tells how well it guesses"
+        advice = (
+            "t2t-jax score tells how well one trained here guesses; t2t-jax train --init makes a "
+            "classifier of a pretrained one"
+        )
     return ValueError(
         f"this is {what} (model.family={model.config.family!r}), not one to {verb} with: {advice}"
     )

@@ -80,9 +80,26 @@ def generate_lines(
 def _refusing(
     trained: UsableModel, windows: Iterable[Sequence[str]], limit: LineLimit, name: str
 ) -> Iterator[Sequence[str]]:
-    """The windows, up to a text that is too long."""
+    """The windows, up to a text that is too long, or too short to go on from."""
+    if not trained.opens_with_start:
+        windows = _refusing_blank_texts(windows, name)
     count_tokens = token_counter(trained, num_added=int(trained.opens_with_start))
     return refusing_long_lines(windows, count_tokens, limit, long_line_advice(limit), name=name)
+
+
+def _refusing_blank_texts(windows: Iterable[Sequence[str]], name: str) -> Iterator[Sequence[str]]:
+    num_before = 0
+    for texts in windows:
+        for place, text in enumerate(texts):
+            if not text.strip():
+                if place:
+                    yield texts[:place]
+                raise ValueError(
+                    f"{name} {num_before + place + 1:,} is blank: this model knows no start token, "
+                    "so it needs at least one word to go on from"
+                )
+        yield texts
+        num_before += len(texts)
 
 
 def _generator(

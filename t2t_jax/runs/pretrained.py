@@ -5,14 +5,17 @@ disk; nothing is downloaded.
 """
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 from jaxtyping import PyTree
 from ml_collections import ConfigDict
 
+from t2t_jax import hosts
 from t2t_jax.buckets import local_path
 from t2t_jax.config_checks import check_at_least, check_types, config_section
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID, Vocabulary
@@ -78,6 +81,7 @@ class Beginning(NamedTuple):
     sections: Sections  # with the model section of the pretrained weights
     vocabulary: Vocabulary
     params: PyTree  # some of the model's; the others are initialised at random
+    class_names: tuple[str, ...]  # of a classifier's head, by number; () if it has none
 
 
 def directory_of(name: str, flag: str) -> Path:
@@ -150,7 +154,8 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
     """The start of a run with `sections` from the model in `directory`.
 
     The model section becomes that of the weights, except for dropout and how it is computed. If
-    the task needs another head than the weights have, the head is initialised at random.
+    the task needs another head than the weights have, the head is initialised at random; whether a
+    head is of the corpus's classes, `with_classes` sees.
 
     Raises:
       ValueError: no model can be read, `sections` are of another kind of model, or label
@@ -174,7 +179,28 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
             raise ValueError(
                 f"model.{key}={ours!r}, but with --init it is that of the weights, {theirs!r}"
             )
-    return Beginning(sections, pretrained.vocabulary, pretrained.params)
+    return Beginning(sections, pretrained.vocabulary, pretrained.params, pretrained.class_names)
+
+
+def with_classes(begin: Beginning, classes: Sequence[str]) -> Beginning:
+    """The start of a run on a corpus with these classes, by number.
+
+    Rows of the head are put in their order. If the head is of other classes, it is initialised at
+    random.
+    """
+    if not begin.class_names or begin.class_names == tuple(classes):
+        return begin
+    head = {name: begin.params[name] for name in ("classes", "output")}
+    others = {name: leaf for name, leaf in begin.params.items() if name not in head}
+    if sorted(begin.class_names) != sorted(classes):
+        hosts.log(
+            f"the weights have a head for {', '.join(begin.class_names)}, the corpus has the "
+            f"classes {', '.join(classes)}: a new head is initialised at random"
+        )
+        return begin._replace(params=others, class_names=())
+    rows = np.array([begin.class_names.index(name) for name in classes])
+    head = jax.tree.map(lambda leaf: leaf[rows], head)
+    return begin._replace(params=others | head, class_names=tuple(classes))
 
 
 def check_read(given: Collection[str]) -> None:

@@ -65,6 +65,8 @@ def train(
     run_directory.check_place(workdir)  # before a long download
     run_directory.check_config(workdir, sections)
     prepared = prepare(sections, begin.vocabulary if begin else None)
+    if begin is not None:
+        begin = pretrained.with_classes(begin, prepared.classes)
     # Before devices are requested, which another process may hold.
     with run_directory.only_training(workdir):
         run_directory.check_config(workdir, sections)

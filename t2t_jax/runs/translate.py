@@ -60,7 +60,7 @@ def translate_lines(
                 if num_tokens > limit.most
             }
             for place in too_long:
-                parts[place] = parts_of(lines[place], count_tokens, limit.most)
+                parts[place] = _parts_of(trained, lines[place], limit.most)
             if too_long:
                 first, num_tokens = next(iter(too_long.items()))
                 progress.log(
@@ -77,6 +77,19 @@ def translate_lines(
                 yield _joined(list(itertools.islice(found, len(of_line))))
             num_lines += len(lines)
             num_done += len(all_parts)
+
+
+def _parts_of(trained: UsableModel, line: str, most: int) -> list[str]:
+    """The parts of a line, each with the language code that the line begins with, if it does."""
+    code = trained.vocabulary.language_code(line)
+    prefix = f"{code} " if code else ""
+    count = token_counter(trained, num_added=1)
+
+    def count_with_code(parts: list[str]) -> list[int]:
+        return count([prefix + part for part in parts])
+
+    parts = parts_of(line.removeprefix(code), count_with_code, most)
+    return [prefix + part for part in parts]
 
 
 def _tell_what_diverged(found: Sequence[Sequence[Translation]], progress: Progress) -> None:

@@ -96,6 +96,22 @@ def test_the_n_best_of_a_long_line_are_those_of_its_parts(trained):
         assert translation.score == pytest.approx(sum(each.score for each in expected), rel=1e-4)
 
 
+def test_every_part_of_a_long_line_begins_with_its_language_code(trained, monkeypatch):
+    config = read_config(trained)
+    config.data.max_length = 16
+    model = load_trained(trained, read_sections(config))
+    parts = ["The dog sleeps.", "A cat sees the dog.", "The dog sees."]
+    monkeypatch.setattr(
+        model.vocabulary, "language_code", lambda line: line[:3] * (line[:3] == "old")
+    )
+    long = "old " + " ".join(parts * 2)
+    plain = " ".join(parts * 2)
+    found, of_plain = translate_lines(model, [[long, plain]])
+    for line, prefix in ((found, "old "), (of_plain, "")):
+        expected = [best[0].text for best in translate(model, [prefix + part for part in parts])]
+        assert line[0].text.split() == " ".join(expected * 2).split()
+
+
 def test_a_long_line_is_refused_where_that_is_asked_for(trained):
     options = "--config.data.max_length=16", "--long_lines=refuse"
     text = typed(["A cat.", "the dog sleeps and " * 20, "A dog."])

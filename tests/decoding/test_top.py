@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from t2t_jax.data.vocabulary.vocabulary import PAD_ID
+from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID
 from t2t_jax.decoding.step import likeliest_next, next_log_probs
 from t2t_jax.decoding.top import top
 
@@ -44,7 +44,9 @@ def test_the_likeliest_are_the_best_of_all_log_probabilities():
     logits = logits.at[4, 500].set(jnp.nan).at[5, 500].set(jnp.inf)
     must_end = jnp.array([False, True, False, True, False, False])
     gains, ids = likeliest_next(logits, must_end, 1_000, 8)
-    every = next_log_probs(logits, must_end, 1_000)
+    is_end = jnp.arange(1_009)[None] == END_ID
+    every = next_log_probs(logits, 1_000)
+    every = jnp.where(must_end[:, None] & ~is_end, -jnp.inf, every)
     expected, expected_ids = jax.lax.top_k(every, 8)
     np.testing.assert_allclose(gains, expected, rtol=1e-6)
     is_one = np.isfinite(expected)

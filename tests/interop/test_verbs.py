@@ -18,7 +18,7 @@ from t2t_jax.interop.huggingface import load_pretrained  # noqa: E402
 from t2t_jax.runs import pretrained, workdir  # noqa: E402
 from t2t_jax.runs.classify import classify  # noqa: E402
 from t2t_jax.runs.export import export  # noqa: E402
-from t2t_jax.runs.generate import generate  # noqa: E402
+from t2t_jax.runs.generate import generate, generate_lines  # noqa: E402
 from t2t_jax.runs.score import score  # noqa: E402
 from t2t_jax.runs.sections import read_sections  # noqa: E402
 from t2t_jax.runs.train import train  # noqa: E402
@@ -235,6 +235,24 @@ def test_such_a_run_goes_out_again(fine_tuned, tmp_path, format):
         assert len(found.hypotheses[0]) <= 2
 
 
+def test_lines_before_a_blank_prompt_are_continued(tmp_path):
+    peers.save_gpt2(tmp_path)
+    options = dict(max_new_tokens=2, sampling=Sampling(temperature=0.0))
+    lines = generate_lines(loaded(tmp_path), [["a dog"], ["a cat", " ", "it"]], **options)
+    assert [next(lines)[0], next(lines)[0]] == ["a dog", "a cat"]
+    with pytest.raises(ValueError, match="line 3 is blank: this model knows no start token"):
+        next(lines)
+
+
+def test_a_line_may_begin_with_the_code_of_a_language(tmp_path, monkeypatch):
+    peers.save_marian(tmp_path)
+    vocabulary = loaded(tmp_path).vocabulary
+    codes = vocabulary._tokenizer.supported_language_codes
+    monkeypatch.setattr(vocabulary._tokenizer, "supported_language_codes", [*codes, ">>fra<<"])
+    assert vocabulary.language_code(">>fra<< a dog") == ">>fra<<"
+    assert vocabulary.language_code(">>deu<< a dog") == vocabulary.language_code("a dog") == ""
+
+
 def test_a_language_model_goes_on_from_gpt2(tmp_path):
     directory = tmp_path / "in"
     directory.mkdir()
@@ -259,6 +277,27 @@ def test_a_classifier_goes_on_from_an_encoder(tmp_path):
     assert trained.sections.model.num_classes == len(trained.classes)
     found = classify(trained, ["The dog sleeps."])
     assert found[0].name in trained.classes
+
+
+@pytest.mark.parametrize(
+    "names", [("one", "two", "three", "four"), ("good", "bad", "odd", "even")], ids=str
+)
+def test_a_head_is_used_for_its_own_classes_alone(names, tmp_path, capsys):
+    directory = tmp_path / "in"
+    directory.mkdir()
+    labels = {"id2label": dict(enumerate(names)), "max_position_embeddings": 200}
+    peers.save_bert(directory, "BertForSequenceClassification", **labels)
+    sections = barely_trained(classifier, tmp_path / "data", **{"model.num_classes": 4})
+    train(sections, tmp_path / "w", init=f"hf:{directory}")
+    trained, theirs = workdir.load_trained(tmp_path / "w"), load_pretrained(directory).params
+    assert trained.classes == ("four", "one", "three", "two")
+    assert_same(trained.params["pooler"], theirs["pooler"])
+    for leaf, values in (("classes", "table"), ("output", "bias")):
+        found, table = trained.params[leaf][values], theirs[leaf][values]
+        is_theirs = np.allclose(found, table[np.array([3, 0, 2, 1])], atol=1e-6)
+        assert is_theirs == ("one" in names)
+    said = "a head for good, bad, odd, even, the corpus has the classes four, one, three, two"
+    assert (said in capsys.readouterr().err) == ("good" in names)
 
 
 def test_a_task_that_the_weights_are_not_for_is_told(tmp_path):

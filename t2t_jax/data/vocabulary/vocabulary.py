@@ -124,6 +124,13 @@ class Vocabulary:
         """The same for sentences of the target language; the vocabulary is shared."""
         return self.encode(sentences)
 
+    def language_code(self, line: str) -> str:
+        """What at the beginning of a line says into which language to translate it: here nothing.
+
+        Tokenizers of other libraries may have such tokens.
+        """
+        return ""
+
     def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
         """The text of each list of ids up to its first END_ID, without other reserved ids.
 
