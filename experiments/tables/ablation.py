@@ -204,6 +204,15 @@ def differing(changes: Mapping[str, Any], base: ConfigDict) -> dict[str, Any]:
     return {key: value for key, value in changes.items() if present.get(key) != value}
 
 
+def depths_of(base: AnyConfig) -> dict[str, int]:
+    """The depth of each stack that this family has, by its key."""
+    from t2t_jax.runs.effect import unmet
+
+    values = flat(base)
+    keys = "model.num_encoder_layers", "model.num_decoder_layers"
+    return {key: values[key] for key in keys if not unmet(key, values)}
+
+
 def as_dict(config: ConfigDict) -> dict[str, Any]:
     """The config as plain nested dicts."""
     return config.to_dict()

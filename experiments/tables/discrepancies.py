@@ -310,9 +310,12 @@ def _batch(base: AnyConfig, tokens: Fraction, who: str) -> Answer:
     share = tokens / _PAPER_TOKENS_PER_BATCH
     keys = "source_tokens_per_batch", "target_tokens_per_batch"
     changes = {f"data.{key}": round(share * base.data[key]) for key in keys}
-    if min(changes.values()) < base.data.max_length:
-        reason = f"a batch of {min(changes.values())} tokens has no room for a sentence of "
-        return Answer(f"{reason}data.max_length={base.data.max_length}", who)
+    what, key = "sentence", "max_length"
+    if base.data.batching == "packed":
+        what, key = "row", "packed_length"
+    if min(changes.values()) < base.data[key]:
+        reason = f"a batch of {min(changes.values())} tokens has no room for a {what} of "
+        return Answer(f"{reason}data.{key}={base.data[key]}", who)
     return Answer(changes, who)
 
 

@@ -16,7 +16,7 @@ EQUALS: tuple[Equal, ...] = get_args(Equal)
 
 # Stretched in proportion to the training.
 _INTERVALS = ("warmup_steps", "evaluate_every_steps", "checkpoint_every_steps")
-_STRETCHED = {f"training.{name}" for name in ("steps", *_INTERVALS, "learning_rate_scale")}
+STRETCHED = {f"training.{name}" for name in ("steps", *_INTERVALS, "learning_rate_scale")}
 
 
 def stretched(row: Row, base: ConfigDict, steps: int) -> Row:
@@ -51,4 +51,4 @@ def _of_training(config: AnyConfig) -> dict[str, Any]:
 
 
 def _rest(changes: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in changes.items() if key not in _STRETCHED}
+    return {key: value for key, value in changes.items() if key not in STRETCHED}

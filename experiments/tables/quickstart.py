@@ -3,7 +3,7 @@
 python -m experiments.sweep quickstart --base=configs/quickstart.py --samples=5 --workdir=W
 """
 
-from experiments.tables.ablation import AnyConfig, LeftOut, Row, Table
+from experiments.tables.ablation import AnyConfig, LeftOut, Row, Table, depths_of
 
 
 def _rows(base: AnyConfig) -> list[Row | LeftOut]:
@@ -13,11 +13,10 @@ def _rows(base: AnyConfig) -> list[Row | LeftOut]:
         "model.d_k": model.num_heads * model.d_k,
         "model.d_v": model.num_heads * model.d_v,
     }
-    one_layer = {"model.num_encoder_layers": 1, "model.num_decoder_layers": 1}
     return [
         Row("base", {}),
         Row("one_head", one_head, note="as much computation as the base"),
-        Row("one_layer", one_layer),
+        Row("one_layer", dict.fromkeys(depths_of(base), 1)),
         Row("learned_positions", {"model.positions": "learned"}),
         Row("no_positions", {"model.positions": "none"}),
     ]

@@ -11,7 +11,7 @@ number is rounded or left out, as each function below says.
 from fractions import Fraction
 from typing import Any
 
-from experiments.tables.ablation import AnyConfig, LeftOut, Row, Score, Table
+from experiments.tables.ablation import AnyConfig, LeftOut, Row, Score, Table, depths_of
 from experiments.tables.paper_base import PAPER_BASE
 
 # Above this, most of the network is off, and the row says nothing about the model.
@@ -92,15 +92,13 @@ def _size(base: AnyConfig, group: str, key: str, share: Fraction, paper: Score) 
 
 def _depth(base: AnyConfig, share: Fraction, paper: Score) -> Row:
     """Group (C): layers of encoder and decoder, rounded to whole layers, at least one each."""
-    depths = base.model.num_encoder_layers, base.model.num_decoder_layers
-    encoder, decoder = (max(1, round(share * depth)) for depth in depths)
-    name = f"C.N={encoder}" if encoder == decoder else f"C.N={encoder}+{decoder}"
-    is_exact = (encoder, decoder) == tuple(share * depth for depth in depths)
-    note = (
-        "" if is_exact else f"{_FRACTION_WORDS[share]} of {depths[0]}+{depths[1]} layers, rounded"
-    )
-    changes = {"model.num_encoder_layers": encoder, "model.num_decoder_layers": decoder}
-    return Row(name, changes, paper, note)
+    depths = depths_of(base)
+    exact = {key: share * depth for key, depth in depths.items()}
+    new = {key: max(1, round(depth)) for key, depth in exact.items()}
+    old_text, new_text = ("+".join(map(str, each.values())) for each in (depths, new))
+    note = "" if new == exact else f"{_FRACTION_WORDS[share]} of {old_text} layers, rounded"
+    is_even = len({*new.values()}) == 1
+    return Row(f"C.N={next(iter(new.values())) if is_even else new_text}", new, paper, note)
 
 
 def _width(base: AnyConfig, share: Fraction, paper: Score) -> Row | LeftOut:

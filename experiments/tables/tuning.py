@@ -13,6 +13,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from experiments.tables.ablation import Row, changes_text, check_row, flat
+from experiments.tables.equal import STRETCHED
 
 # Used by all trials; the seeds of a table count up from the base's.
 TRIAL_SEED = 2**31 - 1
@@ -106,11 +107,16 @@ def check(found: Space, rows: Sequence[Row], base: ConfigDict) -> None:
 
 
 def check_costs_nothing(found: Space) -> None:
-    """Raises ValueError for keys that change what an update costs, or how many there are.
+    """Raises ValueError for keys that change what an update costs, or that --equal sets.
 
-    --equal finds the updates of a row before it is tuned.
+    --equal finds the updates of a row, and stretches its curve of rates, before it is tuned.
     """
     for key in found.keys:
+        if key in STRETCHED - {"training.steps"}:
+            raise ValueError(
+                f"--tune={key} would undo what --equal sets to give every row the same curve of "
+                "rates: it goes with --equal=steps"
+            )
         if key.startswith(("data.", "model.")) or key in ("training.steps", "training.optimizer"):
             raise ValueError(
                 f"--tune={key} changes what an update costs, or their number, which --equal has "

@@ -149,6 +149,16 @@ def test_answers_that_a_base_has_no_room_for_are_left_out_with_the_reason():
     assert left_out["t2t_head"] == left_out["schedule=t2t"]
 
 
+def test_a_batch_without_room_for_a_packed_row_is_left_out():
+    config = _config("tiny")
+    config.data.batching = "packed"
+    left_out = dict(TABLE.rows(config).left_out)
+    room = config.data.packed_length
+    assert f"no room for a row of data.packed_length={room}" in left_out["batch=an_eighth"]
+    config.data.packed_length = 32
+    assert "batch=an_eighth" not in dict(TABLE.rows(config).left_out)
+
+
 def test_checkpoints_by_the_clock_are_not_averaged():
     config = _config("tiny")
     config.training.checkpoint_every_minutes = 10.0

@@ -2,9 +2,9 @@
 
 import pytest
 
-from configs import base, big, multi30k, tiny
+from configs import base, big, classifier, language_model, multi30k, tiny
 from experiments.tables import paper_base, quickstart, table3
-from experiments.tables.ablation import flat, num_params
+from experiments.tables.ablation import check_row, flat, num_params
 
 CONFIGS = {module.__name__: module for module in (base, big, multi30k, tiny)}
 
@@ -206,6 +206,17 @@ def test_the_quickstart_has_five_rows_at_tiny():
     rows = quickstart.TABLE.rows(tiny.get_config()).rows
     names = ["base", "one_head", "one_layer", "learned_positions", "no_positions"]
     assert [row.name for row in rows] == names
+
+
+@pytest.mark.parametrize("config", [language_model, classifier], ids=lambda config: config.__name__)
+@pytest.mark.parametrize("table", [table3.TABLE, quickstart.TABLE], ids=lambda table: table.name)
+def test_a_model_of_one_stack_has_rows_of_its_depth(table, config):
+    one_stack = config.get_config()
+    rows = table.rows(one_stack).rows
+    for row in rows:
+        check_row(row, one_stack)
+    [key] = {key for row in rows for key in row.changes if key.endswith("_layers")}
+    assert key == f"model.num_{'decoder' if config is language_model else 'encoder'}_layers"
 
 
 @pytest.mark.parametrize(

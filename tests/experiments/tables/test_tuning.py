@@ -80,6 +80,25 @@ def test_what_is_no_space_is_told_in_a_sentence(words, number, sentence):
     assert sentence in str(told.value) and "\n" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "sentence"),
+    [
+        ("training.warmup_steps", "would undo what --equal sets"),
+        ("training.learning_rate_scale", "would undo what --equal sets"),
+        ("training.steps", "changes what an update costs"),
+        ("model.d_ff", "changes what an update costs"),
+        (RATE, None),
+    ],
+)
+def test_what_equal_rests_on_is_not_tuned_beside_it(key, sentence):
+    found = tuning.space([f"{key}=[1,2]"], None, BASE)
+    if sentence is None:
+        tuning.check_costs_nothing(found)
+    else:
+        with pytest.raises(ValueError, match=f"--tune={key} {sentence}"):
+            tuning.check_costs_nothing(found)
+
+
 def test_a_row_that_the_tuned_key_alone_makes_is_refused():
     found = tuning.space([LOG], 3, BASE)
     with pytest.raises(ValueError, match=f"row slow changes nothing but {RATE}, which --tune sets"):
