@@ -74,8 +74,14 @@ def keep(workdir: Path, destination: Path) -> list[Path]:
     if destination.exists() and any(destination.iterdir()):
         raise ValueError(f"{destination} is not empty: remove it, or choose another")
     # Rows with one seed are compared sentence by sentence; the counts take most of the space.
-    kinds = [(each.directory.parent, each.run.kind) for each in outcomes if each.record is not None]
-    bootstraps = 1 in Counter(kind for kind in kinds if kind[1] != "trial").values()
+    num_seeds = Counter(
+        (each.directory.parent, each.run.kind, name)
+        for each in outcomes
+        if each.record is not None and each.run.kind != "trial"
+        for name, scores in each.record.get("scores", {}).items()
+        if "bleu" in scores
+    )
+    bootstraps = 1 in num_seeds.values()
     written = []
     for directory in (outcome.directory for outcome in outcomes):
         target = destination / directory.relative_to(workdir)

@@ -229,9 +229,13 @@ def read_record(directory: Path) -> dict[str, Any]:
 def differences_text(of_record: dict[str, Any], of_run: dict[str, Any]) -> str:
     """How a record contradicts `run.json`; empty if they agree.
 
-    A missing field is no contradiction, nor is another base: the config says what was done, and two
-    bases may lead to the same config.
+    A missing field is no contradiction. Nor is another base, since the config says what was done
+    and two bases may lead to the same one; nor a longer list of trials, of which this is one.
     """
+    of_record, of_run = (
+        values | {"tuning": _place_of(values["tuning"])} if values.get("tuning") else values
+        for values in (of_record, of_run)
+    )
     for field in ("table", "row", "seed", "changes", "config", "tuning"):
         if field not in of_record or field not in of_run:
             continue
@@ -244,6 +248,10 @@ def differences_text(of_record: dict[str, Any], of_run: dict[str, Any]) -> str:
                 f"{key} is {old!r} there, {new!r} in {RUN_FILE}" for key, old, new in differences
             )
     return ""
+
+
+def _place_of(tuning: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuning.get(key) for key in ("trial", "point")}
 
 
 def _check_facts(values: dict[str, Any]) -> None:

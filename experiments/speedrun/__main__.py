@@ -13,6 +13,7 @@ import functools
 import shlex
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from absl import app, flags
@@ -20,6 +21,8 @@ from ml_collections import config_flags
 
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.cli.given_config import given_config
+
+_REPOSITORY = Path(__file__).parents[2]
 
 
 def main(_: list[str]) -> None:
@@ -58,7 +61,9 @@ def _command(given: dict[str, Any]) -> str:
     """The command as others can type it, with placeholders for directories."""
     values = flags.FLAGS
     keys = {**given, "data.directory": "DIR"}
-    file = config_flags.get_config_filename(values["config"])
+    file = Path(config_flags.get_config_filename(values["config"])).resolve()
+    if file.is_relative_to(_REPOSITORY):
+        file = file.relative_to(_REPOSITORY)
     words = [f"--config={file}", *(f"--config.{key}={value}" for key, value in keys.items())]
     words += [f"--target={values.target}", f"--seeds={values.seeds}", "--workdir=W"]
     return f"python -m experiments.speedrun {shlex.join(words)}"

@@ -6,11 +6,19 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from experiments.report.export.exported_runs import ExportedRun
 from t2t_jax.interop.libraries import library
 
 _FINGERPRINT_FILE = "t2t_jax.fingerprint"
+
+
+class _Exported(NamedTuple):
+    """What a directory of W&B was made from."""
+
+    fingerprint: str
+    name: str
 
 
 def export(runs: Sequence[ExportedRun], output: Path) -> Path:
@@ -33,13 +41,18 @@ def export(runs: Sequence[ExportedRun], output: Path) -> Path:
         x_disable_stats=True,
         x_disable_machine_info=True,
     )
-    made: dict[Path, str] = {}
+    made: dict[Path, _Exported] = {}
     for run in runs:
         # W&B takes two runs with the same id for one, even if they are from different sweeps.
         values = json.dumps([run.name, run.config, run.facts["commit"]], sort_keys=True)
         number = hashlib.sha256(values.encode()).hexdigest()[:16]
-        before = list((output / "wandb").glob(f"offline-run-*-{number}"))
-        if any(_fingerprint(each) == run.fingerprint for each in before):
+        exported = (output / "wandb").glob("offline-run-*")
+        before = [
+            each
+            for each in exported
+            if each.name.endswith(f"-{number}") or _exported(each).name == run.name
+        ]
+        if any(_exported(each).fingerprint == run.fingerprint for each in before):
             continue
         for each in before:
             shutil.rmtree(each)
@@ -59,14 +72,16 @@ def export(runs: Sequence[ExportedRun], output: Path) -> Path:
                 its.log(by_step[step], step)
             its.summary.update(run.numbers)
             its.summary.update({f"scores/{name}": value for name, value in run.scores.items()})
-            made[Path(its.dir).parent] = run.fingerprint
+            made[Path(its.dir).parent] = _Exported(run.fingerprint, run.name)
     wandb.teardown()  # waits until everything is on disk
-    for directory, fingerprint in made.items():
-        (directory / _FINGERPRINT_FILE).write_text(fingerprint, "utf-8")
+    for directory, exported in made.items():
+        (directory / _FINGERPRINT_FILE).write_text("\n".join(exported), "utf-8")
     return output / "wandb"
 
 
-def _fingerprint(directory: Path) -> str:
-    """The fingerprint of what was exported to a directory; "" if that was not finished."""
+def _exported(directory: Path) -> _Exported:
+    """What was exported to a directory; "" if that was not finished, or by earlier code."""
     path = directory / _FINGERPRINT_FILE
-    return path.read_text("utf-8") if path.is_file() else ""
+    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    fingerprint, name, *_ = [*lines, "", ""]
+    return _Exported(fingerprint, name)

@@ -34,6 +34,18 @@ def test_records_and_curves_are_kept_and_reported(tmp_path, kept):
         evidence.keep(tmp_path / "nothing", tmp_path / "other")
 
 
+def test_the_counts_of_a_test_set_that_one_seed_of_several_has_are_kept(tmp_path):
+    workdir = sweeps.write_sweep(tmp_path / "w")
+    for row in ("base", "one_head"):
+        directory = workdir / "quickstart" / row / "seed-0"
+        values = read_json(directory / "record.json")
+        values["scores"]["test2017"] = {"name": "test2017", "bleu": 12.5}
+        write_json(directory / "record.json", values)
+        fakes.write_translations(directory, wrong_every=2, split="test2017")
+    evidence.keep(workdir, tmp_path / "kept")
+    assert len(list((tmp_path / "kept").rglob("test2017.sentences.json"))) == 2
+
+
 def test_where_prepared_data_lay_is_not_kept(tmp_path):
     config = tiny.get_config()
     config.data.cache = "/home/ada/cache"

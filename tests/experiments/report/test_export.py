@@ -259,6 +259,10 @@ def test_wandb_has_each_run_once(workdir, tmp_path):
     assert len(later) == 3 and len(later.items() & once.items()) == 2
     assert b"scores/test2017_bleu" in b"".join(later.values())
     assert b"scores/test2017_bleu" not in b"".join(once.values())
+    path = workdir / NAME / "record.json"  # made anew by other code
+    record.write_json(path, record.read_json(path) | {"commit": "4567def"})
+    anew = found()
+    assert len(anew) == 3 and len(anew.items() & later.items()) == 2
 
 
 def test_hostile_text_is_plain_and_no_formula(workdir, tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import runpy
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +89,14 @@ def test_five_seeds_are_run_once_and_make_a_record(found, done, tmp_path):
     assert str(tmp_path) not in path.read_text()
     again = speedrun(tmp_path / "w")
     assert again.stdout == first.stdout and done == [0, 1, 2, 3, 4]
+
+
+def test_the_config_as_it_is_may_be_named_by_any_path(found, monkeypatch, tmp_path):
+    file = Path(multi30k.__file__).resolve()
+    monkeypatch.setitem(globals(), "WORDS", (WORDS[0], f"--config={file}", WORDS[2]))
+    assert speedrun(tmp_path).returncode == 0
+    record = read_record(tmp_path / "record.json")
+    assert record.as_it_is and str(file) not in record.command
 
 
 def test_a_seed_that_failed_begins_anew(found, done, tmp_path):
