@@ -46,6 +46,7 @@ _MOST_TRIES = 10
 # For a deletion. The pauses double up to the longest: together they span an outage of two hours.
 _MOST_DELETIONS = 30
 _LONGEST_SECONDS_BEFORE_RETRY = 300.0
+_IN_VAIN = ("PERMISSION_DENIED", "INVALID_ARGUMENT")  # of a project or zone that is not there
 _MOST_LATE_CHECKS = 3  # for a slice that appears after its creation has failed
 _MOST_SLICES = 100  # for one run; a spot slice may be preempted many times
 _MOST_LOST_HOSTS = 3  # for one run; after that, the run itself must be what kills them
@@ -220,7 +221,7 @@ class _Run:
     @contextlib.contextmanager
     def _slice_for_a_while(self) -> Iterator[None]:
         # The leftover of a killed command; while it exists, another slice cannot be created.
-        if error := self._delete():
+        if error := self._delete(self._pause, _IN_VAIN):
             raise gcloud.GcloudError(
                 f"{error}; cannot tell whether an earlier command left a slice"
             )
@@ -231,25 +232,33 @@ class _Run:
             yield
         finally:
             # It may have been requested without an answer, and may still appear.
-            for _ in range(0 if was_made else _MOST_LATE_CHECKS):
-                self._delete()
-                time.sleep(_SECONDS_BEFORE_RETRY)
-            self._delete()
+            for number in range(1 if was_made else 1 + _MOST_LATE_CHECKS):
+                if number:
+                    time.sleep(_SECONDS_BEFORE_RETRY)
+                if self._delete():  # for two hours, in vain
+                    break
 
-    def _delete(self) -> str:
-        """Deletes the slice until it is gone; else prints and returns the reason."""
+    def _delete(
+        self, pause: Callable[[float], None] = time.sleep, in_vain: Sequence[str] = ()
+    ) -> str:
+        """Deletes the slice until it is gone; else prints and returns the reason.
+
+        Signs of `in_vain` in gcloud's answer are returned at once.
+        """
         error = ""
-        pause = _SECONDS_BEFORE_RETRY
+        seconds = _SECONDS_BEFORE_RETRY
         for number in range(_MOST_DELETIONS):
             if number:
-                time.sleep(pause)
-                pause = min(2 * pause, _LONGEST_SECONDS_BEFORE_RETRY)
+                pause(seconds)
+                seconds = min(2 * seconds, _LONGEST_SECONDS_BEFORE_RETRY)
             try:
                 self._slice.delete()
                 # A deletion that has begun may still fail.
                 state, _ = self._slice.state(None)
             except Exception as failure:  # whatever it is, the slice goes on costing money
                 error = str(failure)
+                if any(sign in error for sign in in_vain):
+                    return error
                 if number == 0:
                     tell(f"{self._slice.name}: {error}; deleting it again")
                 continue
@@ -374,7 +383,7 @@ class _Run:
     def _fetch_what_was_left(self) -> None:
         """Fetches the files of an earlier command, and clears its signs of life and of failure."""
         bucket.forget(self._directory)  # another bucket may have been told before
-        self._mirror(self._stop, with_record=True)
+        self._mirror(self._stop, with_end=True)
         clear(self._directory)
 
     def _check_place(self) -> None:
@@ -390,21 +399,21 @@ class _Run:
                 "bucket= starts afresh"
             )
 
-    def _mirror(self, stop: threading.Event | None, *, with_record: bool = False) -> None:
+    def _mirror(self, stop: threading.Event | None, *, with_end: bool = False) -> None:
         """Fetches the run's files from the bucket.
 
-        Its record only once its slice is deleted: if this command is killed before, the next one
+        How it ended only once its slice is deleted: if this command is killed before, the next one
         goes on with the run, finds the record, and deletes the slice.
         """
         presence.forget_waiting(self._directory)  # a mirror deletes nothing
-        small = r"run\.json|\.train\.lock" + ("" if with_record else r"|record\.json")
+        small = r"run\.json|\.train\.lock" + ("" if with_end else r"|(record|failure)\.json")
         without = rf"{bucket.LARGE}|(.*/)?({small})$"
         gcloud.mirror(self._url, str(self._directory), without=without, stop=stop)
 
     def _fetch_record(self) -> None:
         for tries_left in reversed(range(_MOST_TRIES)):
             try:
-                return self._mirror(self._stop, with_record=True)
+                return self._mirror(self._stop, with_end=True)
             except gcloud.GcloudError:
                 if not tries_left:
                     raise

@@ -166,10 +166,11 @@ def commit() -> str:
 
 def _earlier_commits(directory: Path, now: str) -> list[str]:
     """The other commits at which what is there of this run was made; notes `now`."""
-    from t2t_jax import hosts
+    from t2t_jax import buckets, hosts
+    from t2t_jax.training.about import steps_in
 
     file = directory / record.COMMITS_FILE
-    has_begun = any((directory / "checkpoints").glob("[0-9]*"))
+    has_begun = bool(steps_in(buckets.checkpoints_of(directory)))
     known = file.read_text("utf-8", "replace").split() if has_begun and file.exists() else []
     if now not in known and hosts.is_first():
         write_bytes(file, "".join(f"{each}\n" for each in (*known, now)).encode())

@@ -26,7 +26,7 @@ class Chip(NamedTuple):
 
     name: str
     kind: str  # JAX's name for the device
-    memory: int  # bytes
+    memory: int  # bytes; of a GPU, the three quarters that JAX takes by default
     bandwidth: float  # bytes, of that memory
     link: float  # bytes, one link in one direction; for GPUs all links together
     axes: int  # of the network of chips; 0 for GPUs, which are all connected
@@ -54,17 +54,17 @@ CHIPS = {
         Chip("v5p", "TPU v5", 95 * _GIB, 2765 * _GIGA, 100 * _GIGA, 3, cores=2),
         Chip("v6e", "TPU v6 lite", 32 * _GIB, 1638 * _GIGA, 100 * _GIGA, 2),
         Chip(
-            *("a100", "NVIDIA A100-SXM4-80GB", 80 * _GIB),
+            *("a100", "NVIDIA A100-SXM4-80GB", 60 * _GIB),
             *(2039 * _GIGA, 300 * _GIGA, 0),
             float32=19.5 * _TERA,
         ),
         Chip(
-            *("h100", "NVIDIA H100 80GB HBM3", 80 * _GIB),
+            *("h100", "NVIDIA H100 80GB HBM3", 60 * _GIB),
             *(3350 * _GIGA, 450 * _GIGA, 0),
             float32=67 * _TERA,
         ),
         Chip(
-            *("h200", "NVIDIA H200", 141 * _GIB),
+            *("h200", "NVIDIA H200", 105 * _GIB),
             *(4800 * _GIGA, 450 * _GIGA, 0),
             float32=67 * _TERA,
         ),

@@ -55,7 +55,7 @@ def train_batches(
 def evaluation_batches(
     prepared: Prepared, split: str, sections: Sections, devices: Devices
 ) -> Batches:
-    """Batches whose first epoch holds every pair of the split once, in the corpus's own order.
+    """Batches whose first epoch holds every pair of the split once, grouped by shape.
 
     Raises:
       ValueError: a sentence is too long for a batch.

@@ -1,6 +1,5 @@
 """The user's own corpus: text files in a directory given on the command line."""
 
-import dataclasses
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -30,16 +29,18 @@ def with_own_corpus(
     values: dict[str, Any] = config.to_dict().get("data", {})
     if not values.get("directory"):
         return config
-    data = read_section(values, "data", DataConfig)
     changes = {}
-    if "data.directory" in given and "data.source" not in given:
+    source, as_text = values.get("source"), {**values, "source": "text"}
+    may_be_text = "data.directory" in given and "data.source" not in given
+    if may_be_text and source == "tfds" and "data.name" not in given:
         # A directory with text is not one of TFDS.
-        is_text = "data.name" not in given and holds_text(data)
-        if data.source == "embedded" or (data.source == "tfds" and is_text):
+        if holds_text(read_section(as_text, "data", DataConfig)):
             changes["source"] = "text"
-            data = dataclasses.replace(data, source="text")
-        elif data.source == "tfds" and "data.name" not in given:
-            _check_is_of_tfds(data, flag)
+        else:
+            _check_is_of_tfds(read_section(values, "data", DataConfig), flag)
+    elif may_be_text and source == "embedded":
+        changes["source"] = "text"
+    data = read_section({**values, **changes}, "data", DataConfig)
     if data.source == "text":
         splits = {key.removeprefix("data.") for key in given}
         changes |= find_names(data, splits, f"--{flag}.data")

@@ -187,6 +187,10 @@ def check_same_run(workdir: Path, before: Mapping[str, Any], now: Mapping[str, A
     keys = {key for key in before.keys() | now.keys() if not may_change(key)}
     if now.get("training.schedule") not in SCHEDULES_WITH_AN_END:
         keys.discard("training.steps")
+    if now.get("data.source") == before.get("data.source") == "text":
+        weights = (_weights(config.get("data.mixture", "")) for config in (before, now))
+        if len({*weights}) == 1:  # files may move: checkpoints know the text
+            keys.discard("data.mixture")
     changed = [
         f"{key} was {before.get(key)!r}, now it is {now.get(key)!r}"
         for key in sorted(keys)
@@ -197,6 +201,11 @@ def check_same_run(workdir: Path, before: Mapping[str, Any], now: Mapping[str, A
             f"{workdir} holds a run with another config: {'; '.join(changed)}. "
             "Use another --workdir, or the same config"
         )
+
+
+def _weights(mixture: str) -> tuple[str, ...]:
+    """How often each corpus is read, in their order."""
+    return tuple(corpus.rpartition("=")[2].strip() for corpus in mixture.split(","))
 
 
 def read_config(workdir: Path) -> ConfigDict:

@@ -4,12 +4,13 @@ import json
 
 import pytest
 
+from configs import tiny
 from configs.base import get_config as get_base
 from experiments.launchers import options
 from experiments.sweep import sweep as sweeping
 from t2t_jax.runs.own_corpus import with_own_corpus
 from tests.cli.command import command
-from tests.data.text_corpus import sentence_pairs, write_pairs
+from tests.data.text_corpus import sentence_pairs, write_labelled, write_pairs
 from tests.docs.test_commands import _run_module, smallest_flags
 
 
@@ -121,6 +122,24 @@ def test_text_files_are_no_directory_of_tfds_and_without_any_it_is_one(directory
         base.data.directory = str(tmp_path / name) if "://" not in name else name
         assert with_own_corpus(base, "config", ["data.directory"], said.append) == base
     assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "changes"),
+    [
+        (tiny, {"source_language": "fr"}),
+        (tiny, {"mixture": "DIR=3,DIR/more=1"}),
+        (get_base, {"task": "classification"}),
+        (get_base, {"mixture": "DIR=3,DIR/more=1"}),
+    ],
+)
+def test_the_corpus_is_text_before_its_keys_are_checked(directory, config, changes):
+    config = config() if config is get_base else config.get_config()
+    write_labelled(directory, "train", [("a dog", "one")])
+    config.data.update({k: v.replace("DIR", str(directory)) for k, v in changes.items()})
+    config.data.directory = str(directory)
+    given = ["data.directory", *(f"data.{key}" for key in changes)]
+    assert with_own_corpus(config, "config", given, print).data.source == "text"
 
 
 def test_a_directory_of_neither_text_nor_tfds_is_refused_before_tfds_fills_it(tmp_path):

@@ -249,7 +249,7 @@ def test_gpus_need_no_compiler_and_are_marked(tmp_path):
 
 def test_a_gpu_holds_its_part_of_the_state_or_the_plan_says_that_it_does_not_fit(tmp_path):
     def on_eight(**devices):
-        changes = {"model.d_ff": 3_000_000, "model.d_model": 512} | devices
+        changes = {"model.d_ff": 2_500_000, "model.d_model": 512} | devices
         return make(tmp_path, name="h100-8", run=sections(**changes))
 
     whole, halves, eighths = on_eight(), *(on_eight(**{"devices.fsdp": n}) for n in (2, 8))

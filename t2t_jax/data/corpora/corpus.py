@@ -48,8 +48,8 @@ class Corpus(Protocol):
         """The names of its splits: train, dev, test and perhaps others."""
         ...
 
-    def make_ready(self, log: Callable[[str], None]) -> None:
-        """Fetches what is missing on this machine; called before the methods below."""
+    def make_ready(self, split: str, log: Callable[[str], None]) -> None:
+        """Fetches what is missing of a split on this machine; called before the methods below."""
 
     def check(self, split: str) -> None:
         """Looks for mistakes before a split is read."""
@@ -125,9 +125,9 @@ def make_ready(config: DataConfig, log: Callable[[str], None]) -> None:
     Raises:
       ValueError: it cannot be downloaded or prepared.
     """
-    corpora = [corpora_of(config, split).values() for split in split_names(config)]
-    for corpus in dict.fromkeys(itertools.chain.from_iterable(corpora)):
-        corpus.make_ready(log)
+    for split in split_names(config):
+        for corpus in corpora_of(config, split).values():
+            corpus.make_ready(split, log)
 
 
 def read_pairs(config: DataConfig, split: str) -> Iterator[tuple[str, str]]:

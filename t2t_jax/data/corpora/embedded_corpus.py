@@ -35,7 +35,7 @@ class EmbeddedCorpus(NamedTuple):
     def splits(self) -> tuple[str, ...]:
         return word_order.SPLITS if self._has_classes else grammar.SPLITS
 
-    def make_ready(self, log: Callable[[str], None]) -> None:
+    def make_ready(self, split: str, log: Callable[[str], None]) -> None:
         """Does nothing: it always is."""
 
     def check(self, split: str) -> None:

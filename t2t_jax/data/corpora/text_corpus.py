@@ -1,6 +1,5 @@
 """A corpus of text files: SPLIT.LANGUAGE in a directory, for classification SPLIT.labels too."""
 
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,11 +17,11 @@ class TextCorpus(NamedTuple):
     directory: str
     splits = ("train", "dev", "test")
 
-    def make_ready(self, log: Callable[[str], None]) -> None:
+    def make_ready(self, split: str, log: Callable[[str], None]) -> None:
         """Fetches nothing; logs which file is read if there is a plain and a gzipped one."""
         is_of_mixture = self.directory != self.config.directory
         folder = local_path(self.directory, "data.mixture" if is_of_mixture else "data.directory")
-        for split, ending in itertools.product(self.splits, self._endings):
+        for ending in self._endings:
             file = folder / f"{getattr(self.config, split)}.{ending}"
             if file.is_file() and (twin := text_files.unused_twin(file)):
                 log(f"{folder} has {file.name} and {twin.name}: {file.name} is read")

@@ -1,5 +1,6 @@
 """Finds the text files of train, dev and test in a directory, under their usual names."""
 
+import os
 import re
 from collections.abc import Collection, Iterable
 
@@ -42,9 +43,9 @@ def find_names(config: DataConfig, given: Collection[str], section: str) -> dict
     for split, usual in _USUAL.items():
         directories = _of_train(config) if split == "train" else [config.directory]
         name = getattr(config, split)
-        files = [text_files.names_in(directory) for directory in directories]
-        if split in given or any(_has_part(name, config, names) for names in files):
+        if split in given or any(_has_part(name, config, each) for each in directories):
             continue
+        files = map(text_files.names_in, directories)
         stems = set.intersection(*(_whole_stems(config, names) for names in files))
         meant = sorted(stem for stem in stems if re.fullmatch(usual, stem))
         if len(meant) > 1:
@@ -62,8 +63,11 @@ def _of_train(config: DataConfig) -> list[str]:
     return [name for name, _ in config.corpora] or [config.directory]
 
 
-def _has_part(stem: str, config: DataConfig, names: Collection[str]) -> bool:
-    return any(f"{stem}.{ending}{gz}" in names for ending in endings(config) for gz in ("", ".gz"))
+def _has_part(stem: str, config: DataConfig, directory: str) -> bool:
+    """Whether a file of the split is there; its stem may name a folder too."""
+    path = os.path.join(os.path.expanduser(directory), stem)
+    ends = [f".{ending}{gz}" for ending in endings(config) for gz in ("", ".gz")]
+    return any(os.path.isfile(path + end) for end in ends)
 
 
 def _whole_stems(config: DataConfig, names: Iterable[str]) -> set[str]:

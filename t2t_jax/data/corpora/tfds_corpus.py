@@ -26,8 +26,8 @@ class TfdsCorpus(NamedTuple):
     name: str  # of the dataset
     splits = ("train", "dev", "test")
 
-    def make_ready(self, log: Callable[[str], None]) -> None:
-        """Downloads the dataset and prepares it, unless it is there already."""
+    def make_ready(self, split: str, log: Callable[[str], None]) -> None:
+        """Downloads the dataset, all splits, and prepares it, unless it is there already."""
         tfds.make_ready(self._dataset, log)
 
     def check(self, split: str) -> None:

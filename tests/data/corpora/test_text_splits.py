@@ -77,6 +77,14 @@ def test_train_of_a_mixture_is_looked_for_in_its_corpora(tmp_path):
     assert find_names(config, (), "data") == {"train": "train", "dev": "val"}
 
 
+def test_a_name_with_a_folder_is_found_there(tmp_path):
+    (tmp_path / "tok").mkdir()
+    for stem in ("train", "val", "test", "tok/train", "tok/dev", "tok/test"):
+        write_pairs(tmp_path, stem, PAIRS)
+    config = text_config(tmp_path, train="tok/train", dev="tok/dev", test="tok/none")
+    assert find_names(config, (), "data") == {"test": "test"}
+
+
 def test_a_directory_that_is_not_there_has_nothing(tmp_path):
     assert find_names(text_config(tmp_path / "none"), (), "data") == {}
 
@@ -98,6 +106,12 @@ def test_of_a_file_and_its_gzipped_twin_it_is_said_which_is_read(tmp_path):
     said = []
     corpus.make_ready(text_config(tmp_path), said.append)
     assert said == [f"{tmp_path} has train.en and train.en.gz: train.en is read"]
+    (tmp_path / "other").mkdir()
+    for stem in ("train", "dev"):
+        write_pairs(tmp_path / "other", stem, PAIRS)
+    (tmp_path / "other" / "dev.en.gz").touch()  # of a mixture, only train is read
+    corpus.make_ready(text_config(tmp_path, mixture=f"{tmp_path / 'other'}=1"), said.append)
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize("name", ["corpus.en", "Train.de.gz"])

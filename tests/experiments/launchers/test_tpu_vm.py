@@ -468,6 +468,28 @@ def test_a_slice_that_cannot_be_deleted_is_told_with_the_command(tmp_path, cloud
     assert _verbs(cloud) == ["delete"] * tpu_vm._MOST_DELETIONS
 
 
+def test_a_zone_that_is_not_there_is_told_at_once(tmp_path, cloud):
+    _plan(cloud, delete_error="ERROR: PERMISSION_DENIED: Location z is not found")
+    with _launch(*prepared(tmp_path, "base")) as events:
+        [failure] = events
+    assert "PERMISSION_DENIED: Location z is not found; cannot tell" in failure.reason
+    assert _verbs(cloud) == ["delete"]
+
+
+def test_a_run_is_not_known_to_have_ended_while_its_slice_may_be_there(
+    tmp_path, cloud, monkeypatch
+):
+    left_out = []
+    monkeypatch.setattr(gcloud, "mirror", lambda *_, without, stop: left_out.append(without))
+    request = gcloud.request_of(PAIRS)
+    run = tpu_vm._Run(*prepared(tmp_path, "base"), request, None, None, threading.Event())
+    run._mirror(None)
+    run._fetch_record()
+    for name in ("record.json", "failure.json"):  # a diverged run is not begun again
+        assert [bool(re.match(each, name)) for each in left_out] == [True, False]
+    assert not any(re.match(each, "log.txt") for each in left_out)
+
+
 def test_a_run_with_another_config_has_another_place_in_the_bucket():
     run = record.make_run(TABLE, TABLE.rows(CONFIG).named("base"), CONFIG, 0)
     url = tpu_vm._url("gs://b/d", run)

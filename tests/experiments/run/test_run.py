@@ -327,6 +327,15 @@ def test_a_run_knows_the_commits_that_it_was_begun_at(verbs, directory, monkeypa
     assert (directory / "commits.txt").read_text() == "first\nsecond\n"
 
 
+def test_checkpoints_in_a_bucket_are_those_of_the_run(verbs, directory, monkeypatch, tmp_path):
+    there = tmp_path / "bucket"
+    (there / "3").mkdir(parents=True)
+    monkeypatch.setattr("t2t_jax.buckets.checkpoints_of", lambda _: there)
+    (directory / "commits.txt").write_text("first\n")
+    monkeypatch.setenv("T2T_JAX_COMMIT", "second")
+    assert run.run(directory)["earlier_commits"] == "first"
+
+
 def test_a_commit_without_changes_leaves_no_diff(verbs, directory, repository):
     assert not run.run(directory)["commit"].endswith("-dirty")
     assert not (directory / "uncommitted.diff").exists()
