@@ -1,7 +1,7 @@
 """Compiles a step for the devices, each of which computes its own rows of a batch.
 
 Independent of models: it takes pure functions of parameters and a batch. `devices` says where each
-array is placed; only this file uses `jit`, `shard_map` and `pmap`.
+array is placed; only this file uses `shard_map` and `pmap`.
 """
 
 import contextlib

@@ -219,10 +219,11 @@ def versions() -> dict[str, str]:
     import jax
     import jax.extend
 
+    from t2t_jax.row_keys import GENERATOR
+
     # Of a GPU the version of CUDA, of a TPU its kind and compiler.
     backend = " ".join(jax.extend.backend.get_backend().platform_version.split())
-    generator = str(jax.random.key_impl(jax.random.key(0)))
-    found = {"python": platform.python_version(), "backend": backend, "generator": generator}
+    found = {"python": platform.python_version(), "backend": backend, "generator": GENERATOR}
     return found | packages() | accelerators.nvidia()
 
 

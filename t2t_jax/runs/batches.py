@@ -112,9 +112,9 @@ def describe(batches: Batches) -> str:
 
 def describe_cut(batches: Batches, devices: Devices, microbatches: int) -> str:
     """How the tokens of an update are split over devices and microbatches, in words."""
-    largest = largest_batches(batches)[0]
-    rows, source = largest.source_ids.shape
-    sides = [f"{rows * length:,}" for length in (source, largest.target_ids.shape[1]) if length]
+    rows = len(largest_batches(batches)[0].source_ids)
+    sizes = [(each.source_ids.size, each.target_ids.size) for each in empty_batches(batches)]
+    sides = [f"{size:,}" for size in map(max, zip(*sizes, strict=True)) if size]
     num_rows = rows // (devices.num_data * microbatches)
     most = max(batches.num_empty_rows)
     empty = (

@@ -8,6 +8,7 @@ computes its loss and gradients again and says which are not finite. The directo
 
 import contextlib
 import dataclasses
+import math
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,18 +74,23 @@ def dump(
     with ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(place / "state", state._asdict(), force=True)
     if hosts.is_first():
-        values = {"batch": bad.batch, "microbatches": microbatches}
+        values = {"batch": bad.batch, "microbatches": microbatches, "parts": devices.num_data}
         write_json(directory / "step.json", values)
     found = _found(sections, devices, microbatches, state, batch)
-    names = (
-        f"the gradients of {found.names} are not finite"
-        if found.names
-        else "only the norm of all gradients together is not finite"
-    )
     return (
-        f"the loss is {found.loss}, and {names}; python -m t2t_jax.runs.nonfinite {directory} "
-        "computes the step again"
+        f"the loss is {found.loss}, and {_what_is_not_finite(found)}; "
+        f"python -m t2t_jax.runs.nonfinite {directory} computes the step again"
     )
+
+
+def _what_is_not_finite(found: Found) -> str:
+    if found.names:
+        return f"the gradients of {found.names} are not finite"
+    if not math.isfinite(found.gradient_norm):
+        return "only the norm of all gradients together is not finite"
+    if not math.isfinite(found.loss):
+        return "the gradients are finite"
+    return "computed again, everything is finite: a kernel here does not give the same bits twice"
 
 
 def reproduce(directory: Path) -> Found:
@@ -102,10 +108,14 @@ def reproduce(directory: Path) -> Found:
     try:
         with np.load(directory / "batch.npz") as arrays:
             batch = Batch(**arrays)
-        microbatches = read_json(path)["microbatches"]
+        kept = read_json(path)
+        microbatches = kept["microbatches"]
     except (BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{directory} is damaged: {error}") from error
     devices = _devices(sections, len(batch.target_ids), microbatches)
+    parts = kept.get("parts", devices.num_data)
+    if microbatches > 1 and parts != devices.num_data:
+        hosts.log(f"the step ran in {parts} parts, here in {devices.num_data}: other dropout masks")
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
     shapes = jax.eval_shape(lambda: make_train_state(model, optimizer, sections.seed))

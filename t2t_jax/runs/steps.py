@@ -45,8 +45,8 @@ from t2t_jax.training.step import (
 )
 
 _CHUNK_OF_EVALUATION = 4_096  # target tokens of a device: 0.6 GiB of base's logits
+_PARTS = "training.microbatches=0, which makes as many parts as it takes, or "
 _ADVICE = (
-    "; set training.microbatches=0, which makes as many parts as it takes, or "
     "training.loss_chunk_tokens, or model.rematerialise=True, or lower "
     "data.source_tokens_per_batch and target_tokens_per_batch"
 )
@@ -128,16 +128,24 @@ def train_step_of(
 
 
 def compiled_step(
-    devices: Devices, train_step: TrainStep, state: TrainState, batches: Batches
+    devices: Devices,
+    train_step: TrainStep,
+    state: TrainState,
+    batches: Batches,
+    microbatches: int = 1,
 ) -> TrainStep:
     """The compiled step: on accelerators, all shapes are compiled at once, before the first step.
 
     A CPU compiles each shape on demand, since its few cores gain nothing (docs/LOG.md), and so do
     several hosts, which may have to compile each program together.
+
+    Args:
+      microbatches: as in the config; 0 is no advice if a shape does not fit all the same.
     """
     if not devices.are_accelerators or hosts.are_several() or len(batches.shapes) == 1:
         return compile_train_step(devices, train_step, state)
-    return compile_ahead(devices, train_step, state, empty_batches(batches), _ADVICE)
+    advice = f"; set {_PARTS * (microbatches > 0)}{_ADVICE}"
+    return compile_ahead(devices, train_step, state, empty_batches(batches), advice)
 
 
 def gradients_of(

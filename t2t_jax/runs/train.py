@@ -138,7 +138,9 @@ def _train_alone(
         summary = loop.train(
             state,
             sections.training,
-            train_step=compiled_step(devices, train_step, state, batches),
+            train_step=compiled_step(
+                devices, train_step, state, batches, sections.training.microbatches
+            ),
             feed=lambda start, stop: feed(batches, start, stop, devices.put_batch),
             evaluate=make_evaluate(sections, devices, model, prepared, "dev"),
             learning_rate=lambda step: float(

@@ -90,6 +90,7 @@ class Checkpoints:
         self._out_of_turn: set[int] = set()
         self._damaged: list[DamagedError] = []
         self.restored: About | None = None  # of the checkpoint from `restore_last`
+        self.seconds_in_turn = 0.0  # in the loop, at the last of its time that was saved in turn
         with full_disk_told(self._directory):
             self._manager = _Manager(
                 self._directory,
@@ -381,14 +382,18 @@ class Checkpoints:
                 )
 
     def _find_out_of_turn(self) -> None:
-        """Remembers which checkpoints were saved out of turn."""
+        """Remembers which checkpoints were saved out of turn, and when the last other one was."""
         for step in self.steps:
             try:
                 about = read_about(self._directory / str(step))
             except DamagedError:
                 continue
-            if about is not None and about.out_of_turn:
+            if about is None:
+                continue
+            if about.out_of_turn:
                 self._out_of_turn.add(step)
+            else:
+                self.seconds_in_turn = about.seconds or 0.0
 
     def _set_aside(self) -> None:
         """Moves damaged checkpoints beside the directory, without overwriting anything."""

@@ -20,9 +20,9 @@ class CheckpointTurn:
         self._seconds = 60 * config.checkpoint_every_minutes
         self.restart()
 
-    def restart(self) -> None:
-        """Call this after a checkpoint was saved."""
-        self._saved = time.monotonic()
+    def restart(self, seconds_since: float = 0.0) -> None:
+        """Call this after a checkpoint was saved, and where a run goes on with seconds since."""
+        self._saved = time.monotonic() - seconds_since
 
     def has_come(self, step: int) -> bool:
         """Whether one is due after this step; all hosts must call this together."""

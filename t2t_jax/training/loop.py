@@ -92,6 +92,8 @@ def train(
     ):
         _tell_what_is_lost(file.entries, checkpoints.restored)
         clock = Clock(file.entries, checkpoints.restored)
+        if checkpoints.restored is not None:
+            turn.restart(clock.seconds - checkpoints.seconds_in_turn)
         batches = _batches(state, feed, config)
         while step < config.steps and not _out_of_patience(file.entries, config.patience):
             with goodput.spent_on("input"):

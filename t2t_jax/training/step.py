@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.families import initial_params
 from t2t_jax.model.interface import Model
+from t2t_jax.row_keys import GENERATOR
 from t2t_jax.training.loss import LossFn, Metrics
 
 
@@ -167,4 +168,5 @@ def _in_parts(rows: Int[Array, "B ..."], microbatches: int) -> Int[Array, "micro
 
 
 def _key(seed: int | Int[Array, ""], purpose: int, step: int | Int[Array, ""]) -> Key[Array, ""]:
-    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), purpose), step)
+    start = jax.random.key(seed, impl=GENERATOR)
+    return jax.random.fold_in(jax.random.fold_in(start, purpose), step)

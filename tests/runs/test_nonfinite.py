@@ -1,6 +1,7 @@
 """A run with non-finite numbers: what it leaves, and which verbs use it."""
 
 import json
+import math
 import subprocess
 import sys
 
@@ -50,6 +51,20 @@ def test_a_step_that_failed_is_kept_and_fails_again(cache, tmp_path, layout):
     assert read_json(directory / "step.json")["batch"] == 1
     assert not list((tmp_path / "checkpoints").iterdir())
     assert not (tmp_path / "training.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (nonfinite.Found(math.nan, math.nan, "a, b"), "the gradients of a, b are not finite"),
+        (nonfinite.Found(1.0, math.inf, ""), "only the norm of all gradients together is not"),
+        (nonfinite.Found(math.inf, 1.0, ""), "the gradients are finite"),
+        (nonfinite.Found(1.0, 1.0, ""), "computed again, everything is finite"),
+    ],
+    ids=str,
+)
+def test_what_is_not_finite_is_told(found, sentence):
+    assert nonfinite._what_is_not_finite(found).startswith(sentence)
 
 
 def test_a_run_that_diverged_goes_on_under_another_policy(cache, tmp_path):

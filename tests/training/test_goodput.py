@@ -82,6 +82,18 @@ def test_a_checkpoint_is_due_after_so_many_minutes_whatever_the_step(run, tmp_pa
     assert steps_kept(tmp_path) == [3, 6]
 
 
+def test_the_minutes_to_a_checkpoint_go_on_over_a_stop(run, tmp_path, clock):
+    def feed(start, stop):
+        for i in range(start, stop):
+            clock.now += 60
+            yield batch(i)
+
+    changes = dict(checkpoint_every_minutes=2.5, checkpoint_every_steps=1, keep_checkpoints=5)
+    for steps in (2, 4, 7):
+        run.train(tmp_path, feed=feed, **changes, steps=steps)
+    assert steps_kept(tmp_path) == [3, 6, 7]  # the last one out of turn
+
+
 def test_several_hosts_agree_when_it_is_due(monkeypatch, clock):
     asked = []
     monkeypatch.setattr(hosts, "are_several", lambda: True)
