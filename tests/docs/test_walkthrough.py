@@ -42,9 +42,9 @@ UNTRAINED = [
 ]
 
 
-def run(module, *arguments):
-    """As a person runs it: this process has JAX compile in a way of its own."""
-    ours = ("XLA_FLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
+def run(module, *arguments, is_shown=True):
+    """As a person runs it, if pages show its numbers: tests have JAX compile in their own way."""
+    ours = ("XLA_FLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS") if is_shown else ()
     environment = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments],
@@ -66,7 +66,7 @@ def test_pages_that_need_no_training_print_and_draw_what_they_say(tmp_path):
     train = ["train", "--config=configs/tiny.py", f"--workdir={tmp_path / 'W'}"]
     words = ("data.", "model.vocabulary")  # pages show the pieces of some
     train += [f"--config.{key}={to}" for key, to in OVERRIDES.items() if not key.startswith(words)]
-    run("t2t_jax.cli.main", *train)
+    run("t2t_jax.cli.main", *train, is_shown=False)
     run("tests.docs.walkthrough", "--check", f"--workdir={tmp_path}", *UNTRAINED)
 
 

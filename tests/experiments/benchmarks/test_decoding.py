@@ -10,13 +10,15 @@ from tests.model.configs import small
 from tests.runs.configs import smallest
 
 
-@pytest.fixture
-def trained(tmp_path):
-    train(smallest(tmp_path / "cache"), tmp_path / "w")
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    place = tmp_path_factory.mktemp("trained")
+    train(smallest(place / "cache"), place / "w")
+    return place / "w"
 
 
-def test_a_trained_model_is_rated_greedy_and_with_beams(tmp_path, trained):
-    measured = list(decoding.measure_run(tmp_path / "w", 20, rounds=2, peers=()))
+def test_a_trained_model_is_rated_greedy_and_with_beams(trained):
+    measured = list(decoding.measure_run(trained, 20, rounds=2, peers=()))
     found = {each.what: each.values for each in measured}
     assert len(found) == len(measured) == 2 * 7
     for search in ("greedy", "beam of 4"):
@@ -32,7 +34,7 @@ def test_a_trained_model_is_rated_greedy_and_with_beams(tmp_path, trained):
         assert all(0 < one <= other < first for one, other in zip(half, most, strict=True))
 
 
-def test_another_library_searches_alike_and_with_beams_twice(tmp_path, trained, monkeypatch):
+def test_another_library_searches_alike_and_with_beams_twice(trained, monkeypatch):
     made = []
 
     def echo(trained, *, as_thorough):
@@ -40,7 +42,7 @@ def test_another_library_searches_alike_and_with_beams_twice(tmp_path, trained, 
         return lambda size: list
 
     monkeypatch.setitem(decoding.PEERS, "echo", echo)
-    measured = list(decoding.measure_run(tmp_path / "w", 20, rounds=1, peers=("echo",)))
+    measured = list(decoding.measure_run(trained, 20, rounds=1, peers=("echo",)))
     found = {each.what: each.values for each in measured}
     assert made == [("power", False), ("power", False), ("power", True)]
     others = [name for name in found if "ours over echo" in name]

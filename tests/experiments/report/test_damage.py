@@ -92,7 +92,7 @@ def test_a_damaged_record_spoils_its_run_alone(workdir, damage, words):
     [sentence] = table.damaged
     assert sentence.startswith(str(path)) and words in sentence
     assert f"base seed 1 refused: {sentence}" in table.unfinished
-    assert report.write_report(workdir)
+    assert "one_head" in report.text(workdir / "quickstart", "markdown")
     [one] = [one for one in status.standing(workdir).runs if one.state == "damaged"]
     assert one.name == "quickstart base seed-1" and words in one.remark
     basis = dry_run.basis(CONFIG, workdir=workdir)

@@ -1,6 +1,7 @@
 """What is kept of a sweep, and when another agrees with it."""
 
 import math
+import shutil
 
 import pytest
 
@@ -12,13 +13,20 @@ from t2t_jax.json_files import read_json, write_json
 from tests.experiments import fakes, sweeps
 
 
-@pytest.fixture
-def kept(tmp_path):
-    directory = sweeps.write_sweep(tmp_path / "sweep")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    place = tmp_path_factory.mktemp("made")
+    directory = sweeps.write_sweep(place / "sweep")
     fakes.write_translations(
         directory / "quickstart" / "no_positions" / "seed-0", wrong_every=2, split="long"
     )
-    evidence.keep(directory, tmp_path / "kept")
+    evidence.keep(directory, place / "kept")
+    return place
+
+
+@pytest.fixture
+def kept(made, tmp_path):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path / "kept"
 
 

@@ -10,6 +10,7 @@ import experiments
 from experiments.report import report
 
 KEPT = sorted(path.parent for path in Path(experiments.__path__[0]).glob("results/*/report.csv"))
+assert KEPT
 
 
 def _rows(text):

@@ -1,5 +1,6 @@
 """The time left of a sweep, against what recorded and made-up runs really took."""
 
+import itertools
 import json
 import os
 import time
@@ -45,11 +46,31 @@ def _end(jobs: list[Job], parallel: int) -> float:
 def test_after_any_first_run_it_is_right_within_a_third(sweep, seed, parallel):
     directories = sorted((RESULTS / sweep).glob(f"*/*/seed-{seed}"))
     took = [time_left.job_of(directory)._replace(overhead=12.0) for directory in directories]
+    assert len(took) > 5
     for number, first in enumerate(took):
         others = [*took[:number], *took[number + 1 :]]
         found = time_left.forecast([first, *map(_to_come, others)], parallel)
         assert found.missing == ""
         assert found.seconds == pytest.approx(_end(others, parallel), rel=1 / 3), first.row
+
+
+def test_over_all_kept_sweeps_it_is_mostly_within_half_and_twice():
+    shares = []
+    for sweep in sorted(path.parent for path in RESULTS.glob("*/report.csv")):
+        for seed, parallel in itertools.product(range(5), (1, 2)):
+            took = [
+                time_left.job_of(directory)._replace(overhead=12.0)
+                for directory in sorted(sweep.glob(f"*/*/seed-{seed}"))
+            ]
+            for number, first in enumerate(took):
+                if others := [*took[:number], *took[number + 1 :]]:
+                    found = time_left.forecast([first, *map(_to_come, others)], parallel)
+                    shares.append((found.seconds or 0) / _end(others, parallel))
+    within = sum(0.5 < share < 2 for share in shares) / len(shares)
+    told = f"{within:.0%} of {len(shares)} forecasts".replace("%", " %")
+    worst = f"{min(shares):.1f} and {max(shares):.1f} times"
+    document = (RESULTS.parents[1] / "docs" / "CLUSTERS.md").read_text("utf-8")
+    assert told in document and worst in document
 
 
 @pytest.mark.parametrize("parallel", [1, 2])
@@ -104,7 +125,9 @@ def _over(job: Job) -> Job:
 
 @pytest.mark.parametrize("sweep", ["table3_tiny", "positions_tiny", "table3_multi30k_dropout01"])
 def test_the_first_word_of_a_run_about_itself_is_at_most_twice_the_truth(sweep):
-    for path in sorted((RESULTS / sweep).glob("*/*/seed-*/metrics.jsonl")):
+    paths = sorted((RESULTS / sweep).glob("*/*/seed-*/metrics.jsonl"))
+    assert paths
+    for path in paths:
         entries = [entry for entry in read_metrics(path) if "seconds" in entry]
         steps, end = entries[-1]["step"], entries[-1]["seconds"]
         told = (
