@@ -130,7 +130,7 @@ plan: $(TPU_VENV)/installed
 # With the package's own dependencies, before those of the tests are installed.
 twenty-steps: $(VENV)/installed
 	rm -rf $(VENV)/runs
-	$(BIN)/python -m experiments.sweep quickstart --base=configs/tiny.py --rows=base,one_head \
+	$(BIN)/python -m experiments.sweep quickstart --base=configs/quickstart.py --rows=base,one_head \
 	  --base.training.steps=20 --base.training.warmup_steps=10 \
 	  --base.data.num_buckets=1 --base.decoding.max_extra_tokens=5 --parallel=2 \
 	  --base.data.cache=$(VENV)/runs/cache --workdir=$(VENV)/runs
