@@ -79,7 +79,7 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) -m 'not parity and not gpu and not tpu and not browser and not walkthrough'
+	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m 'not parity and not gpu and not tpu and not browser and not walkthrough'
 
 # Trains the pages' models in runs/walkthrough; PAGES=03-attention-by-hand.md makes one page.
 walkthrough: $(VENV)/installed-test

@@ -188,9 +188,10 @@ def test_the_readme_is_short():
 def smallest_flags(arguments, cache):
     """The flags of the smallest run, those that it would read."""
     config = runpy.run_path(arguments[0].partition("=")[2])["get_config"]()
+    values = OVERRIDES | FEWEST_STEPS | {"data.cache": str(cache)}
     if any(argument.startswith("--config.data.directory=") for argument in arguments):
         config.data.source = "text"
-    values = OVERRIDES | FEWEST_STEPS | {"data.cache": str(cache), "data.vocabulary_size": 60}
+        values["data.vocabulary_size"] = 60
     config.update_from_flattened_dict(values)
     all_values = flat_dict(config.to_dict())
     read = [key for key in values if not unmet(key, all_values)]

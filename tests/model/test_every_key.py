@@ -45,9 +45,9 @@ READ_WITH = {
 NOT_IN_THE_LOGITS = ("attention_init", "embedding_init", "rematerialise")
 
 
-def others(key):
+def others(key, config=SMALL):
     """Other values of a key: all other choices, not so, or a larger number."""
-    value = getattr(SMALL, key)
+    value = getattr(config, key)
     if choices := get_args(FIELDS[key]):
         return [choice for choice in choices if choice != value]
     if isinstance(value, bool):

@@ -24,7 +24,7 @@ from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.translate import translate_lines
 from t2t_jax.runs.workdir import load_trained, read_config
 from tests.model.configs import small
-from tests.model.test_every_key import FIELDS, KINDS, NOT_IN_THE_LOGITS, another, computation
+from tests.model.test_every_key import FIELDS, KINDS, NOT_IN_THE_LOGITS, computation, others
 
 BASE = flat_dict(base.get_config().to_dict())
 FAMILIES = (
@@ -138,7 +138,7 @@ def assert_told(keys, task, **switches):
 def changed(config, key):
     if key == "tied_embeddings":  # without a source "decoder" is "all"
         return dataclasses.replace(config, tied_embeddings="none")
-    return another(config, key)
+    return dataclasses.replace(config, **{key: others(key, config)[0]})
 
 
 class Reads:
