@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from t2t_jax.compilation import compile_by_row
-from t2t_jax.decoding.long_lines import LongLines, parts_of, refusing_long_lines
+from t2t_jax.decoding.long_lines import CountTokens, LongLines, parts_of, refusing_long_lines
 from t2t_jax.decoding.translate import Translation, Translator
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.runs.families import wrong_verb
@@ -60,7 +60,7 @@ def translate_lines(
                 if num_tokens > limit.most
             }
             for place in too_long:
-                parts[place] = _parts_of(trained, lines[place], limit.most)
+                parts[place] = _parts_of(trained, lines[place], count_tokens, limit.most)
             if too_long:
                 first, num_tokens = next(iter(too_long.items()))
                 progress.log(
@@ -79,14 +79,13 @@ def translate_lines(
             num_done += len(all_parts)
 
 
-def _parts_of(trained: UsableModel, line: str, most: int) -> list[str]:
+def _parts_of(trained: UsableModel, line: str, count_tokens: CountTokens, most: int) -> list[str]:
     """The parts of a line, each with the language code that the line begins with, if it does."""
     code = trained.vocabulary.language_code(line)
     prefix = f"{code} " if code else ""
-    count = token_counter(trained, num_added=1)
 
     def count_with_code(parts: list[str]) -> list[int]:
-        return count([prefix + part for part in parts])
+        return count_tokens([prefix + part for part in parts])
 
     parts = parts_of(line.removeprefix(code), count_with_code, most)
     return [prefix + part for part in parts]

@@ -71,26 +71,28 @@ def steps_kept(directory):
         return checkpoints.steps
 
 
-def test_a_checkpoint_is_due_after_so_many_minutes_whatever_the_step(run, tmp_path, clock):
+@pytest.fixture
+def a_minute_each(clock):
+    """A feed whose batches take a minute each."""
+
     def feed(start, stop):
         for i in range(start, stop):
             clock.now += 60
             yield batch(i)
 
+    return feed
+
+
+def test_a_checkpoint_is_due_after_so_many_minutes_whatever_the_step(run, tmp_path, a_minute_each):
     changes = dict(checkpoint_every_minutes=2.5, checkpoint_every_steps=1, keep_checkpoints=5)
-    run.train(tmp_path, feed=feed, **changes)
+    run.train(tmp_path, feed=a_minute_each, **changes)
     assert steps_kept(tmp_path) == [3, 6]
 
 
-def test_the_minutes_to_a_checkpoint_go_on_over_a_stop(run, tmp_path, clock):
-    def feed(start, stop):
-        for i in range(start, stop):
-            clock.now += 60
-            yield batch(i)
-
+def test_the_minutes_to_a_checkpoint_go_on_over_a_stop(run, tmp_path, a_minute_each):
     changes = dict(checkpoint_every_minutes=2.5, checkpoint_every_steps=1, keep_checkpoints=5)
     for steps in (2, 4, 7):
-        run.train(tmp_path, feed=feed, **changes, steps=steps)
+        run.train(tmp_path, feed=a_minute_each, **changes, steps=steps)
     assert steps_kept(tmp_path) == [3, 6, 7]  # the last one out of turn
 
 
