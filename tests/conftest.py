@@ -13,6 +13,7 @@ from importlib.machinery import PathFinder
 
 import hypothesis
 import jax
+import pytest
 
 NUM_DEVICES = 8
 
@@ -68,3 +69,21 @@ class _Unchecked:
 
 
 sys.meta_path.insert(0, _Unchecked)
+
+
+def _round_nothing():
+    from t2t_jax.devices import ROUNDS_ON_CPU  # after jaxtyping's hook, which checks what it loads
+
+    if jax.config.jax_default_matmul_precision == ROUNDS_ON_CPU:  # pyright: ignore
+        jax.config.update("jax_default_matmul_precision", None)
+
+
+@pytest.fixture(autouse=True)
+def exact_products():
+    """Undoes what a run with `devices.matmul_precision="default"` leaves in the process.
+
+    Before a test, since a fixture of its module may have had such a run, and after it.
+    """
+    _round_nothing()
+    yield
+    _round_nothing()
