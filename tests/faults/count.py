@@ -11,6 +11,7 @@ class Count(NamedTuple):
     lost: tuple[str, ...] = ()  # what did not hold, with what repeats it
     remark: str = ""
     skipped: str = ""  # why it was not tried
+    in_time: int | None = None  # how often a process ended or resumed of it; None: not known
 
     @property
     def line(self) -> str:

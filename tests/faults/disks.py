@@ -48,7 +48,7 @@ def full(trainings: Trainings, directory: Path, num: int, seed: int) -> Count:
         if wrong:
             lost.append(f"full disk {tried} with seed {seed}, {moment}: {'; '.join(wrong)}")
     remark = f"{told} had to end; one sentence, and the same bits once there was room"
-    return Count(NAMES, tried, tuple(lost), remark)
+    return Count(NAMES, tried, tuple(lost), remark, in_time=told)
 
 
 @contextlib.contextmanager

@@ -96,7 +96,7 @@ def _killed(
             lost.append(f"{what} with seed {seed}, {seconds} s after a first step: {wrong}")
         resumed += sum(map(_is_resumed, directories))
     remark = f"{resumed} runs resumed by the same command, each step counted once"
-    return Count(what, num, tuple(lost), remark)
+    return Count(what, num, tuple(lost), remark, in_time=resumed)
 
 
 def _is_resumed(directory: Path) -> bool:
@@ -162,7 +162,7 @@ def nodes(directory: Path, num: int, seed: int) -> Count:
                 lost.append(f"{what} with seed {seed}, {seconds} s after both had begun: {wrong}")
             moved += sum(map(_is_resumed, directories))
     remark = f"{moved} runs went on on the other node, each step counted once"
-    return Count(what, num, tuple(lost), remark)
+    return Count(what, num, tuple(lost), remark, in_time=moved)
 
 
 @contextlib.contextmanager

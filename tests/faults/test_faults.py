@@ -20,6 +20,7 @@ def check(count, tried):
     if count.skipped:
         pytest.skip(count.skipped)
     assert count.lost == () and count.tried == tried
+    assert count.in_time != 0, "the fault came too late to disturb anything"
 
 
 def test_a_training_that_is_killed_ends_as_if_it_had_not_been(trainings, tmp_path):
