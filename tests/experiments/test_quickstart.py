@@ -44,14 +44,6 @@ def test_readmes_table_is_of_the_records_that_are_kept():
     assert {name: [cell for cell in cells if cell] for name, cells in table.items()} == kept
 
 
-def test_results_table_3_is_of_the_records_that_are_kept():
-    kept = _kept("table3_tiny_fused")
-    told = {}
-    for cells in _lines("docs/RESULTS.md"):
-        told.setdefault(re.match(r"[^ ,;]*", cells[0])[0], [cell for cell in cells[1:5] if cell])
-    assert {name: told.get(name) for name in kept} == kept
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "is_said"),
     [
