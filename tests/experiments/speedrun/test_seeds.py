@@ -19,7 +19,10 @@ from tests.experiments.speedrun.test_rules import FIRST, PAIRS, TEXT
 from tests.runs.configs import smallest_config
 
 STEPS = multi30k.get_config().training.steps
-WORDS = ("experiments.speedrun", "--config=configs/multi30k.py", "--target=35.0")
+WORDS = (
+    *("experiments.speedrun", "--config=configs/multi30k.py", "--target=35.0"),
+    "--config.data.directory=somewhere",
+)
 
 
 @pytest.fixture
@@ -43,6 +46,8 @@ def found(monkeypatch, tmp_path, done):
         (directory / "half").touch()
         if told.get("fails") == number:
             raise ValueError(f"{directory} failed")
+        if told.get("edits") == number:
+            told["commit"] = "1" * 40
         values = {"bleu": 35.2 + 0.1 * (number % 2), "step": 130, "hardware": "Some CPU, 2 cores"}
         stages = {"prepare": 5.0, "train": 80.0, "choose": 0.0, "score": 10.0}
         values |= {"seconds": stages, "text": TEXT, "pairs": PAIRS, "versions": {"jax": "1"}}
@@ -53,6 +58,7 @@ def found(monkeypatch, tmp_path, done):
     monkeypatch.setattr(seeds, "commit", lambda: told.get("commit", "0" * 40))
     monkeypatch.setattr(seeds, "packages", lambda: told.get("packages", {"jax": "1"}))
     monkeypatch.setattr(seeds, "machine", lambda: told.get("machine", {"cpu": "Some CPU"}))
+    monkeypatch.setattr(seeds, "content_hashes", lambda data: TEXT)
     monkeypatch.setattr(records, "RECORDS", tmp_path / "kept")
     for name in ("XLA_FLAGS", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_PLATFORMS"):
         monkeypatch.setenv(name, "cpu")
@@ -93,7 +99,7 @@ def test_five_seeds_are_run_once_and_make_a_record(found, done, tmp_path):
 
 def test_the_config_as_it_is_may_be_named_by_any_path(found, monkeypatch, tmp_path):
     file = Path(multi30k.__file__).resolve()
-    monkeypatch.setitem(globals(), "WORDS", (WORDS[0], f"--config={file}", WORDS[2]))
+    monkeypatch.setitem(globals(), "WORDS", (WORDS[0], f"--config={file}", *WORDS[2:]))
     assert speedrun(tmp_path).returncode == 0
     record = read_record(tmp_path / "record.json")
     assert record.as_it_is and str(file) not in record.command
@@ -109,10 +115,29 @@ def test_a_seed_that_failed_begins_anew(found, done, tmp_path):
     assert done == [0, 1, 2, 2, 3, 4]
 
 
+def test_seeds_of_code_that_changes_meanwhile_are_dropped(found, done, tmp_path):
+    found["edits"] = 1
+    ended = speedrun(tmp_path)
+    assert f"now it is {'1' * 40}: the results of {tmp_path / 'seed-1'} are dr" in ended.stderr
+    assert not (tmp_path / "seed-1" / "seed.json").exists()
+    del found["commit"], found["edits"]
+    assert speedrun(tmp_path).returncode == 0 and done == [0, 1, 1, 2, 3, 4]
+
+
+def test_the_run_of_a_sweep_is_not_removed(found, done, tmp_path):
+    record = tmp_path / "seed-3" / "run.json"
+    write_json(record, {})
+    assert f"{tmp_path / 'seed-3'} is a run of a sweep: choose" in speedrun(tmp_path).stderr
+    assert record.exists() and done == []
+
+
 def test_fewer_than_five_seeds_are_told_and_do_not_count(found, tmp_path):
     ended = speedrun(tmp_path, "--seeds=3")
     path = tmp_path / "record.json"
     assert ended.stdout.splitlines()[-1] == (f"{path} does not count: it has 3 of at least 5 seeds")
+    assert ended.stderr == (  # before the first of them
+        "speedrun: what comes of this will not count: it has 3 of at least 5 seeds\n"
+    )
     assert ended.returncode == 0 and not read_json(path)["derived"]["counts"]
 
 
@@ -121,15 +146,16 @@ def test_fewer_than_five_seeds_are_told_and_do_not_count(found, tmp_path):
     [
         ({"packages": {"jax": "2"}}, [], "a different versions jax: '1' there, '2' now"),
         ({}, ["--seeds=6"], "with a different number of seeds: 5 there, 6 now"),
+        ({}, ["--config.seed=1"], "with a different first seed: 0 there, 1 now"),
         ({"commit": "1" * 40}, [], f"with a different commit: '{'0' * 40}' there, '1111"),
         ({"machine": {"cpu": "Other"}}, [], "different machine cpu: 'Some CPU' there, 'Other' now"),
         (
             {},
-            ["--config.training.steps=9"],
-            f"different config training.steps: {STEPS} there, 9 now",
+            ["--config.training.steps=900"],
+            f"different config training.steps: {STEPS} there, 900 now",
         ),
         ({3: {"hardware": "1 x GPU"}}, [], "different hardware: '1 x GPU' there, 'Some CPU, 2 co"),
-        ({3: {"text": {"train.en": "9"}}}, [], "a different text train.en: '9' there, '1a' now"),
+        ({3: {"text": {"train.en": "9"}}}, [], "a different text train.en: '9' there, '460a15f"),
     ],
 )
 def test_seeds_of_something_else_are_refused(found, done, tmp_path, change, more, said):
