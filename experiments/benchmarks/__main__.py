@@ -58,7 +58,7 @@ class Part(NamedTuple):
     """Something measured on its own."""
 
     measure: Callable[[Options], Iterable[Measured]]
-    reads: tuple[str, ...] = ()  # its options, besides rounds
+    reads: tuple[str, ...] = ()  # its options
     against: Sequence[str] = ()  # libraries it can take turns with
     of: str = "tiny"  # what it measures, if it has no size
     unasked: bool = True  # whether it is measured if no parts are named
@@ -108,12 +108,12 @@ def _growth(options: Options) -> Sequence[Measured]:
 
 
 PARTS: Mapping[str, Part] = {
-    "step": Part(_step, ("size", "against"), ("torch",)),
+    "step": Part(_step, ("size", "against", "rounds"), ("torch",)),
     "train": Part(_train, ("size", "directory")),
-    "decode": Part(_decode, ("against", "workdir", "lines"), tuple(PEERS)),
+    "decode": Part(_decode, ("against", "workdir", "lines", "rounds"), tuple(PEERS)),
     "prepare": Part(_prepare, of=f"{_PREPARED_PAIRS:,} pairs"),
-    "startup": Part(_startup, ("workdir",)),
-    growth.PART: Part(_growth, ("point",), unasked=False),
+    "startup": Part(_startup, ("workdir", "rounds")),
+    growth.PART: Part(_growth, ("point", "rounds"), unasked=False),
 }
 # Options with several values, measured one after another -> their flags.
 _EACH_OF = {"size": "sizes", "point": "points"}
@@ -137,7 +137,8 @@ def results(
             words = [f"python -m experiments.benchmarks --parts={name}"]
             for option, value in given.items():
                 flag = _EACH_OF.get(option, option)
-                words += [f"--{flag}={_PLACES.get(option, _text(value))}"] if value else []
+                if value and value != Options._field_defaults[option]:
+                    words.append(f"--{flag}={_PLACES.get(option, _text(value))}")
             print(f"benchmarks: {' '.join(words)}", file=sys.stderr, flush=True)
             of = one or _name(Path(given.get("workdir") or part.of))
             for each in part.measure(own):
@@ -145,8 +146,8 @@ def results(
 
 
 def _name(path: Path) -> str:
-    """What tells a run from others: every row of a sweep has a seed-0."""
-    return "/".join(path.parts[-2:]) if path.name.startswith("seed-") else path.name
+    """What tells a run from others: every row of every table has a seed-0."""
+    return "/".join(path.parts[-3:]) if path.name.startswith("seed-") else path.name
 
 
 def _text(value: str | int | Sequence[str]) -> str:
@@ -173,7 +174,7 @@ def main(_: list[str]) -> None:
     if unused := set(given.against) - comparing:
         here = ",".join(parts)
         sys.exit(f"benchmarks: --against={min(unused)} changes nothing in --parts={here}")
-    for option in ("size", "point", "workdir", "directory", "lines"):
+    for option in [each for each in Options._fields if each != "against"]:
         flag = _EACH_OF.get(option, option)
         if given[flag].present and not any(option in part.reads for part in parts.values()):
             sys.exit(f"benchmarks: --{flag} changes nothing in --parts={','.join(parts)}")

@@ -1,7 +1,7 @@
 """Whether an accelerator computes the same as a CPU, and the same every time.
 
     python -m experiments.benchmarks.agreement --config=configs/tiny.py
-    python -m experiments.benchmarks.agreement --config=configs/multi30k.py
+    python -m experiments.benchmarks.agreement --config=configs/base.py
 
 Trains on one batch of random tokens, on the first CPU and twice on JAX's first default device, runs
 searches on both with the CPU's parameters, and prints JSON:

@@ -1,6 +1,7 @@
-"""What checkpoints cost training: the seconds it waits for one, and the share of checksums in them.
+r"""What checkpoints cost training: seconds it waits for one, and the share of checksums in them.
 
-    python -m experiments.benchmarks.checkpoint_cost --config=configs/multi30k.py
+    python -m experiments.benchmarks.checkpoint_cost --config=configs/multi30k.py \
+      --config.data.directory=DIR
 
 Steps on full batches, checksums and checkpoints take turns on one state; the median of the rounds
 counts. Shares are relative to the steps between two of the config's checkpoints.

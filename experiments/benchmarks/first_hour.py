@@ -282,9 +282,11 @@ def main(_: list[str]) -> None:
         is_done = record["exit_code"] == 0 and record["in_time"]
         has_failed |= not is_done
         failed = path.with_suffix(".failed.json")
-        write_json(path if is_done else failed, record)
         if is_done:
+            write_json(path, record)
             failed.unlink(missing_ok=True)
+        elif record["found"] or not failed.exists():  # an earlier try may have come further
+            write_json(failed, record)
         (workdir / "first_hour.md").write_text(table(workdir, names))
         if not is_done:
             print(f"first_hour: {part.name} has failed: {workdir / part.name}.log", file=sys.stderr)

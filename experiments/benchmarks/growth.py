@@ -30,7 +30,7 @@ _COMMAND = [sys.executable, "-m", "t2t_jax.cli.main"]
 PART = "growth"  # its name in results
 _TOKENS = 2_048  # of a batch, on each side
 _LENGTH = 64
-# The model that translates: three tokens per sentence, whatever it has learned.
+# The model that translates: at most four tokens per sentence, of which the last is the end.
 _TRANSLATES = {
     "data.train_pairs": 1_000,
     "data.vocabulary_size": 500,

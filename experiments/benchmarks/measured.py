@@ -47,8 +47,9 @@ def _newest(records: Sequence[Record]) -> list[Record]:
 
     def key(record: Record, one: Result) -> tuple[object, ...]:
         machine = [record.machine.get(name) for name in ("cpu", "cores", "gpus", "JAX_PLATFORMS")]
-        # More peers are no other work.
-        command = re.sub(r" --against=\S+", "", one.command)
+        # More rounds and more peers are no other work; in decode, peers set the length penalty.
+        peers = " --against" if one.part == "decode" else ""
+        command = re.sub(r" --rounds=\S+", "", re.sub(r" --against=\S+", peers, one.command))
         return *machine, one.part, one.size, one.what, command
 
     newest = {key(record, one): record for record in records for one in record.results}

@@ -70,6 +70,10 @@ def test_what_a_part_found_before_its_time_was_over_is_kept(monkeypatch, tmp_pat
     assert run(monkeypatch, tmp_path, [part], minutes=0.03) == 1
     assert read_json(tmp_path / "steps.failed.json")["found"] == {"ms": 3}
     assert "| ms | 3 |" in (tmp_path / "first_hour.md").read_text()
+    # Also if a second try finds nothing.
+    part = python("steps", "import sys; sys.exit(3)")._replace(output=so_far)
+    assert run(monkeypatch, tmp_path, [part]) == 1
+    assert read_json(tmp_path / "steps.failed.json")["found"] == {"ms": 3}
 
 
 def test_without_an_accelerator_only_the_rehearsal_runs(monkeypatch, tmp_path):

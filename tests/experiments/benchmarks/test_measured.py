@@ -41,6 +41,18 @@ def test_of_each_figure_the_newest_of_a_machine_is_shown():
     assert document(_EMPTY, [record(1, two=2.0), new]).count("2026-") == 1
 
 
+def test_a_search_beside_another_library_is_not_replaced_by_one_alone():
+    def decoded(month, flags):
+        found = Measured("beam", "s", [1.0 * month]).result("decode", "w", f"make{flags}")
+        return Record(f"2026-0{month}-03T00:00:00Z", "0" * 40, _MACHINE, [found])
+
+    beside, alone = decoded(1, " --against=one --rounds=9"), decoded(2, "")
+    assert document(_EMPTY, [beside, alone]).count("2026-") == 2
+    later = decoded(3, " --against=one,other")  # with other rounds
+    text = document(_EMPTY, [beside, alone, later])
+    assert "2026-01" not in text and text.count("2026-") == 2
+
+
 def test_a_document_without_a_place_is_refused():
     with pytest.raises(ValueError, match="MEASURED.md has no lines <!-- made by"):
         document("nothing", [])

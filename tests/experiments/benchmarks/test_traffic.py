@@ -80,6 +80,11 @@ ENTRY %main (param: bf16[4]) -> bf16[32] {
             "reduce-scatter",
             64,
         ),
+        (
+            "%a = (f32[8]{0}, f32[8]{0}, u32[], u32[]) collective-permute-start(%x), channel_id=1",
+            "collective-permute",
+            32,
+        ),
         ("%a = pred[] all-reduce(%x), replica_groups={{0,1}}", "all-reduce", 1),
     ],
 )
