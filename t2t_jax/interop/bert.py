@@ -88,8 +88,6 @@ def read_bert(directory: Path, head: Head | None, num_classes: int | None) -> Mo
     theirs = TheirConfig(directory)
     theirs.require("is_decoder", False)
     theirs.require("position_embedding_type", None, "absolute")
-    theirs.require("problem_type", None, "single_label_classification")
-
     config = dict(
         num_encoder_layers=theirs["num_hidden_layers"],
         d_model=theirs["hidden_size"],
@@ -113,7 +111,6 @@ def read_bert(directory: Path, head: Head | None, num_classes: int | None) -> Mo
 def read_distilbert(directory: Path, head: Head | None, num_classes: int | None) -> ModelFiles:
     """The DistilBERT in `directory`; see `_read`."""
     theirs = TheirConfig(directory)
-    theirs.require("problem_type", None, "single_label_classification")
     config = dict(
         num_encoder_layers=theirs["n_layers"],
         d_model=theirs["dim"],
@@ -149,23 +146,25 @@ def _read(
         damaged.
     """
     weights = Weights(directory, names.prefix)
-    has = _head_of(weights, names)
+    has = _head_of(weights, names, theirs)
     head = head or has
     if head is None:
         raise ValueError(
-            f"{directory} holds an encoder without a head, which can only be trained further: "
-            f"t2t-jax train --init=hf:{directory}"
+            f"{directory} holds an encoder without a head for masked tokens or for classes of "
+            f"texts, which can only be trained further: t2t-jax train --init=hf:{directory}"
         )
     class_names: tuple[str, ...] = ()
     if head == "classes" == has:
         class_names = tuple(theirs["id2label"][number] for number in sorted(theirs["id2label"]))
         if num_classes not in (None, len(class_names)):  # another task, hence a fresh head
             has, class_names = None, ()
-        elif len(class_names) < 2:
-            raise ValueError(
-                f"{theirs.path}: with one label the model predicts a number, not a class; only "
-                "models with two or more labels can be read"
-            )
+        else:
+            theirs.require("problem_type", None, "single_label_classification")
+            if len(class_names) < 2:
+                raise ValueError(
+                    f"{theirs.path}: with one label the model predicts a number, not a class; "
+                    "only models with two or more labels can be read"
+                )
         num_classes = num_classes or len(class_names)
     rows = _rows(directory, theirs)
     config = _config(theirs, names, given, rows, head, num_classes)
@@ -182,10 +181,13 @@ def _read(
     return ModelFiles(config, params, rows, class_names=class_names)
 
 
-def _head_of(weights: Weights, names: _Names) -> Head | None:
+def _head_of(weights: Weights, names: _Names, theirs: TheirConfig) -> Head | None:
     if f"{names.transform}.weight" in weights:
         return "masked"
-    return "classes" if "classifier.weight" in weights else None
+    # A classifier of tokens has the same tensors; its pooler, if there is one, was never trained.
+    kinds = theirs["architectures"] or ["ForSequenceClassification"]
+    is_of_texts = any(kind.endswith("ForSequenceClassification") for kind in kinds)
+    return "classes" if is_of_texts and "classifier.weight" in weights else None
 
 
 def _rows(directory: Path, theirs: TheirConfig) -> Rows:
@@ -290,4 +292,4 @@ def _class_head(
 def _ignore_others(weights: Weights) -> None:
     """Ignores heads that were not requested, and other tensors in older files."""
     weights.ignore(r"embeddings\.position_ids")
-    weights.ignore(r"(cls|pooler|classifier|pre_classifier|vocab_\w+)\..*")
+    weights.ignore(r"(cls|pooler|classifier|pre_classifier|qa_outputs|vocab_\w+)\..*")

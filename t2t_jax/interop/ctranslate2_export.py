@@ -99,7 +99,7 @@ def export_ctranslate2(
         spec.optimize()
         spec.save(str(directory))
         if isinstance(vocabulary, PretrainedVocabulary):
-            vocabulary.save_tokenizer(directory / "tokenizer")
+            vocabulary.save(directory / "tokenizer")
         else:
             vocabulary.save(directory / "vocabulary.model")
 

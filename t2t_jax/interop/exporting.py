@@ -78,6 +78,16 @@ def token_names(vocabulary: Vocabulary, num_rows: int) -> list[str]:
     ]
 
 
+def check_new(output: Path) -> None:
+    """Raises ValueError if `output` exists and is not empty."""
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"{output} is a file: name a new directory")
+    if output.exists() and any(output.iterdir()):
+        raise ValueError(
+            f"{output} already exists and is not empty: name a new directory, or empty it first"
+        )
+
+
 @contextlib.contextmanager
 def new_directory(output: Path) -> Iterator[Path]:
     """A directory to write to, which becomes `output` once everything is written.
@@ -86,12 +96,7 @@ def new_directory(output: Path) -> Iterator[Path]:
       ValueError: `output` exists and is not empty.
     """
     output = output.resolve()  # "." has no name
-    if output.exists() and not output.is_dir():
-        raise ValueError(f"{output} is a file: name a new directory")
-    if output.exists() and any(output.iterdir()):
-        raise ValueError(
-            f"{output} already exists and is not empty: name a new directory, or empty it first"
-        )
+    check_new(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as aside:
         whole = Path(aside) / output.name

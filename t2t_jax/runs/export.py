@@ -6,12 +6,26 @@ import jax
 import numpy as np
 
 from t2t_jax.interop.ctranslate2_export import export_ctranslate2
+from t2t_jax.interop.exporting import check_new
 from t2t_jax.interop.marian_export import export_marian
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.runs.families import wrong_verb
 from t2t_jax.runs.workdir import Trained
 
 FORMATS = ("marian", "ctranslate2")
+
+
+def check_request(format: str, output: Path, max_positions: int) -> None:
+    """Checks what needs no model.
+
+    Raises:
+      ValueError: an argument is not allowed, or `output` is not empty.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"--format={format} is none of {', '.join(FORMATS)}")
+    if max_positions < 1:
+        raise ValueError(f"--max_positions={max_positions} must be at least 1")
+    check_new(output)
 
 
 def export(trained: Trained, format: str, output: Path, max_positions: int) -> None:
@@ -21,10 +35,7 @@ def export(trained: Trained, format: str, output: Path, max_positions: int) -> N
       ValueError: the model does not translate, the format cannot express it (says which key), a
         library is not installed, or `output` already exists.
     """
-    if format not in FORMATS:
-        raise ValueError(f"--format={format} is none of {', '.join(FORMATS)}")
-    if max_positions < 1:
-        raise ValueError(f"--max_positions={max_positions} must be at least 1")
+    check_request(format, output, max_positions)
     sections = trained.sections
     if not isinstance(trained.model, TranslationModel):
         raise wrong_verb(trained.model, "translate")

@@ -18,12 +18,12 @@ from ml_collections import ConfigDict
 from t2t_jax import hosts
 from t2t_jax.buckets import local_path
 from t2t_jax.config_checks import check_at_least, check_types, config_section
-from t2t_jax.data.vocabulary.vocabulary import PAD_ID, Vocabulary
+from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID, Vocabulary
 from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.interop.huggingface import Pretrained, load_pretrained
 from t2t_jax.interop.keys import OF_TRAINING
-from t2t_jax.interop.vocabulary import PretrainedVocabulary
+from t2t_jax.interop.vocabulary import SILENT, PretrainedVocabulary
 from t2t_jax.json_files import read_json
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.families import make_model
@@ -143,11 +143,25 @@ def load(directory: Path, config: ConfigDict) -> PretrainedModel:
         sections,
         pretrained.vocabulary,
         make_model(sections.model),
-        devices.put(pretrained.params),
+        devices.put(_without_padding(pretrained)),
         devices,
         pretrained.class_names,
         pretrained.opens_with_start,
     )
+
+
+def _without_padding(pretrained: Pretrained) -> PyTree:
+    """The parameters, with no probability left for padding and the start of a translation.
+
+    Marian's models start with their padding and may predict it again. `transformers` forbids it
+    and renormalises; a search that only left it out would rank by what remains.
+    """
+    params = pretrained.params
+    if pretrained.config.family != "encoder_decoder":
+        return params
+    bias = params["output"]["bias"].copy()
+    bias[[PAD_ID, START_ID]] = SILENT
+    return params | {"output": params["output"] | {"bias": bias}}
 
 
 def beginning(directory: Path, sections: Sections) -> Beginning:
@@ -162,7 +176,6 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
         smoothing would give probability to ids that the model can never predict.
     """
     pretrained = load_pretrained(directory, **_head(sections))
-    _check_smoothing(pretrained, sections.training)
     if sections.data.lowercase:
         raise ValueError("data.lowercase=True does not go with --init, whose tokenizer decides")
     asked = sections.model
@@ -179,6 +192,7 @@ def beginning(directory: Path, sections: Sections) -> Beginning:
             raise ValueError(
                 f"model.{key}={ours!r}, but with --init it is that of the weights, {theirs!r}"
             )
+    _check_smoothing(pretrained, sections.training)
     return Beginning(sections, pretrained.vocabulary, pretrained.params, pretrained.class_names)
 
 
@@ -195,7 +209,7 @@ def with_classes(begin: Beginning, classes: Sequence[str]) -> Beginning:
     if sorted(begin.class_names) != sorted(classes):
         hosts.log(
             f"the weights have a head for {', '.join(begin.class_names)}, the corpus has the "
-            f"classes {', '.join(classes)}: a new head is initialised at random"
+            f"classes {', '.join(classes)}: a new head begins at random"
         )
         return begin._replace(params=others, class_names=())
     rows = np.array([begin.class_names.index(name) for name in classes])

@@ -1,6 +1,7 @@
 """Unsupported directories are refused in one sentence; heads are loaded as requested."""
 
 import json
+from functools import partial
 
 import jax
 import numpy as np
@@ -93,7 +94,13 @@ def test_a_tied_table_is_found_under_any_of_its_names(tmp_path):
     jax.tree.map(np.testing.assert_array_equal, load_pretrained(tmp_path).params, before.params)
 
 
-@pytest.mark.parametrize("kind", ["BertModel", "BertForMaskedLM", "BertForSequenceClassification"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("BertModel", "BertForMaskedLM", "BertForSequenceClassification"),
+        *("BertForTokenClassification", "BertForQuestionAnswering"),
+    ],
+)
 @pytest.mark.parametrize("head", ["masked", "classes"])
 def test_a_head_that_is_not_there_is_left_to_be_trained(tmp_path, kind, head):
     peers.save_bert(tmp_path, kind)
@@ -102,7 +109,8 @@ def test_a_head_that_is_not_there_is_left_to_be_trained(tmp_path, kind, head):
     fresh = {"masked": {"transform", "transform_norm", "output"}, "classes": {"classes", "output"}}
     has_it = (kind, head) == ("BertForMaskedLM", "masked")
     missing = set() if has_it else fresh[head]
-    if (kind, head) == ("BertForMaskedLM", "classes"):
+    has_pooler = kind in ("BertModel", "BertForSequenceClassification")
+    if head == "classes" and not has_pooler:
         missing = missing | {"pooler"}
     assert set(expected) - set(ours.params) == missing
     assert shapes_of(ours.params) == {part: expected[part] for part in ours.params}
@@ -170,9 +178,13 @@ def test_a_tensor_too_many_is_told(tmp_path):
         (peers.save_gpt2, {"scale_attn_weights": False}, "scale_attn_weights=False; only True"),
         (peers.save_gpt2, {"n_head": 4}, "4 heads cannot share a width of 15"),
         (peers.save_bert, {"is_decoder": True}, "is_decoder=True; only False"),
-        (peers.save_bert, {"problem_type": "regression"}, "problem_type='regression'; only None"),
         (
-            peers.save_distilbert,
+            partial(peers.save_bert, kind="BertForSequenceClassification"),
+            {"problem_type": "regression"},
+            "problem_type='regression'; only None",
+        ),
+        (
+            partial(peers.save_distilbert, kind="DistilBertForSequenceClassification"),
             {"problem_type": "multi_label_classification"},
             "problem_type='multi_label_classification'; only None or 'single_label_classificati",
         ),
@@ -193,6 +205,15 @@ def test_one_label_is_told_to_be_no_class(tmp_path):
     with pytest.raises(ValueError, match="with one label the model predicts a number, not a class"):
         load_pretrained(tmp_path)
     assert load_pretrained(tmp_path, head="classes", num_classes=3).config.num_classes == 3
+
+
+@pytest.mark.parametrize("kind", ["TokenClassification", "QuestionAnswering"])
+@pytest.mark.parametrize("save", [peers.save_bert, peers.save_distilbert])
+def test_a_head_for_tokens_is_none_for_texts(tmp_path, save, kind):
+    save(tmp_path, {peers.save_bert: "Bert"}.get(save, "DistilBert") + f"For{kind}")
+    with pytest.raises(ValueError, match="without a head for masked tokens or for classes of t"):
+        load_pretrained(tmp_path)
+    assert load_pretrained(tmp_path, head="classes", num_classes=2).class_names == ()
 
 
 def test_vocabularies_of_their_own_are_told(tmp_path):

@@ -91,6 +91,26 @@ def test_translate(tmp_path):
     assert found[1][0].text == ""
 
 
+def test_padding_has_no_share_in_the_probability_of_a_translation(tmp_path):
+    import torch
+    import transformers
+
+    theirs = peers.save_marian(tmp_path)
+    padding = theirs.config.pad_token_id
+    theirs.final_logits_bias[0, padding] = 5.0  # above all others
+    theirs.save_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    given = tokenizer(["The dog sleeps."], return_tensors="pt")
+    with torch.no_grad():
+        logits = theirs(**given, decoder_input_ids=torch.tensor([[padding]])).logits[0, -1]
+    assert logits.argmax() == padding
+    logits[padding] = -torch.inf
+    # A translation of one token has nothing but its end.
+    [[found]] = translate(loaded(tmp_path, **{"decoding.max_tokens": 1}), ["The dog sleeps."])
+    expected = logits.log_softmax(-1)[theirs.config.eos_token_id]
+    np.testing.assert_allclose(found.score, expected, atol=1e-5)
+
+
 def test_generate_says_what_their_model_says(tmp_path):
     import torch
     import transformers
@@ -229,7 +249,9 @@ def test_such_a_run_goes_out_again(fine_tuned, tmp_path, format):
         assert_same(back.params, ours.params)
     else:
         import ctranslate2
+        import transformers
 
+        transformers.AutoTokenizer.from_pretrained(tmp_path / "out" / "tokenizer")
         translator = ctranslate2.Translator(str(tmp_path / "out"))
         (found,) = translator.translate_batch([["▁The", "▁dog"]], max_decoding_length=2)
         assert len(found.hypotheses[0]) <= 2
