@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 # Errors that more space, or a higher limit, would fix.
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # Of files that may also be in a bucket: paths of etils are like pathlib's in all but their class.
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _space_left(path: AnyPath) -> str:
 def no_space(error: BaseException | None) -> str | None:
     """The system's message about a full disk, if that caused `error`."""
     while error is not None:
-        for number in _NO_SPACE:
+        for number in NO_SPACE:
             # C++ libraries include the system's message in their own.
             if getattr(error, "errno", None) == number or os.strerror(number) in str(error):
                 return os.strerror(number)

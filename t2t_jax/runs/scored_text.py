@@ -11,7 +11,7 @@ import numpy as np
 
 from t2t_jax import hosts
 from t2t_jax.data.corpora import text_files
-from t2t_jax.data.corpora.corpus import drop_reason, files_of, read_usable
+from t2t_jax.data.corpora.corpus import drop_reason, files_of, read_examples
 from t2t_jax.data.prepare.manifest import sha256_of
 from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
 from t2t_jax.data.prepare.tokenise import Side, Tokenise
@@ -60,7 +60,7 @@ def _split_fingerprint(prepared: Prepared, split: str) -> str:
 def _pairs_of(sections: Sections, prepared: Prepared, split: str) -> list[tuple[str, str]]:
     """The text of the examples that were prepared: of train, those that are not too long."""
     data = sections.data
-    examples = list(read_usable(data, split))
+    examples = list(read_examples(data, split))
     most = data.max_length if split == "train" else None
     tokenise = Tokenise(data.task, prepared.vocabulary, prepared.classes, most, "int32")
     kept = itertools.compress(examples, tokenise.keeps(examples))
@@ -161,7 +161,7 @@ def given_text(sections: Sections, vocabulary: Vocabulary, given: GivenFiles) ->
     """The given lines, tokenised with this vocabulary.
 
     Raises:
-      ValueError: the model does not translate.
+      ValueError: the model does not translate, or a line has no tokens.
     """
     if sections.data.task != "translation":
         raise ValueError(
@@ -170,6 +170,12 @@ def given_text(sections: Sections, vocabulary: Vocabulary, given: GivenFiles) ->
         )
     dtype = np.dtype(np.int32)
     tokenised = Tokenise("translation", vocabulary, (), None, dtype.name)(_Lines(given.pairs))
+    if tokenised.dropped:
+        number = sum(tokenised.dropped.values())
+        raise ValueError(
+            f"{number:,} of the {len(given.pairs):,} lines of {' and '.join(given.files)} have no "
+            "tokens on a side, for this model's tokenizer"
+        )
     split = PreparedSplit(*_arrays(tokenised.source, dtype), *_arrays(tokenised.target, dtype))
     fingerprint = sha256_of([vocabulary.fingerprint, given.sha256])[:16]
     prepared = Prepared(Path(), vocabulary, {given.name: split}, fingerprint, {}, ())

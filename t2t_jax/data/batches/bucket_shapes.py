@@ -110,7 +110,7 @@ def _best_addition(histogram: LengthHistogram, shapes: list[Shape]) -> tuple[Sha
     """The shape that saves the most cells if added to `shapes`, and how many."""
     cost = histogram.cost
     cheapest = cheapest_shapes(histogram, shapes)
-    saved = np.zeros_like(cost)
+    saved = np.zeros(cost.shape, np.int64)  # cells of millions of pairs
     for k, shape in enumerate(shapes):
         of_this_shape = np.where(cheapest == k, histogram.counts, 0)
         num_inside = of_this_shape.cumsum(axis=0).cumsum(axis=1)

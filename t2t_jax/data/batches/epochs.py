@@ -17,8 +17,6 @@ from t2t_jax.data.batches.masking import Masking, num_hidden
 from t2t_jax.data.batches.order import occurrences, shuffled
 from t2t_jax.data.prepare.prepared import PreparedSplit
 
-# Near the end of an epoch, threads that assemble ahead work on two at once.
-_CACHED_EPOCHS = 2
 _START_AND_END = 2  # of a sentence that is to be masked: never hidden
 
 
@@ -95,7 +93,7 @@ class Batches(ABC):
         self._part, self._num_parts = part, num_parts
         self._padded_to = padded_to
         self._length_multiples = length_multiples
-        self._plans: dict[int, EpochPlan] = {}
+        self._last_plan: tuple[int, EpochPlan] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -124,7 +122,7 @@ class Batches(ABC):
         """For each pair: tokens of source and target, and how often an epoch holds it."""
         source, target = self._lengths()
         times = self._times()
-        return source, target, np.ones_like(source) if times is None else times
+        return source, target, np.ones(len(source), np.int64) if times is None else times
 
     @property
     def num_predicted(self) -> np.ndarray:
@@ -220,11 +218,10 @@ class Batches(ABC):
 
     def _plan(self, epoch: int) -> EpochPlan:
         with self._lock:
-            if epoch not in self._plans:
-                while len(self._plans) >= _CACHED_EPOCHS:
-                    del self._plans[next(iter(self._plans))]
-                self._plans[epoch] = self._make_plan(epoch)
-            return self._plans[epoch]
+            if self._last_plan is None or self._last_plan[0] != epoch:
+                self._last_plan = None  # two do not need to be there at once
+                self._last_plan = epoch, self._make_plan(epoch)
+            return self._last_plan[1]
 
     def _padded(self, shape: BatchShape) -> BatchShape:
         """The shape with its empty rows."""

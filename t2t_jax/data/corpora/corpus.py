@@ -131,14 +131,10 @@ def make_ready(config: DataConfig, log: Callable[[str], None]) -> None:
 
 
 def read_pairs(config: DataConfig, split: str) -> Iterator[tuple[str, str]]:
-    """(source, target) sentences of a split, for any task; see `read_usable`."""
+    """(source, target) sentences of a split without a `drop_reason`; see `read_examples`."""
     translation = dataclasses.replace(config, task="translation")
-    return ((source, target) for source, target in read_usable(translation, split))
-
-
-def read_usable(config: DataConfig, split: str) -> Iterator[tuple[str, ...]]:
-    """The examples of a split in order without a `drop_reason`; see `read_examples`."""
-    return (each for each in read_examples(config, split) if drop_reason(each) is None)
+    examples = read_examples(translation, split)
+    return ((source, target) for source, target in examples if not drop_reason((source, target)))
 
 
 def read_examples(config: DataConfig, split: str) -> Iterator[tuple[str, ...]]:

@@ -22,6 +22,7 @@ from t2t_jax.data.prepare.unfinished import (
     Entry,
     Unfinished,
     array_file,
+    begun_with,
     write_whole,
     writing,
 )
@@ -160,8 +161,9 @@ def _learned(
     if file.is_file():
         with contextlib.suppress(ValueError):  # damaged by a power cut
             vocabulary = Vocabulary.load(file)
-            options.log(f"vocabulary: {vocabulary.size:,} pieces, learned by an earlier run")
-            return vocabulary
+            if begun_with(directory).get("vocabulary") == vocabulary.fingerprint:
+                options.log(f"vocabulary: {vocabulary.size:,} pieces, learned by an earlier run")
+                return vocabulary
     total = sum(sizes)
     with _bar(options, "read words of train", total, 0, per_chunk) as bar:
         vocabulary = learn_from_train(
@@ -241,7 +243,7 @@ def _sums(entries: Iterable[Entry]) -> dict[str, Any]:
 
 
 def _fingerprint(files: dict[str, Any], classes: tuple[str, ...], train: dict[str, Any]) -> str:
-    """16 hexadecimal digits over the vocabulary, all token ids and how they are divided."""
+    """16 hexadecimal digits over a learned vocabulary, all token ids and how they are divided."""
     parts: dict[str, Any] = {"files": files}
     if classes:
         parts["classes"] = classes

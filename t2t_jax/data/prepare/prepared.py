@@ -1,10 +1,10 @@
 """Token ids on disk: sentences are tokenised once, then read as memory-mapped arrays.
 
 A prepared corpus is a directory named after all it depends on: the config keys that change a
-token, and the bytes of the input. It holds `manifest.json`, `vocabulary.model` and four arrays
-per split, `SPLIT.{source,target}_{ids,offsets}.bin`. It is built under another name and renamed
-when complete, so a directory under its final name is complete. The next process completes what a
-killed one leaves; two at once do not disturb each other.
+token, and the bytes of the input. It holds `manifest.json`, `vocabulary.model` if one was learned,
+and four arrays per split, `SPLIT.{source,target}_{ids,offsets}.bin`. It is built under another name
+and renamed when complete, so a directory under its final name is complete. The next process
+completes what a killed one leaves; two at once do not disturb each other.
 
 If `data.cache` is in a bucket, one machine builds a directory and uploads it, and every other
 machine downloads it once. The manifest is uploaded last, and shows that all files are there.
@@ -81,7 +81,7 @@ class Prepared(NamedTuple):
     directory: Path
     vocabulary: Vocabulary
     splits: dict[str, PreparedSplit]
-    fingerprint: str  # 16 hexadecimal digits over the vocabulary and all token ids
+    fingerprint: str  # 16 hexadecimal digits over a learned vocabulary and all token ids
     manifest: dict  # direction, pairs and tokens, what was dropped and why, sha256 of each file
     classes: tuple[str, ...]  # class names by number; none unless the task is classification
 

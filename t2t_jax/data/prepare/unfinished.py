@@ -21,14 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t2t_jax.data.prepare.tokenise import Side, Tokenised
-from t2t_jax.json_files import DiskFullError
+from t2t_jax.json_files import NO_SPACE, DiskFullError
 from t2t_jax.locks import told_waiting
 
 ARRAYS = ("source_ids", "source_offsets", "target_ids", "target_offsets")
 WHAT_IS_LEFT = "finished work is kept; run the same command again to resume"
 _JOURNAL = "journal.jsonl"
-# Errors that more space, or a higher limit, would fix.
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # On NFS, a file open here is stale after another machine removes it.
 _HAS_GONE = (errno.ENOENT, errno.ESTALE)
 
@@ -42,7 +40,12 @@ class Entry(NamedTuple):
     num_pairs: int  # kept
     dropped: dict[str, int]
     num_bytes: tuple[int, ...]  # of each of ARRAYS after this chunk
-    crc32: int  # of the bytes this chunk added to the arrays, in their order
+    crc32: int  # of the fields above, and of the bytes this chunk added to the arrays
+
+    @property
+    def crc32_of_fields(self) -> int:
+        """Of the fields above: what the checksum of the bytes begins with."""
+        return zlib.crc32(json.dumps(self[:-1]).encode())
 
 
 def array_file(directory: Path, split: str, name: str) -> Path:
@@ -90,9 +93,18 @@ class Unfinished:
             self._begin(split)
         source = self._ids_and_offsets(chunk.source, self._num_bytes[:2])
         parts = source + self._ids_and_offsets(chunk.target, self._num_bytes[2:])
-        crc32 = 0
         sizes = zip(self._num_bytes, map(len, parts), strict=True)
         self._num_bytes = tuple(before + added for before, added in sizes)
+        entry = Entry(
+            split=split,
+            corpus=corpus,
+            num_examples=chunk.num_examples,
+            num_pairs=len(chunk.source.lengths),
+            dropped=chunk.dropped,
+            num_bytes=self._num_bytes,
+            crc32=0,
+        )
+        crc32 = entry.crc32_of_fields
         ends = zip(ARRAYS, self._streams, parts, self._num_bytes, strict=True)
         for name, stream, part, num_bytes in ends:
             file = array_file(self._directory, split, name)
@@ -104,15 +116,7 @@ class Unfinished:
                     "beyond a machine; name another directory as data.cache, or prepare once first"
                 )
             crc32 = zlib.crc32(part, crc32)
-        entry = Entry(
-            split=split,
-            corpus=corpus,
-            num_examples=chunk.num_examples,
-            num_pairs=len(chunk.source.lengths),
-            dropped=chunk.dropped,
-            num_bytes=self._num_bytes,
-            crc32=crc32,
-        )
+        entry = entry._replace(crc32=crc32)
         with writing(self._journal), self._journal.open("ab", buffering=0) as stream:
             _write_all(stream, json.dumps(entry._asdict()).encode("utf-8") + b"\n")
         self.entries.append(entry)
@@ -170,7 +174,7 @@ def writing(path: Path) -> Iterator[None]:
     except DiskFullError as error:  # in words already, without a number
         raise OSError(f"{error}: {WHAT_IS_LEFT}") from error
     except OSError as error:
-        when = " once there is space" if error.errno in _NO_SPACE else ""
+        when = " once there is space" if error.errno in NO_SPACE else ""
         raise OSError(
             f"{path} cannot be written ({error.strerror}): {WHAT_IS_LEFT}{when}"
         ) from error
@@ -228,16 +232,27 @@ def _is_at(stream: io.TextIOWrapper, path: Path) -> bool:
         return False
 
 
-def _whole_entries(directory: Path, identity: dict[str, Any]) -> list[Entry]:
-    """The chunks in the journal whose bytes in the arrays are as they were written."""
+def begun_with(directory: Path) -> dict[str, Any]:
+    """The identity of the arrays that were begun in a directory; empty if it cannot be read."""
     try:
-        lines = (directory / _JOURNAL).read_bytes().split(b"\n")[:-1]
-        first, *others = map(json.loads, lines)
+        first, *_ = (directory / _JOURNAL).read_bytes().split(b"\n")
+        found = json.loads(first)
     except (FileNotFoundError, ValueError):  # no line, or one torn by a power cut
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _whole_entries(directory: Path, identity: dict[str, Any]) -> list[Entry]:
+    """The chunks in the journal that are as they were written, with their bytes in the arrays."""
+    if begun_with(directory) != identity:
         return []
-    if first != identity:
-        return []
-    entries = [Entry(**line | {"num_bytes": tuple(line["num_bytes"])}) for line in others]
+    entries = []
+    for line in (directory / _JOURNAL).read_bytes().split(b"\n")[1:-1]:
+        try:
+            values = json.loads(line)
+            entries.append(Entry(**values | {"num_bytes": tuple(values["num_bytes"])}))
+        except (KeyError, TypeError, ValueError):  # damaged
+            break
     whole = []
     for split, of_split in itertools.groupby(entries, lambda entry: entry.split):
         of_split = list(of_split)
@@ -256,7 +271,7 @@ def _in_the_arrays(directory: Path, split: str, entries: Iterable[Entry]) -> Ite
         except FileNotFoundError:
             return
         for entry in entries:
-            crc32 = 0
+            crc32 = entry.crc32_of_fields
             for stream, num_bytes in zip(streams, entry.num_bytes, strict=True):
                 crc32 = zlib.crc32(stream.read(num_bytes - stream.tell()), crc32)
             if crc32 != entry.crc32:

@@ -329,3 +329,10 @@ def test_a_corpus_like_wmts_has_a_dozen_shapes_and_little_more_padding():
         shares[of] = batches.non_padding_share
         assert len(batches.shapes) <= (4 if of == 128 else 12)
     assert shares[1] - 0.06 < shares[8] < shares[1] and shares[8] > 0.7, shares
+
+
+def test_shapes_of_more_cells_than_fit_in_32_bits_are_chosen_all_the_same():
+    lengths = np.array([50, 256], np.int32)
+    histogram = length_histogram(lengths, lengths, np.array([10_000_000, 1]))
+    *_, shapes = choose_shapes(histogram, 2)
+    assert shapes == [(0, 0), (1, 1)]

@@ -111,6 +111,20 @@ def flipped(file):
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
 
+@pytest.mark.parametrize(
+    "damage", [(b'"num_pairs": 2', b'"num_pairs": 3'), (b"dropped", b"drapped")]
+)
+def test_a_damaged_line_of_the_journal_is_not_believed(tmp_path, damage):
+    expected, before = written(tmp_path), arrays(tmp_path)
+    journal = tmp_path / "journal.jsonl"
+    content = journal.read_bytes()
+    journal.write_bytes(content.replace(*damage, 1))
+    assert journal.read_bytes() != content
+    with Unfinished(tmp_path, IDENTITY, 2) as unfinished:
+        assert unfinished.entries == []
+    assert written(tmp_path) == expected and arrays(tmp_path) == before
+
+
 @pytest.mark.parametrize("damage", [shortened, flipped, os.unlink])
 @pytest.mark.parametrize("name", ["source_ids", "target_offsets"])
 def test_what_a_power_cut_has_damaged_is_written_again(tmp_path, damage, name):
