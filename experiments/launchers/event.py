@@ -66,7 +66,8 @@ def ended(directory: Path, seconds: float, exit_code: int) -> Event:
     if exit_code == presence.IS_TAKEN:
         return Event(directory, "failed", seconds, _TAKEN)
     presence.clear(directory)
-    if exit_code == 0 and (directory / record.RECORD_FILE).exists():
+    # Written at the very end: what fails after it, such as the end of a runtime, changes nothing.
+    if (directory / record.RECORD_FILE).exists():
         if contradiction := plain_text(_contradiction(directory)):
             return failed(directory, seconds, contradiction)
         (directory / record.FAILURE_FILE).unlink(missing_ok=True)  # of an earlier try

@@ -36,11 +36,21 @@ class _Running(NamedTuple):
     slot: int
 
 
-class _Share(NamedTuple):
+class Share(NamedTuple):
     """The resources of one of the concurrent runs."""
 
     cores: set[int]
     environment: dict[str, str]
+
+    def limit(self, process: Popen) -> None:
+        """Keeps a process that has just started to these cores."""
+        # Not in a preexec_fn, which is unsafe once jax has started threads. Right now the child has
+        # one thread, and its later threads inherit the cores.
+        if hasattr(os, "sched_setaffinity"):
+            try:
+                os.sched_setaffinity(process.pid, self.cores)
+            except OSError:
+                pass  # it has ended already, or the system forbids it: this only affects speed
 
 
 def default_parallel(cores_per_run: int = 2) -> int:
@@ -64,6 +74,15 @@ def parallel_on_gpus(runs_per_gpu: int) -> int:
     return runs_per_gpu * len(gpus)
 
 
+def share_of_one(num_runs: int, parallel: int | None = None) -> Share:
+    """What one of `num_runs` gets if `launch` does them.
+
+    Raises:
+      ValueError: as `launch`.
+    """
+    return _shares(max(1, min(num_runs, _checked(parallel))))[0]
+
+
 def launch(
     directories: Sequence[Path],
     *,
@@ -75,6 +94,11 @@ def launch(
     Raises:
       ValueError: `parallel` is not positive, or larger than the number of TPU chips.
     """
+    return _launch(directories, _checked(parallel), command)
+
+
+def _checked(parallel: int | None) -> int:
+    """The runs at a time; raises ValueError if there can never be so many."""
     if parallel is None:
         parallel = default_parallel()
     if parallel < 1:
@@ -84,7 +108,7 @@ def launch(
             f"parallel={parallel} runs at a time; this host has {counted(len(chips), 'TPU chip')}, "
             "and each chip does one run at a time"
         )
-    return _launch(directories, parallel, command)
+    return parallel
 
 
 def _launch(
@@ -119,15 +143,9 @@ def _launch(
             presence.clear(one.directory)
 
 
-def _start(directory: Path, command: Sequence[str], slot: int, share: _Share) -> _Running:
+def _start(directory: Path, command: Sequence[str], slot: int, share: Share) -> _Running:
     started = process.start(directory, command, share.environment)
-    # Not in a preexec_fn, which is unsafe once jax has started threads. Right now the child has one
-    # thread, and its later threads inherit the cores.
-    if hasattr(os, "sched_setaffinity"):
-        try:
-            os.sched_setaffinity(started.pid, share.cores)
-        except OSError:
-            pass  # it has ended already, or the system forbids it: this only affects speed
+    share.limit(started)
     return _Running(directory, started, time.monotonic(), slot)
 
 
@@ -165,7 +183,7 @@ def _chips_on_bus() -> int:
     return hardware_utils.num_available_tpu_chips_and_device_id()[0]
 
 
-def _shares(num_slots: int) -> list[_Share]:
+def _shares(num_slots: int) -> list[Share]:
     """Neighbouring cores and GPUs for each slot, shared if there are fewer than slots.
 
     On a TPU, each slot has a chip of its own; a single slot has them all.
@@ -175,7 +193,7 @@ def _shares(num_slots: int) -> list[_Share]:
     if num_slots > 1 and not any(gpus) and (chips := _tpu_chips()):
         environments = [{_TPU_CHIPS: chip, **_ONE_CHIP} for chip in chips[:num_slots]]
     return [
-        _Share(set(own), environment) for own, environment in zip(cores, environments, strict=True)
+        Share(set(own), environment) for own, environment in zip(cores, environments, strict=True)
     ]
 
 

@@ -24,10 +24,11 @@ class Chosen(NamedTuple):
 
     launch: Launch
     shares_files: bool  # whether its runs read and write the files of this machine
-    is_this_machine: bool = False  # whether they run where the sweep does
+    # What one of so many runs gets, if they run where the sweep does.
+    share: Callable[[int], local.Share] | None = None
 
 
-LOCAL = Chosen(local.launch, shares_files=True, is_this_machine=True)
+LOCAL = Chosen(local.launch, shares_files=True, share=local.share_of_one)
 
 
 def define_flags() -> None:
@@ -85,9 +86,7 @@ def chosen(values: Any) -> Chosen:
         launcher is not installed.
     """
     check(values)
-    launch = _CHOICES[values.launcher](values)
-    name = values.launcher
-    return Chosen(launch, shares_files=name != "tpu_vm", is_this_machine=name == "local")
+    return _CHOICES[values.launcher](values)
 
 
 def check(values: Any) -> None:
@@ -114,42 +113,47 @@ def check(values: Any) -> None:
         )
 
 
-def _local(values: Any) -> Launch:
+def _local(values: Any) -> Chosen:
     parallel = values.parallel
     if values.runs_per_gpu is not None:
         parallel = local.parallel_on_gpus(values.runs_per_gpu)
-    return functools.partial(local.launch, parallel=parallel)
+    launch = functools.partial(local.launch, parallel=parallel)
+    share = functools.partial(local.share_of_one, parallel=parallel)
+    return Chosen(launch, shares_files=True, share=share)
 
 
-def _ray(values: Any) -> Launch:
+def _ray(values: Any) -> Chosen:
     from experiments.launchers import ray
 
     ray.check_installed()
-    return functools.partial(
+    launch = functools.partial(
         ray.launch,
         resources=None if values.resources is None else _resources(values.resources),
         address=values.ray_address,
         parallel=values.parallel,
     )
+    return Chosen(launch, shares_files=True)
 
 
-def _slurm(values: Any) -> Launch:
+def _slurm(values: Any) -> Chosen:
     from experiments.launchers import slurm
 
     slurm.check_installed()
-    options = _pairs("slurm", values.slurm or "")
-    return functools.partial(slurm.launch, options=slurm.checked(options), parallel=values.parallel)
+    options = slurm.checked(_pairs("slurm", values.slurm or ""))
+    launch = functools.partial(slurm.launch, options=options, parallel=values.parallel)
+    return Chosen(launch, shares_files=True)
 
 
-def _tpu_vm(values: Any) -> Launch:
+def _tpu_vm(values: Any) -> Chosen:
     from experiments.launchers import gcloud, tpu_vm
 
     tpu_vm.check_installed()
     request = gcloud.request_of(_pairs("tpu", values.tpu or ""))
-    return functools.partial(tpu_vm.launch, request=request, parallel=values.parallel or 1)
+    launch = functools.partial(tpu_vm.launch, request=request, parallel=values.parallel or 1)
+    return Chosen(launch, shares_files=False)
 
 
-_CHOICES: Mapping[str, Callable[[Any], Launch]] = {
+_CHOICES: Mapping[str, Callable[[Any], Chosen]] = {
     "local": _local,
     "ray": _ray,
     "slurm": _slurm,

@@ -77,15 +77,19 @@ def launch(
     with _cluster(address or os.environ.get("RAY_ADDRESS")) as (ray, is_own):
         amounts = _amounts(ray, resources, is_own)
         task = ray.remote(**_task_options(amounts))(_run)
-        work = (command, os.getcwd(), amounts.get("GPU", 0.0))
+        work = (command, os.getcwd(), amounts)
         yield from _watch(ray, task, directories, parallel or len(directories), work)
 
 
-def _run(directory: Path, command: Sequence[str], code: str, num_gpus: float) -> int:
+def _run(directory: Path, command: Sequence[str], code: str, amounts: Mapping[str, float]) -> int:
     """The task; returns the exit code of the run."""
     # Ray cancels by an interrupt, which a cluster started in the background ignores.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    num_gpus, num_cores = amounts.get("GPU", 0.0), int(amounts.get("CPU", 0.0))
     environment = process.gpu_memory(num_gpus) if num_gpus else {}
+    # Ray counts cores, but keeps no process to its own. XLA takes as many threads as this says.
+    if num_cores and not num_gpus and "NPROC" not in os.environ:
+        environment = {"NPROC": str(num_cores)}
     return process.wait(process.start(directory, command, environment, code))
 
 

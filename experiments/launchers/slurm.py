@@ -5,6 +5,7 @@ preempted or reaches its time limit saves its state and is requeued. The jobs ou
 that submitted them; the same command follows them again.
 """
 
+import functools
 import importlib.util
 import os
 import re
@@ -208,6 +209,7 @@ def _submit(
     from submitit import SlurmExecutor
     from submitit.core.utils import FailedJobError
 
+    _slurm_job()
     executor = SlurmExecutor(_folder(directories[0]), max_num_timeout=_MOST_TIMEOUTS)
     options = {"job_name": "t2t-jax", "signal_delay_s": _SIGNAL_DELAY, **options}
     if cores := options.get("cpus_per_task"):
@@ -237,10 +239,23 @@ def _folder(directory: Path) -> Path:
     return directory.absolute().parents[2] / "slurm"
 
 
+@functools.cache
+def _slurm_job() -> Any:
+    """Submitit's class of jobs; to what watches them there, a suspended one had ended."""
+    from submitit import SlurmJob
+    from submitit.slurm.slurm import SlurmInfoWatcher
+
+    class Watcher(SlurmInfoWatcher):
+        def is_done(self, job_id: str, mode: str = "standard") -> bool:
+            is_suspended = self.get_state(job_id, mode).upper() == "SUSPENDED"
+            return not is_suspended and super().is_done(job_id, "cache")
+
+    SlurmJob.watcher = Watcher(delay_s=SlurmJob.watcher._delay_s)
+    return SlurmJob
+
+
 def _job_of(directory: Path) -> Any:
     """The job submitted for this run, if it has not ended; else None."""
-    from submitit import SlurmJob
-
     job_file = directory / _JOB_FILE
     if not job_file.exists():
         return None
@@ -248,7 +263,7 @@ def _job_of(directory: Path) -> Any:
     job_id, submitted = values.get("job_id"), values.get("submitted")
     if not isinstance(job_id, str) or not record.is_number(submitted):
         raise ValueError(f"{job_file} does not say which job was submitted, and when: remove it")
-    job = SlurmJob(_folder(directory), job_id)
+    job = _slurm_job()(_folder(directory), job_id)
     if job.done(force_check=True):
         return None
     age = time.time() - submitted

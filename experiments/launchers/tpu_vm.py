@@ -201,10 +201,15 @@ class _Run:
         # Before requesting a slice, which costs money: does the bucket exist, and may we write?
         run_file = str(self._directory / record.RUN_FILE)
         gcloud.copy(run_file, f"{self._url}/{record.RUN_FILE}", self._stop)
+        # The leftover of a killed command; while it exists, another slice cannot be created. Before
+        # the record is fetched, with which no further command would look for it.
+        if error := self._delete(self._pause, _IN_VAIN):
+            raise gcloud.GcloudError(
+                f"{error}; cannot tell whether an earlier command left a slice"
+            )
         self._fetch_what_was_left()
         for number in range(_MOST_SLICES):
             if (self._directory / record.RECORD_FILE).exists():
-                self._delete()  # a killed command may have left the slice where it finished
                 return 0
             self._check_place()
             try:
@@ -220,11 +225,6 @@ class _Run:
 
     @contextlib.contextmanager
     def _slice_for_a_while(self) -> Iterator[None]:
-        # The leftover of a killed command; while it exists, another slice cannot be created.
-        if error := self._delete(self._pause, _IN_VAIN):
-            raise gcloud.GcloudError(
-                f"{error}; cannot tell whether an earlier command left a slice"
-            )
         was_made = False
         try:
             self._slice.create(self._stop)
@@ -488,7 +488,7 @@ def _mount_command(share: str) -> str:
 
 def _url(bucket_directory: str, run: record.Run) -> str:
     """Where the bucket keeps the run: another config has another place."""
-    config = json.dumps(record.settings(run.config), sort_keys=True)
+    config = json.dumps(record.settings_since_then(run.config), sort_keys=True)
     return f"{bucket_directory}/{run.directory}-{hashlib.sha256(config.encode()).hexdigest()[:8]}"
 
 

@@ -270,6 +270,9 @@ def _check_facts(values: dict[str, Any]) -> None:
         of_split = _object(scores, split)
         _check_numbers(of_split, _SCORES, f"scores.{split}.")
         _check_numbers(_object(of_split, "probes"), None, f"scores.{split}.probes.")
+        metrics = _object(of_split, "metrics")
+        for name in metrics:
+            _check_numbers(_object(metrics, name), ("score",), f"scores.{split}.metrics.{name}.")
         if not isinstance(of_split.get("bleu_signature", ""), str):
             raise ValueError(f"scores.{split}.bleu_signature must be text")
         bins = of_split.get("bleu_by_length", [])
@@ -326,6 +329,15 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
     """
     flat = completed(flat_dict(config))
     return {key: value for key, value in flat.items() if key != "seed" and key not in WHERE}
+
+
+def settings_since_then(config: dict[str, Any]) -> dict[str, Any]:
+    """`settings` without keys that came later and have the value of before.
+
+    Hashes of it stay the same when a key is added.
+    """
+    before = completed({})
+    return {key: value for key, value in settings(config).items() if before.get(key) != value}
 
 
 def config_differences(old: dict, new: dict) -> list[tuple[str, Any, Any]]:

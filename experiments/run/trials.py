@@ -29,10 +29,12 @@ def trials_of(outcomes: Iterable[Outcome], number: int) -> list[Trial]:
         return (outcome.run.tuning or {})["trial"]
 
     trials = [each for each in one_of_each(outcomes) if each.run.kind == "trial"]
-    over = []
+    over: list[Trial] = []
     for outcome in sorted((each for each in trials if place(each) < number), key=place):
+        if over and outcome.run.point.keys() != over[0].point.keys():
+            continue  # of another command, over other keys
         scores = (outcome.record or {}).get("scores", {}).get("dev", {})
-        if is_number(perplexity := scores.get("perplexity")):
+        if is_number(perplexity := scores.get("perplexity")) and perplexity > 0:
             over.append(Trial(outcome.run.point, perplexity))
         elif outcome.has_diverged:
             over.append(Trial(outcome.run.point, math.inf))

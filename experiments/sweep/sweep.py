@@ -48,7 +48,7 @@ def print_dry_run(
     _use_no_accelerator()
     rows = table.rows(base).select(patterns)
     directory = None if workdir is None else workdir / table.name
-    rows = equal_rows.equal_rows(rows, base, equal, directory, may_measure=False)
+    rows = equal_rows.equal_rows(rows, base, equal, directory)
     basis = dry_run.basis(base, workdir=workdir, **rates)
     print(dry_run.text(table, rows, base, num_seeds, basis, space))
     num_rows = sum(row.name != "base" for row in rows.rows)
@@ -97,7 +97,11 @@ def run_table(
     for name, reason in rows.left_out:
         print(f"left out: {name}: {reason}")
     place = workdir / table.name
-    rows = equal_rows.equal_rows(rows, base, equal, place, may_measure=launcher.is_this_machine)
+    share = None
+    if equal == "seconds" and launcher.share is not None:
+        num_runs = num_seeds if space is None else 2 * num_seeds + len(space.points)
+        share = launcher.share(len(rows.rows) * num_runs)
+    rows = equal_rows.equal_rows(rows, base, equal, place, share)
     directories = prepared_runs.prepare(table, rows, base, num_seeds, workdir, equal, space)
     if launcher.shares_files:
         # Once, before any run: the runs share the result, and a wrong corpus fails here.

@@ -6,7 +6,9 @@ In: a base config. Out: one complete, locked config per row, and why some rows d
 import difflib
 import fnmatch
 import re
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ml_collections import ConfigDict
@@ -148,8 +150,8 @@ class Table(NamedTuple):
 
         Raises:
           KeyError, TypeError: see `Row.config`.
-          ValueError: a value of the base is not allowed; two rows with different configs share a
-            name, none is called base, or a name is invalid.
+          ValueError: a value of the base is not allowed; `make_rows` fails; two rows with different
+            configs share a name, none is called base, or a name is invalid.
         """
         check_name(self.name, "table")
         rows: list[Row] = []
@@ -158,9 +160,13 @@ class Table(NamedTuple):
         has_paper_base = self.has_paper_base(base)
         try:
             entries = self.make_rows(base)
-        except (ArithmeticError, LookupError):  # of a base that cannot be trained either
-            check_config(base, "base")
+        except ValueError:
             raise
+        except Exception as error:  # whatever a user's file may raise
+            check_config(base, "base")  # it may be due to what cannot be trained either
+            code = getattr(self.make_rows, "__code__", None)  # a partial function has none
+            file = "" if code is None else code.co_filename
+            raise ValueError(f"table {self.name}: {described(error, file)}") from error
         for entry in entries:
             if isinstance(entry, LeftOut):
                 left_out.append(entry)
@@ -182,6 +188,15 @@ class Table(NamedTuple):
             why = dict(left_out).get("base", "all others are compared with it")
             raise ValueError(f"table {self.name} has no row that is called base: {why}")
         return Rows(rows, left_out)
+
+
+def described(error: Exception, path: str) -> str:
+    """Kind, message and line of an error in a file."""
+    places = traceback.extract_tb(error.__traceback__)
+    lines = [place.lineno for place in places if Path(place.filename).name == Path(path).name]
+    where = f", line {lines[-1]}" if lines else ""  # a syntax error has it in its message
+    message = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {message}{where}"
 
 
 def check_name(name: Any, of: str) -> None:

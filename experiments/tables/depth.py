@@ -17,6 +17,9 @@ def _rows(base: AnyConfig) -> list[Row | LeftOut]:
     if base.model.family != "encoder_decoder" or min(own.encoder, own.decoder) < 1:
         reason = "it shares out the layers of an encoder and a decoder, which the base lacks"
         return [Row("base", {}), LeftOut("depth=*", reason), LeftOut("self_attentions=*", reason)]
+    if not base.model.feed_forward:
+        reason = "the width of feed-forward layers makes parameters equal, and the base has none"
+        return [Row("base", {}), LeftOut("depth=*", reason), LeftOut("self_attentions=*", reason)]
     num_layers = own.encoder + own.decoder
     in_decoder = sorted({1, num_layers // 4, 3 * num_layers // 4, num_layers - 1})
     rows = [

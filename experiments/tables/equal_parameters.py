@@ -34,7 +34,7 @@ def d_ff_for(base: AnyConfig, depth: Depth) -> int:
 
 def layer_weights(base: AnyConfig, depth: Depth) -> int:
     """Weights in all layers of `depth` at the base's widths."""
-    feed_forward = 2 * base.model.d_model * base.model.d_ff
+    feed_forward = 2 * base.model.d_model * base.model.d_ff if base.model.feed_forward else 0
     return (
         _num_attentions(depth) * _attention_weights(base)
         + (depth.encoder + depth.decoder) * feed_forward

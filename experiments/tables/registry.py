@@ -6,12 +6,10 @@ A broken file is reported only if its table is requested; it does not affect oth
 import difflib
 import importlib
 import pkgutil
-import traceback
-from pathlib import Path
 from typing import NamedTuple
 
 from experiments import tables
-from experiments.tables.ablation import Table
+from experiments.tables.ablation import Table, described
 
 
 class Found(NamedTuple):
@@ -29,7 +27,7 @@ def read_tables() -> Found:
         try:
             module = importlib.import_module(f"{tables.__name__}.{name}")
         except Exception as error:  # whatever a user's file may raise
-            found.broken[name] = f"{path} cannot be read: {_text(error, path)}"
+            found.broken[name] = f"{path} cannot be read: {described(error, path)}"
             continue
         if not hasattr(module, "TABLE"):
             continue
@@ -43,15 +41,6 @@ def read_tables() -> Found:
         else:
             found.tables[name] = module.TABLE
     return found
-
-
-def _text(error: Exception, path: str) -> str:
-    """Kind, message and line of an error in a file."""
-    places = traceback.extract_tb(error.__traceback__)
-    lines = [place.lineno for place in places if Path(place.filename).name == Path(path).name]
-    where = f", line {lines[-1]}" if lines else ""  # a syntax error has it in its message
-    message = str(error).partition("\n")[0]
-    return f"{type(error).__name__}: {message}{where}"
 
 
 TABLES, BROKEN = read_tables()

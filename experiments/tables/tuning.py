@@ -93,7 +93,7 @@ def at(row: Row, point: Mapping[str, Any]) -> Row:
 
 
 def check(found: Space, rows: Sequence[Row], base: ConfigDict) -> None:
-    """Raises ValueError if at some point a row would equal another, or its config is invalid."""
+    """Raises ValueError if a row changes tuned keys alone, or has a wrong config at some point."""
     keys = set(found.keys)
     for row in rows:
         if row.changes and keys >= row.changes.keys():

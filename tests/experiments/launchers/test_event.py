@@ -13,10 +13,11 @@ CONFIG = {"seed": 0, "training": {"steps": 100}}
 
 
 @pytest.mark.parametrize("of_record", [{}, {"config": CONFIG}])
-def test_a_record_that_does_not_contradict_its_run_is_the_end(tmp_path, of_record):
+@pytest.mark.parametrize("exit_code", [0, -6])
+def test_a_record_that_does_not_contradict_its_run_is_the_end(tmp_path, of_record, exit_code):
     write_json(tmp_path / "run.json", {"config": CONFIG})
     write_json(tmp_path / "record.json", of_record)
-    assert event.ended(tmp_path, 1.0, 0).kind == "finished"
+    assert event.ended(tmp_path, 1.0, exit_code).kind == "finished"
 
 
 def test_a_run_that_was_stopped_is_told_from_one_that_failed():

@@ -21,9 +21,14 @@ def test_the_launcher_gets_its_options(monkeypatch):
     chosen = options.chosen(_values(parallel=3))
     assert chosen.launch.func is local.launch and chosen.launch.keywords == {"parallel": 3}
     monkeypatch.setattr(local, "_gpus", lambda: ["0", "1", "2"])
-    assert options.chosen(_values(runs_per_gpu=2)).launch.keywords == {"parallel": 6}
+    chosen = options.chosen(_values(runs_per_gpu=2))
+    assert chosen.launch.keywords == {"parallel": 6}
+    half = {"CUDA_VISIBLE_DEVICES": "0", "XLA_CLIENT_MEM_FRACTION": "0.38"}
+    assert chosen.share(99).environment == half  # of the first of three GPUs
+    assert chosen.share(2).environment == {"CUDA_VISIBLE_DEVICES": "0"}
     chosen = options.chosen(_values(launcher="ray", resources='{"GPU": 0.5}', ray_address="auto"))
     assert chosen.launch.func is ray.launch and chosen.shares_files
+    assert chosen.share is None
     assert chosen.launch.keywords["resources"] == {"GPU": 0.5}
     assert chosen.launch.keywords["address"] == "auto"
     monkeypatch.setattr(slurm, "check_installed", lambda: None)

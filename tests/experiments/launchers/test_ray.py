@@ -24,15 +24,18 @@ pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 
 @pytest.mark.parametrize(("num_gpus", "memory"), [(0.5, "0.38"), (1, None), (0, None)])
 def test_runs_that_share_a_gpu_share_its_memory(tmp_path, monkeypatch, num_gpus, memory):
-    monkeypatch.delenv("XLA_CLIENT_MEM_FRACTION", raising=False)
+    for variable in ("XLA_CLIENT_MEM_FRACTION", "NPROC"):
+        monkeypatch.delenv(variable, raising=False)
     name = "XLA_CLIENT_MEM_FRACTION"
-    program = f"import os; print(os.environ.get({name!r}, ''))"
+    program = f"import os; print(os.environ.get({name!r}, ''), os.environ.get('NPROC'))"
     before = signal.getsignal(signal.SIGINT)
+    amounts = {"GPU": num_gpus, "CPU": 2}
     try:
-        assert ray._run(tmp_path, [sys.executable, "-c", program], os.getcwd(), num_gpus) == 0
+        assert ray._run(tmp_path, [sys.executable, "-c", program], os.getcwd(), amounts) == 0
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (tmp_path / "log.txt").read_text() == f"{memory or ''}\n"
+    threads = None if num_gpus else 2
+    assert (tmp_path / "log.txt").read_text() == f"{memory or ''} {threads}\n"
 
 
 @pytest.fixture(scope="module")

@@ -170,6 +170,16 @@ def test_a_job_that_neither_sacct_nor_squeue_knows_counts_as_gone_after_a_while(
     assert (slurm._job_of(directory) is not None) == is_followed
 
 
+@pytest.mark.parametrize(
+    ("state", "is_done"),
+    [("SUSPENDED", False), ("RUNNING", False), ("PREEMPTED", False), ("FAILED", True)],
+)
+def test_a_suspended_job_has_not_ended(monkeypatch, state, is_done):
+    watcher = slurm._slurm_job().watcher
+    monkeypatch.setattr(watcher, "get_state", lambda *_, **__: state)
+    assert watcher.is_done("7") == is_done
+
+
 def test_a_cluster_whose_accounting_does_not_answer_is_told(tmp_path, state, capsys):
     slurm.check_installed()
     assert capsys.readouterr().err == ""

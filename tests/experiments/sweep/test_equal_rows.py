@@ -6,6 +6,7 @@ import re
 import pytest
 
 from configs import tiny
+from experiments.launchers.local import share_of_one
 from experiments.report import report, summary
 from experiments.run import record
 from experiments.sweep import equal_rows as module
@@ -20,6 +21,7 @@ ROWS = [
     Row("half_batch", {"data.target_tokens_per_batch": 256, "data.source_tokens_per_batch": 256}),
     Row("one_layer", {"model.num_encoder_layers": 1, "model.num_decoder_layers": 1}),
 ]
+SHARE = share_of_one(1)
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +35,13 @@ def base(tmp_path_factory):
     return config
 
 
-def steps_of(base, equal, directory=None, *, may_measure=True):
-    rows = equal_rows(Rows(ROWS, []), base, equal, directory, may_measure=may_measure)
+def steps_of(base, equal, directory=None, share=SHARE):
+    rows = equal_rows(Rows(ROWS, []), base, equal, directory, share)
     return {row.name: row.config(base).training.steps for row in rows.rows}
 
 
 def test_as_many_updates_change_no_row(base):
-    assert equal_rows(Rows(ROWS, []), base, "steps", None, may_measure=False).rows == ROWS
+    assert equal_rows(Rows(ROWS, []), base, "steps", None).rows == ROWS
 
 
 def test_as_many_tokens_are_more_updates_of_smaller_batches(base):
@@ -65,7 +67,7 @@ def test_seconds_are_measured_once_and_kept(base, tmp_path, monkeypatch, capsys)
     rates = {2: 1_000.0, 1: 2_000.0}  # layers -> tokens/s
     measured = []
 
-    def tokens_per_second(config):
+    def tokens_per_second(config, share):
         measured.append(config.model.num_encoder_layers)
         return rates[config.model.num_encoder_layers]
 
@@ -74,21 +76,52 @@ def test_seconds_are_measured_once_and_kept(base, tmp_path, monkeypatch, capsys)
     assert first["one_layer"] == 2 * first["base"] and measured == [2, 2, 1]
     assert "row one_layer: measured ... " in capsys.readouterr().out
     # Another sweep, and a dry run, have the same.
-    assert steps_of(base, "seconds", tmp_path, may_measure=False) == first
+    assert steps_of(base, "seconds", tmp_path, share=None) == first
     assert len(measured) == 3
 
 
 def test_seconds_that_nobody_has_measured_are_refused(base, tmp_path):
     for directory in (None, tmp_path):
         with pytest.raises(ValueError, match="row base are not known; a sweep with --launcher=loc"):
-            steps_of(base, "seconds", directory, may_measure=False)
+            steps_of(base, "seconds", directory, share=None)
 
 
 def test_a_short_training_tells_how_fast_a_row_is(base, monkeypatch):
     monkeypatch.setattr(module, "_UPDATES", 2)
     fast = base.copy_and_resolve_references()
     fast.data.num_buckets = 1  # one program to compile
-    assert 10 < module._tokens_per_second(fast) < 1e6
+    assert 10 < module._tokens_per_second(fast, SHARE) < 1e6
+
+
+def test_a_row_that_only_computes_otherwise_is_measured_too(base, tmp_path, monkeypatch):
+    again = {"model.rematerialise": True}
+    rates = {False: 1_000.0, True: 500.0}
+    monkeypatch.setattr(
+        module, "_tokens_per_second", lambda config, share: rates[config.model.rematerialise]
+    )
+    rows = equal_rows(Rows([ROWS[0], Row("again", again)], []), base, "seconds", tmp_path, SHARE)
+    found = {row.name: row.config(base).training.steps for row in rows.rows}
+    assert found["base"] == 2 * found["again"]
+    # Of another machine's base the seconds stay.
+    elsewhere = base.copy_and_resolve_references()
+    elsewhere.devices.fsdp = 2
+    assert equal_rows(Rows(ROWS[:1], []), elsewhere, "seconds", tmp_path).rows == ROWS[:1]
+
+
+def test_windows_in_which_something_is_compiled_do_not_count():
+    def window(rate, compiled, seconds):
+        share = compiled / seconds
+        return {"target_tokens_per_second": rate, "share_compile": share, "seconds": seconds}
+
+    windows = [window(1.0, 5.0, 6.0), window(9.0, 5.0, 7.0), window(2.0, 8.0, 11.0)]
+    assert module._rate([*windows, window(9.5, 8.0, 12.0)]) == 9.25
+    assert module._rate(windows[::2]) == 1.5
+
+
+def test_it_has_what_a_run_has_of_the_machine(base):
+    share = SHARE._replace(environment={"JAX_PLATFORMS": "abacus"})
+    with pytest.raises(ValueError, match="--equal=seconds: .*abacus"):
+        module._tokens_per_second(base, share)
 
 
 def test_a_training_that_fails_is_told(base):
@@ -96,16 +129,16 @@ def test_a_training_that_fails_is_told(base):
     wrong.data.source_tokens_per_batch = 1
     wrong.decoding.average_checkpoints = 5  # of which so short a training has none
     with pytest.raises(ValueError, match="--equal=seconds: .*source_tokens_per_batch=1 is too sm"):
-        module._tokens_per_second(wrong)
+        module._tokens_per_second(wrong, SHARE)
 
 
 def test_a_row_that_changes_is_measured_anew(base, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_tokens_per_second", lambda config: 1_000.0)
+    monkeypatch.setattr(module, "_tokens_per_second", lambda config, share: 1_000.0)
     steps_of(base, "seconds", tmp_path)
     wider = base.copy_and_resolve_references()
     wider.model.d_ff = 128
     with pytest.raises(ValueError, match="those of row base are not known"):
-        steps_of(wider, "seconds", tmp_path, may_measure=False)
+        steps_of(wider, "seconds", tmp_path, share=None)
 
 
 def _batches(name, base):
@@ -119,7 +152,7 @@ def _row(name):
 def _write(workdir, base, equal):
     """A finished sweep of two rows, one of which the paper has."""
     table = Table("small", "A table", lambda _: ROWS)
-    rows = equal_rows(Rows(ROWS[::2], []), base, equal, None, may_measure=False)
+    rows = equal_rows(Rows(ROWS[::2], []), base, equal, None)
     for row in rows.rows:
         run = record.make_run(table, row, base, 0, equal)
         directory = fakes.write_record(

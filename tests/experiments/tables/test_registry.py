@@ -86,6 +86,12 @@ def test_a_broken_table_is_told_to_who_asks_for_it_and_stops_no_other(text, sent
         find_table("table4")
 
 
+def test_rows_that_cannot_be_made_are_told_with_their_line(mine):
+    mine(_MINE.replace("lambda base: [", "lambda base: {}[\n    base.model.positions] or ["))
+    with pytest.raises(ValueError, match="^table mine: KeyError: 'sinusoidal', line [34]$"):
+        find_table("mine").rows(CONFIGS["configs.tiny"].get_config())
+
+
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_row_of_every_table_builds_at_every_config(table, config):
