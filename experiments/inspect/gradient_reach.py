@@ -102,7 +102,7 @@ def main(argv: list[str]) -> None:
         sys.exit("gradient_reach: name at least one directory of a trained run; see --help")
     try:
         print(table([Path(argument) for argument in argv[1:]]))
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         sys.exit(f"gradient_reach: {error}")
 
 

@@ -93,11 +93,12 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
     """Perplexity and BLEU of a trained run without these shares of its heads.
 
     Raises:
-      ValueError: the directory has no trained Transformer, a share is not in [0, 1], or the corpus
-        does not give the vocabulary that the model was trained with.
+      ValueError: the directory has no trained Transformer that translates, a share is not in
+        [0, 1], or the corpus does not give the vocabulary that the model was trained with.
     """
     from t2t_jax.data.corpora.corpus import read_pairs
     from t2t_jax.evaluation.bleu import bleu
+    from t2t_jax.model.interface import TranslationModel
     from t2t_jax.runs.batches import evaluation_batches
     from t2t_jax.runs.score import corpus_of
     from t2t_jax.runs.steps import make_evaluate
@@ -109,6 +110,10 @@ def table(directory: Path, shares: Sequence[float], split: str) -> str:
         if not 0 <= share <= 1:
             raise ValueError(f"--shares: {share} must lie between 0 and 1")
     trained = load_trained(directory)
+    if not isinstance(trained.model, TranslationModel):
+        raise ValueError(
+            f"{directory} holds a model that does not translate, so that no BLEU can be computed"
+        )
     if not _kernels(trained.params):
         raise ValueError(f"{directory} holds a {trained.sections.model.family} model without heads")
     prepared = corpus_of(directory, trained, [split])
@@ -147,7 +152,7 @@ def main(argv: list[str]) -> None:
     try:
         shares = [float(share) for share in values.shares]
         print(table(Path(argv[1]), shares, values.split))
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         sys.exit(f"pruning: {error}")
 
 

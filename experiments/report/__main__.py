@@ -8,9 +8,9 @@
 
 Reads every record below W, whether or not the sweep is finished, prints the tables and writes
 W/report.md, report.csv, report.tex and report.html and, if there is something to draw,
-W/learning_curves.png, effects.png and bleu_by_length.png. W may be somebody else's: nothing in it
-is obeyed. A damaged file, or a record that belongs to another run than the run.json beside it,
-affects only its own run and is named.
+W/learning_curves.png, effects.png, bleu_by_length.png and, of a tuned table, tuning.png. W may be
+somebody else's: nothing in it is obeyed. A damaged file, or a record that belongs to another run
+than the run.json beside it, affects only its own run and is named.
 
 docs/STATISTICS.md says when a row differs from base; --margin sets when it counts as equally good.
 

@@ -1,7 +1,7 @@
 """The numbers of a table: where each is found in a record, and its mean over seeds.
 
-An entry in `MEASURES` or `COSTS` is all it takes to give a number its columns, its tests and its
-place in the CSV.
+An entry in `MEASURES` or `COSTS` gives a number of the records its columns, its tests and its place
+in the CSV.
 """
 
 import math

@@ -38,7 +38,7 @@ def write_pages(found: Sequence[TableSummary], log: Callable[[str], None]) -> li
                 try:
                     trained = load_trained(outcome.directory)
                     documents = [[explain(trained, text, label=row.name)] for text in sources]
-                except (OSError, ValueError) as error:
+                except (OSError, TypeError, ValueError) as error:
                     log(plain_text(f"{row.name} has no page: {error}"))
                     continue
                 path = outcome.directory / PAGE

@@ -12,6 +12,7 @@ from experiments.report.effects import sentences_of
 from experiments.run.outcomes import Outcome
 from experiments.run.plain_text import plain_text
 from t2t_jax.json_files import flat_dict
+from t2t_jax.runs.keys import with_later_keys
 
 SAMPLES = (
     "Test sentences as the first seed of each row translates them: the first, and those on which "
@@ -105,7 +106,7 @@ def _pairs(outcome: Outcome) -> list[tuple[str, str]]:
     from t2t_jax.data.config import DataConfig
     from t2t_jax.data.corpora.corpus import read_pairs
 
-    values: Any = outcome.run.config.get("data")
+    values: Any = with_later_keys(outcome.run.config).get("data")
     try:
         return list(read_pairs(DataConfig(**values), "test"))
     except (OSError, TypeError, ValueError):

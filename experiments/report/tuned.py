@@ -190,7 +190,7 @@ def losses(trials: Sequence[Trial], chosen: Mapping[str, Any]) -> tuple[float | 
     places = sorted(
         (math.log(trial.point[key]), trial.perplexity)
         for trial in trials
-        if trial.point.get(key, 0) > 0
+        if is_number(trial.point.get(key)) and trial.point[key] > 0
     )
     here = next((p for place, p in places if math.isclose(place, math.log(value))), None)
     if here is None:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _FIGURE_FORMATS = ("png", "svg", "pdf")
 _FORMATS = ("html", "json", "csv", *_FIGURE_FORMATS)
-# As in figures.py, which --help need not wait for.
 _OF_A_HEAD = ("attention", "contexts")
+# As in figures.py, which --help need not wait for.
 _FIGURES = (
     *(*_OF_A_HEAD, "embedding", "positions"),
     *("residual", "feed_forward", "steps", "search"),
@@ -159,14 +159,22 @@ def _format(output: Path) -> str:
 
 
 def _check_flags_of_figures(kind: str) -> None:
-    """Checks that no flag without effect is given.
+    """Checks that no flag is given that has no effect on this format.
 
     Raises:
       ValueError: one is.
     """
     figure = flags.FLAGS.figure
+    is_figure = kind in _FIGURE_FORMATS
+    for name, has_effect in (
+        ("language", kind == "html" or is_figure),
+        ("top_n", kind in ("html", "json") or (is_figure and figure == "steps")),
+    ):
+        if flags.FLAGS[name].present and not has_effect:
+            where = f"--figure={figure}" if is_figure else kind
+            raise ValueError(f"--{name} has no effect on {where}")
     given = [name for name in ("figure", *_FLAGS_OF_A_HEAD) if flags.FLAGS[name].present]
-    if given and kind not in _FIGURE_FORMATS:
+    if given and not is_figure:
         raise ValueError(
             f"--{given[0]} has no effect on {kind}, only on figures: {', '.join(_FIGURE_FORMATS)}"
         )

@@ -25,17 +25,17 @@ class Token(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """The heads of one attention sub-layer. `scores` are None if the model has no such heads."""
+    """The heads of one attention sub-layer."""
 
     looks: Looks
     layer: int  # from 0
     number: int  # of the self-attention in this layer, from 0
     weights: Float[np.ndarray, "H T S"]  # the captured softmax
     mask: Float[np.ndarray, "T S"]  # 1 where the query may attend to the key, else 0
-    scores: Float[np.ndarray, "H T S"] | None = None  # Q K^T / divisor, before bias and mask
-    divisor: float = 1.0  # the paper's is sqrt(d_k)
-    query: Float[np.ndarray, "H T K"] | None = None
-    key: Float[np.ndarray, "H S K"] | None = None
+    scores: Float[np.ndarray, "H T S"]  # Q K^T / divisor, before bias and mask
+    divisor: float  # the paper's is sqrt(d_k)
+    query: Float[np.ndarray, "H T K"]
+    key: Float[np.ndarray, "H S K"]
     bias: Float[np.ndarray, "#H T S"] | None = None  # of relative positions and ALiBi
     context_cosine: Float[np.ndarray, "H T T"] | None = None  # between the contexts of two queries
 

@@ -22,6 +22,7 @@ from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.families import initial_params, make_model, num_parameters
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.model.language_model import LanguageModel
+from t2t_jax.row_keys import GENERATOR
 from t2t_jax.runs.families import check_is_one
 from t2t_jax.runs.generate import generate
 from t2t_jax.runs.limits import line_limit
@@ -111,7 +112,7 @@ def explain_control(
     config = loaded.model.config
     if config.family == "recurrent" and not config.recurrent_attention:
         raise ValueError("--control draws the projections of attention; this model has none")
-    drawn = initial_params(loaded.model, jax.random.key(_CONTROL_SEED))
+    drawn = initial_params(loaded.model, jax.random.key(_CONTROL_SEED, impl=GENERATOR))
     loaded = loaded._replace(params=_with_drawn_projections(loaded.params, drawn))
     encoder, decoder = document.stack("encoder"), document.stack("decoder")
     is_written = decoder is not None

@@ -17,7 +17,6 @@ from t2t_jax.explain.document import Attention, Document, Place, Search, Stack, 
 from t2t_jax.explain.look import COLOURS, GREY, fonts
 from t2t_jax.explain.words import labels
 
-FORMATS = ("png", "svg", "pdf")
 _DPI = 200
 # Inches: the text width of a page, and a cell that still fits a token's name.
 _WIDTH = 6.2
@@ -304,7 +303,6 @@ FIGURES: dict[str, Callable[..., Figure]] = {
     "steps": steps_figure,
     "search": search_figure,
 }
-OF_A_HEAD = ("attention", "contexts")
 
 
 def file_of(draw: Callable[[], Figure], kind: str) -> bytes:

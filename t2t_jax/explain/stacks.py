@@ -28,7 +28,6 @@ from t2t_jax.model.interface import Model
 from t2t_jax.model.positions import (
     EncodedPositions,
     concatenated_sinusoids,
-    paper_angles,
     rotate,
     sinusoids,
     tensor2tensor_sinusoids,
@@ -273,7 +272,7 @@ def _positions(loaded: Loaded, name: str, length: int) -> PositionsOfModel:
     bias = None if found.bias is None else row_of(found.bias)
     likeness = None if vectors is None else cosines(vectors)
     if found.angles is not None:
-        angles = row_of(paper_angles(places, config.d_k))
+        angles = row_of(found.angles)
         likeness = np.cos(angles[:, None] - angles[None]).mean(-1)
     return PositionsOfModel(config.positions, vectors, likeness, bias)
 

@@ -352,8 +352,3 @@ _LABELS: dict[str, tuple[str, str]] = {
 def labels(language: str) -> dict[str, str]:
     """The words of a page in one language."""
     return {name: texts[LANGUAGES.index(language)] for name, texts in _LABELS.items()}
-
-
-def stage(name: str) -> Stage:
-    """One of `STAGES`."""
-    return next(each for each in STAGES if each.name == name)

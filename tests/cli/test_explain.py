@@ -80,6 +80,9 @@ def test_a_figure_is_a_file(ending, trained, tmp_path):
         ([SOURCE, "--output=a.png", "--figure=contexts", "--head=9"], "has heads 1 to 2"),
         ([SOURCE, "--output=a.html", "--head=1"], "--head has no effect on html"),
         ([SOURCE, "--output=a.csv", "--figure=steps"], "--figure has no effect on csv"),
+        ([SOURCE, "--output=a.json", "--language=de"], "--language has no effect on json"),
+        ([SOURCE, "--output=a.csv", "--top_n=9"], "--top_n has no effect on csv"),
+        ([SOURCE, "--output=a.png", "--top_n=9"], "--top_n has no effect on --figure=attention"),
         ([SOURCE, "--output=a.svg", "--figure=steps", "--layer=1"], "no effect on --figure=steps"),
         ([SOURCE, "--output=."], "--output=. is a directory: name a file in it"),
         (

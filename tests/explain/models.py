@@ -87,6 +87,7 @@ def large_document(num_layers: int, num_tokens: int) -> Document:
             weights.astype(np.float32),
             mask.astype(np.float32),
             scores=scores,
+            divisor=1.0,
             query=query,
             key=key,
             context_cosine=cosine,

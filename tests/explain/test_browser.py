@@ -301,6 +301,25 @@ def test_the_slider_goes_through_the_steps_of_decoding(opened):
         _element(browser, "[data-step]").send_keys(Keys.ARROW_RIGHT)
 
 
+def test_the_slider_can_be_dragged(opened):
+    from selenium.webdriver import ActionChains
+
+    browser = opened([[document()]])
+    slider = _element(browser, "#stage-steps [data-step]")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", slider)
+    width = slider.size["width"]
+    drag = ActionChains(browser).move_to_element_with_offset(slider, 8 - width // 2, 0)
+    drag.click_and_hold()
+    for _ in range(4):
+        drag.move_by_offset(width // 5, 0)
+    drag.release().perform()
+    step, last = (
+        int(_element(browser, "#stage-steps [data-step]").get_attribute(name))
+        for name in ("value", "max")
+    )
+    assert step > last / 2 > 0
+
+
 def test_decoding_shows_the_chosen_layer_where_layers_have_two_self_attentions(opened):
     browser = opened([[document(**{"model.num_self_attentions": 2})]])
     # Of the decoder's self-attentions, the third is the first of layer 2.

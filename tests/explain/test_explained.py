@@ -11,6 +11,7 @@ from t2t_jax.explain.document import as_lists
 from t2t_jax.explain.explained import MOST_TOKENS, explain, explain_control
 from t2t_jax.explain.heard import hear
 from t2t_jax.explain.stacks import cosines
+from t2t_jax.model.config import BIASED_POSITIONS
 from t2t_jax.runs.classify import classify
 from t2t_jax.runs.generate import generate
 from t2t_jax.runs.translate import make_translator
@@ -178,7 +179,7 @@ def test_every_kind_of_positions_shows_what_it_has(positions):
     found = document("encoder_decoder", positions).stack("encoder").positions
     assert found.kind == positions
     has = tuple(each is not None for each in found[1:])
-    if positions in ("relative", "alibi"):
+    if positions in BIASED_POSITIONS:
         assert has == (False, False, True)
     elif positions == "rotary":
         assert has == (False, True, False)

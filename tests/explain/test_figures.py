@@ -5,7 +5,8 @@ import functools
 import numpy as np
 import pytest
 
-from t2t_jax.explain.figures import FIGURES, FORMATS, OF_A_HEAD, attention_figure, file_of
+from t2t_jax.cli.explain import _FIGURE_FORMATS, _OF_A_HEAD
+from t2t_jax.explain.figures import FIGURES, attention_figure, file_of
 from t2t_jax.explain.words import labels
 from tests.explain.models import KINDS, document
 from tests.model.configs import POSITIONS
@@ -25,7 +26,7 @@ _BEGINS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 def test_a_figure_is_drawn_or_refused(kind, name):
     found = document(kind)
     looks = next(found.attentions()).looks
-    options = dict(looks=looks, layer=0, head=None) if name in OF_A_HEAD else {}
+    options = dict(looks=looks, layer=0, head=None) if name in _OF_A_HEAD else {}
     draw = functools.partial(FIGURES[name], found, **options, language="de")
     if name in _NONE.get(kind, ()):
         with pytest.raises(ValueError, match="Diese[ms] Modell"):
@@ -44,7 +45,7 @@ def test_every_kind_of_positions_is_drawn(positions):
         assert FIGURES["positions"](found).axes
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", _FIGURE_FORMATS)
 def test_the_same_figure_is_the_same_file(kind):
     draw = functools.partial(attention_figure, document(), "encoder", 0, 0)
     one = file_of(draw, kind)
@@ -62,7 +63,7 @@ def test_one_head_has_its_tokens_on_both_axes():
     np.testing.assert_array_equal(drawn, found.attention("cross", 1).weights[1])
 
 
-@pytest.mark.parametrize("name", OF_A_HEAD)
+@pytest.mark.parametrize("name", _OF_A_HEAD)
 @pytest.mark.parametrize(
     "layer, head, said", [(2, None, "encoder 1 to 2; decoder 1 to 2"), (0, 5, "has heads 1 to 2")]
 )

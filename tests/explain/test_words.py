@@ -1,13 +1,15 @@
 """Each stage and each word of a page in both languages."""
 
 import re
+from typing import get_args
 
 import pytest
 
-from t2t_jax.cli.explain import _FIGURES, _OF_A_HEAD
-from t2t_jax.explain.figures import FIGURES, OF_A_HEAD
+from t2t_jax.cli.explain import _FIGURES
+from t2t_jax.explain.figures import FIGURES
 from t2t_jax.explain.page import _file
 from t2t_jax.explain.words import LANGUAGES, STAGES, labels
+from t2t_jax.model.config import Positions
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
@@ -39,10 +41,14 @@ def test_every_word_that_the_script_asks_for_is_one():
     assert asked and asked <= set(labels("en"))
 
 
+def test_every_kind_of_positions_has_a_word():
+    assert set(get_args(Positions)) <= set(labels("en"))
+
+
 def test_every_stage_is_drawn_by_the_script():
     drawn = set(re.findall(r"^STAGES\.(\w+) = ", _file("stages.js"), re.MULTILINE))
     assert drawn == {stage.name for stage in STAGES}
 
 
 def test_the_verb_knows_every_figure():
-    assert set(_FIGURES) == set(FIGURES) and _OF_A_HEAD == OF_A_HEAD
+    assert set(_FIGURES) == set(FIGURES)

@@ -51,11 +51,10 @@ def panels(found: Sequence[TableSummary]) -> list[Panel]:
             for name, row in rows.items():
                 if key not in row.trials[0].point:
                     continue  # tuned by another command, over other keys
-                trials = sorted((trial.point[key], trial.perplexity) for trial in row.trials)
-                lines.append(Line(name, trials, row.chosen.get(key)))
-            values = [value for line in lines for value, _ in line.trials]
-            is_seen = any(math.isfinite(ppl) for line in lines for _, ppl in line.trials)
-            if is_seen and all(map(is_number, values)):
+                trials = [(trial.point[key], trial.perplexity) for trial in row.trials]
+                if all(is_number(value) for value, _ in trials):
+                    lines.append(Line(name, sorted(trials), row.chosen.get(key)))
+            if any(math.isfinite(ppl) for line in lines for _, ppl in line.trials):
                 made.append(Panel(table.title, key, lines, len(keys) == 1))
     return made
 

@@ -113,10 +113,27 @@ function showStage(name) {
     const now = view(Math.max(240, box.clientWidth));
     const found = isPartOf(name, document_) ? STAGES[name].show(document_, now) : [make("p", {}, now.words[document_.is_control ? "not_searched" : "nothing_there"])];
     const { parts, after } = Array.isArray(found) ? { parts: found, after: null } : found;
-    box.replaceChildren(...parts.filter(Boolean));
+    fill(box, parts.filter(Boolean));
     box.style.minHeight = "";
     if (after) after();
   });
+}
+
+/** Draws a box anew but for its slider, which may be being dragged: off the page it is let go of. */
+function fill(box, parts) {
+  const kept = box.querySelector(".slider");
+  const place = parts.findIndex((each) => each.className === "slider");
+  if (!kept || place < 0) {
+    box.replaceChildren(...parts);
+    return;
+  }
+  const [input, now] = [kept, parts[place]].map((each) => each.querySelector("input"));
+  input.value = now.value;
+  input.setAttribute("aria-valuetext", now.getAttribute("aria-valuetext"));
+  kept.querySelector("output").replaceWith(parts[place].querySelector("output"));
+  for (const each of [...box.children]) if (each !== kept) each.remove();
+  kept.before(...parts.slice(0, place));
+  kept.after(...parts.slice(place + 1));
 }
 
 /** Whether a model has something to show in a stage. */

@@ -244,22 +244,20 @@ STAGES.attention = {
     const weights = part(attention.weights, head);
     const [rows, columns] = weights.shape;
     const maps = [];
-    if (attention.scores) {
-      const query = part(attention.query, head);
-      const key = part(attention.key, head);
-      const width = view.width > 800 ? view.width / 2 - 24 : view.width;
-      maps.push(heatMap(query, { name: "query", title: words.query, rows: queries, flat: true, width }));
-      maps.push(heatMap(key, { name: "key", title: words.key, rows: keys, flat: true, width }));
-      const scaled = part(attention.scores, head);
-      const root = Math.sqrt(query.shape[1]);
-      const divisor = attention.divisor;
-      const said = Math.abs(divisor - root) < 1e-6 ? `√d_{k} = ${written(divisor, 2)}` : written(divisor, 2);
-      maps.push(heatMap(matrix(rows, columns, (i, j) => scaled.data[i * columns + j] * divisor), { ...named, name: "raw", title: words.raw }));
-      maps.push(heatMap(scaled, { ...named, name: "scaled", title: words.divided.replace("{}", said) }));
-      if (attention.bias) {
-        const bias = part(attention.bias, Math.min(head, attention.bias.shape[0] - 1));
-        maps.push(heatMap(bias, { ...named, name: "bias", title: words.bias }));
-      }
+    const query = part(attention.query, head);
+    const key = part(attention.key, head);
+    const width = view.width > 800 ? view.width / 2 - 24 : view.width;
+    maps.push(heatMap(query, { name: "query", title: words.query, rows: queries, flat: true, width }));
+    maps.push(heatMap(key, { name: "key", title: words.key, rows: keys, flat: true, width }));
+    const scaled = part(attention.scores, head);
+    const root = Math.sqrt(query.shape[1]);
+    const divisor = attention.divisor;
+    const said = Math.abs(divisor - root) < 1e-6 ? `√d_{k} = ${written(divisor, 2)}` : written(divisor, 2);
+    maps.push(heatMap(matrix(rows, columns, (i, j) => scaled.data[i * columns + j] * divisor), { ...named, name: "raw", title: words.raw }));
+    maps.push(heatMap(scaled, { ...named, name: "scaled", title: words.divided.replace("{}", said) }));
+    if (attention.bias) {
+      const bias = part(attention.bias, Math.min(head, attention.bias.shape[0] - 1));
+      maps.push(heatMap(bias, { ...named, name: "bias", title: words.bias }));
     }
     maps.push(heatMap(matrix(rows, columns, (i, j) => (mayLook(attention, i, j) ? 1 : NaN)), { ...named, name: "mask", title: words.mask, digits: 0, most: 1 }));
     maps.push(heatMap(weights, { ...named, name: "weights", title: words.weights, most: 1, digits: view.numbers ? 2 : 3 }));

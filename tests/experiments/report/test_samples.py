@@ -127,6 +127,15 @@ def test_a_config_that_names_no_corpus_has_none(tmp_path, data):
     assert samples(tmp_path) == samples(tmp_path, 5) == []
 
 
+def test_a_run_of_before_a_key_has_samples_too(tmp_path):
+    directory = write_run(tmp_path, "base", references())
+    for file in ("run.json", "record.json"):
+        values = json.loads((directory / file).read_text())
+        del values["config"]["data"]["lowercase"]
+        (directory / file).write_text(json.dumps(values))
+    assert samples(tmp_path)
+
+
 def test_text_of_another_corpus_is_shown_only_if_asked_for(tmp_path):
     config = tiny.get_config()
     pairs = [("one secret", "ein Geheimnis"), ("two", "zwei")]
