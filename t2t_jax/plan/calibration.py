@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 from t2t_jax.json_files import read_json
 from t2t_jax.plan.hardware import names_text, of_device
 from t2t_jax.plan.plan import Settings, plan
-from t2t_jax.runs.keys import with_later_keys
+from t2t_jax.runs.keys import own_cache, with_later_keys
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.training.metrics_file import read_metrics
 
@@ -32,7 +32,8 @@ def calibration(place: Path, settings: Settings) -> Calibration:
     values = read_json(path)
     try:
         hardware, steps = values["hardware"], values["steps"]
-        config = values.get("config") or read_json(path.with_name("config.json"))
+        config = with_later_keys(values.get("config") or read_json(path.with_name("config.json")))
+        config["data"]["cache"] = own_cache()  # the run may be anybody's
         seen = _seconds_of_a_step(path, values)
         known = of_device(hardware)
     except (KeyError, FileNotFoundError) as error:
@@ -42,9 +43,7 @@ def calibration(place: Path, settings: Settings) -> Calibration:
         raise ValueError(f"{path} has no usable seconds, steps or hardware ({error})") from error
     if known is None:
         raise ValueError(f"{path} is of {hardware}, for which nothing is predicted: {names_text()}")
-    predicted = plan(
-        read_sections(ConfigDict(with_later_keys(config))), known, settings
-    ).step_seconds.middle
+    predicted = plan(read_sections(ConfigDict(config)), known, settings).step_seconds.middle
     if not predicted > 0:
         raise ValueError(f"{path}: by prediction its step does not fit {known.name}")
     factor = seen / predicted

@@ -35,11 +35,14 @@ def traffic(program: str) -> dict[str, int]:
         if (found := _COLLECTIVE.search(line)) is None:
             continue
         shapes, kind, is_start = found.groups()
+        arrays = _ARRAY.findall(shapes)
+        if is_start and kind == "collective-permute":
+            arrays = [(bits, dims) for bits, dims in arrays if dims]  # without its two counters
         sizes = [
             math.prod(map(int, filter(None, dims.split(",")))) * max(int(bits or 8) // 8, 1)
-            for bits, dims in _ARRAY.findall(shapes)
+            for bits, dims in arrays
         ]
-        if is_start and kind == "all-gather":
+        if is_start and kind in ("all-gather", "collective-permute"):
             sizes = sizes[len(sizes) // 2 :]  # the inputs come first
         if (chain := _CHAIN.search(line)) is not None:
             if (kind, chain[1]) in chains:

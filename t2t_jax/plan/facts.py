@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 import t2t_jax
-from t2t_jax.compilation import lower_by_row, lower_train_step
+from t2t_jax.compilation import bytes_of, lower_by_row, lower_train_step
 from t2t_jax.data.batches.assembling import BatchShape
 from t2t_jax.decoding.translate import make_decode
 from t2t_jax.devices import Devices, make_devices
@@ -223,16 +223,10 @@ def compiled_facts(program: Program) -> Facts:
         needed = max(needed, (limit or chip.memory) + 1)
         return Facts(of_params, of_state, needed, False, limit, text=_digest(lowered))
     seconds = time.monotonic() - started
-    memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
-    peak = (
-        memory.argument_size_in_bytes
-        + memory.output_size_in_bytes
-        + memory.temp_size_in_bytes
-        - memory.alias_size_in_bytes
-    )
+    cost = compiled.cost_analysis()
     moved = {kind: size for kind, size in traffic(compiled.as_text()).items() if size}
     return Facts(
-        *(of_params, of_state, peak, True, 0),
+        *(of_params, of_state, bytes_of(compiled), True, 0),
         operations=float(cost["flops"]),
         accessed_bytes=float(cost["bytes accessed"]),
         moved=moved,
@@ -286,7 +280,7 @@ def _lowered(program: Program) -> tuple[Any, int, int]:
     make = _lowered_search if program.is_search else _lowered_step
     with _no_locations():
         lowered, params, state = make(program, devices)
-    return lowered, _shard_bytes(devices, params), _shard_bytes(devices, state)
+    return lowered, devices.num_bytes(params), devices.num_bytes(state)
 
 
 @contextlib.contextmanager
@@ -323,17 +317,6 @@ def _lowered_search(program: Program, devices: Devices) -> tuple[Any, PyTree, Py
     sources = np.zeros((rows, program.shape.source_length), np.int32)
     params = parameter_shapes(model)
     return lower_by_row(devices, decode, params, sources), params, params
-
-
-def _shard_bytes(devices: Devices, tree: PyTree) -> int:
-    shards = jax.tree.map(
-        lambda leaf, layout: (
-            np.prod(layout.shard_shape(leaf.shape), dtype=np.int64) * leaf.dtype.itemsize
-        ),
-        tree,
-        devices.layout(tree),
-    )
-    return int(sum(jax.tree.leaves(shards)))
 
 
 @functools.cache

@@ -185,7 +185,8 @@ def _of_roofline_alone(sections: Sections, topology: Topology, settings: Setting
     operations = step_operations(sections.model)
     chips, num_params = topology.num_chips, num_parameters(sections.model)
     rate = peak(topology.chip, sections.model.dtype, sections.devices.matmul_precision)
-    shapes = [_padded(shape, chips) for shape in work.shapes]
+    multiple = num_parts(sections) * max(sections.training.microbatches, 1)
+    shapes = [_padded(shape, multiple) for shape in work.shapes]
     works = [
         Work(
             float(operations.of(*shape)) / chips,
@@ -221,7 +222,7 @@ def _of_roofline_alone(sections: Sections, topology: Topology, settings: Setting
         rematerialise=sections.model.rematerialise,
         memory=memory,
         limit_bytes=topology.chip.memory,
-        operations=_mean_operations(operations, work, chips),
+        operations=_mean_operations(operations, work, multiple),
         step=_mean_range([seconds(each, topology, rate) for each in works], work.shares),
         mean=Work(*(_mean(values, work.shares) for values in zip(*works, strict=True))),
         rate=rate,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 
 from t2t_jax.data.batches.assembling import BatchShape
-from t2t_jax.data.batches.epochs import rows_that_fit
+from t2t_jax.data.batches.epochs import multiple, rows_that_fit
 from t2t_jax.data.prepare.prepared import Prepared, already_prepared
 from t2t_jax.decoding.length_batches import SHORTEST
 from t2t_jax.devices import make_devices
@@ -18,8 +18,8 @@ from t2t_jax.runs.sections import Sections
 # number affects attention alone.
 _USUAL_LENGTH = 32
 _ROW_MULTIPLE = 8  # as for bucketed batches
-# Used without a corpus: the size of newstest2013 and newstest2014 together.
-_USUAL_SENTENCES = 6_003
+# Used without a corpus: the sizes of newstest2013 and newstest2014.
+_USUAL_SENTENCES = {"dev": 3_000, "test": 3_003}
 
 
 class Workload(NamedTuple):
@@ -69,15 +69,19 @@ def widest_decode(sections: Sections) -> tuple[int, int] | None:
 def _of_corpus(prepared: Prepared, sections: Sections) -> Workload:
     batches = train_batches(prepared, sections, make_devices(1, devices=jax.devices()[:1]))
     counts = batches.batches_by_shape
-    scored = ["dev", "test"] if sections.evaluation.bleu_on_dev else ["test"]
     return Workload(
         shapes=batches.shapes,
         shares=tuple(count / sum(counts) for count in counts),
         num_shapes=len(counts),
         is_packed=sections.data.batching == "packed",
-        num_scored=sum(prepared.splits[split].num_pairs for split in scored),
+        num_scored=sum(prepared.splits[split].num_pairs for split in _scored(sections)),
         words=f"shapes of the prepared corpus {prepared.directory.name}",
     )
+
+
+def _scored(sections: Sections) -> list[str]:
+    """The splits that are translated at the end."""
+    return ["dev", "test"] if sections.evaluation.bleu_on_dev else ["test"]
 
 
 def _of_budget(sections: Sections) -> Workload:
@@ -88,7 +92,8 @@ def _of_budget(sections: Sections) -> Workload:
         words = f"rows of data.packed_length={data.packed_length}"
     else:
         usual = min(_USUAL_LENGTH, data.max_length)
-        shapes = [_shape(sections, budgets, length) for length in {usual, data.max_length}]
+        lengths = {multiple(length, data.length_multiple) for length in (usual, data.max_length)}
+        shapes = [_shape(sections, budgets, length) for length in lengths]
         shapes.sort(key=lambda shape: shape[1:])
         words = f"sentences of {usual} tokens, the longest of data.max_length={data.max_length}"
     return Workload(
@@ -97,7 +102,9 @@ def _of_budget(sections: Sections) -> Workload:
         shares=(1.0, *[0.0] * (len(shapes) - 1)),
         num_shapes=1 if data.batching == "packed" else data.num_buckets,
         is_packed=data.batching == "packed",
-        num_scored=_USUAL_SENTENCES if data.task == "translation" else 0,
+        num_scored=sum(_USUAL_SENTENCES[split] for split in _scored(sections))
+        if data.task == "translation"
+        else 0,
         words=f"no prepared corpus: {words}",
     )
 
@@ -111,8 +118,8 @@ def _shape(sections: Sections, budgets: tuple[int, int], length: int) -> BatchSh
             target = 1
         case "translation" | "masked_language_modelling":
             pass
-    multiple = _ROW_MULTIPLE if length * _ROW_MULTIPLE <= min(budgets) else 1
-    rows = rows_that_fit(budgets, (source, target), multiple)
+    row_multiple = _ROW_MULTIPLE if length * _ROW_MULTIPLE <= min(budgets) else 1
+    rows = rows_that_fit(budgets, (source, target), row_multiple)
     if rows < 1:
         raise ValueError(
             f"data.source_tokens_per_batch={budgets[0]} and data.target_tokens_per_batch="

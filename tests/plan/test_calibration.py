@@ -4,12 +4,18 @@ import json
 
 import pytest
 
+from t2t_jax.plan import calibration as module
 from t2t_jax.plan.calibration import calibration
 from t2t_jax.plan.hardware import topology
 from t2t_jax.plan.plan import plan
 from tests.plan.stand_in import sections, settings
 
 STEPS = 1_000
+
+
+@pytest.fixture(autouse=True)
+def no_corpus_is_prepared(monkeypatch):
+    monkeypatch.setenv("T2T_JAX_CACHE", "/nowhere")
 
 
 def record(place, **changes):
@@ -41,6 +47,19 @@ def test_the_runs_own_metrics_leave_out_what_compiles(tmp_path):
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in entries))
     assert "10.0 ms" in calibration(record(tmp_path), settings(tmp_path)).words
+
+
+def test_the_runs_cache_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("T2T_JAX_CACHE", "/ours")
+    caches = []
+
+    def planned(sections, *others):
+        caches.append(sections.data.cache)
+        return plan(sections, *others)
+
+    monkeypatch.setattr(module, "plan", planned)
+    calibration(record(tmp_path), settings(tmp_path))
+    assert caches == ["/ours"]
 
 
 def test_a_training_of_its_own_is_a_record_too(tmp_path):

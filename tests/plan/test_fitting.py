@@ -93,6 +93,8 @@ def test_the_words_of_the_compiler_are_understood(words, used, limit):
     [
         ({"devices.fsdp": 3}, "devices.fsdp=3, devices.tensor=1: v5e-8 has 8 chips"),
         ({"devices.data": 4}, "devices.data=4.*none is left idle"),
+        ({"devices.fsdp": 0}, "devices.fsdp=0 must be at least 1"),
+        ({"devices.data": -2}, "devices.data=-2 must be at least 1"),
         ({"devices.compile": "pmap"}, "devices.compile='pmap' is not planned for"),
     ],
 )

@@ -247,6 +247,21 @@ def test_gpus_need_no_compiler_and_are_marked(tmp_path):
     assert 0 < made.step_seconds.low < made.step_seconds.high
 
 
+def test_rows_of_gpus_fill_up_all_parts_of_a_batch(tmp_path, monkeypatch):
+    shape = BatchShape(17, 8, 8)
+    work = Workload((shape,), (1.0,), 1, False, 0, "as the test says")
+    monkeypatch.setattr(workloads, "workload", lambda _: work)
+    for changes, rows in (
+        ({}, 24),
+        ({"training.microbatches": 4}, 32),
+        ({"devices.tensor": 8}, 17),
+    ):
+        run = sections(**changes)
+        made = make(tmp_path, name="h100-8", run=run)
+        exact = step_operations(run.model).of(*shape._replace(rows=rows))
+        assert made.operations == pytest.approx(float(exact))
+
+
 def test_a_gpu_holds_its_part_of_the_state_or_the_plan_says_that_it_does_not_fit(tmp_path):
     def on_eight(**devices):
         changes = {"model.d_ff": 2_500_000, "model.d_model": 512} | devices

@@ -23,6 +23,13 @@ def test_without_a_corpus_the_budget_holds_as_many_rows_as_fit():
     assert found.largest(run.model) == found.shapes[1]
 
 
+def test_lengths_are_rounded_and_splits_counted_as_in_a_run():
+    run = sections(**{"data.max_length": 100, "data.length_multiple": 48})
+    assert [shape[1:] for shape in workload(run).shapes] == [(48, 48), (144, 144)]
+    with_dev = sections(**{"evaluation.bleu_on_dev": True})
+    assert (workload(run).num_scored, workload(with_dev).num_scored) == (3_003, 6_003)
+
+
 def test_a_packed_run_has_one_shape():
     found = workload(sections(**{"data.batching": "packed", "data.packed_length": 64}))
     assert found.is_packed and [shape[1:] for shape in found.shapes] == [(64, 64)]
