@@ -3,15 +3,16 @@ PYTHON ?= python3
 # Installs the tested versions; with `CONSTRAINTS=`, the newest of everything.
 CONSTRAINTS ?= constraints.txt
 OLDEST_PYTHON := $(shell sed -n 's/^requires-python = ">=\(.*\)"$$/\1/p' pyproject.toml)
-# Another Python, or no constraints: a separate environment.
+# cuda, cuda12 (drivers from before CUDA 13) or tpu: JAX for an accelerator instead of the CPU's.
+EXTRA ?=
+# Another Python or JAX, or no constraints: a separate environment.
 VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(shell \
-  $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))$(if $(CONSTRAINTS),,-newest)
+  $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))$(if $(CONSTRAINTS),,-newest)$(EXTRA:%=-%)
 BIN := $(VENV)/bin
 PARITY_VENV := $(VENV)-parity
 TPU_VENV := $(VENV)-tpu
+GPU_EXTRA := $(or $(filter cuda%,$(EXTRA)),cuda)
 GPU_VENV := $(VENV)-gpu
-# Or cuda12, for drivers from before CUDA 13.
-GPU_EXTRA ?= cuda
 # The CPU build is enough, if the package index has one of this version.
 TORCH := torch==2.13.0
 # One more than the cores, up to four: some tests wait for processes.
@@ -20,8 +21,9 @@ WORKERS := $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 4 ? n
 .PHONY: help quickstart ablation bench walkthrough walk-check test browser faults parity gpu-check tpu-check plan twenty-steps smoke format constraints
 
 help:
-	@echo "make quickstart   train a small ablation on the embedded corpus, print its table"
-	@echo "make ablation     eight rows of Table 3 at tiny size, three seeds each"
+	@echo "make quickstart   train a small ablation on the embedded corpus, print its table;"
+	@echo "                  EXTRA=cuda, cuda12 or tpu: on an accelerator (separate environment)"
+	@echo "make ablation     eight rows of Table 3 at tiny size, three seeds each; EXTRA as above"
 	@echo "make bench        measure speed here; AGAINST=torch,ctranslate2 compares (separate environment)"
 	@echo "make walkthrough  regenerate the outputs and pictures of docs/walkthrough"
 	@echo "make walk-check   check that every page of it is up to date, ten minutes"
@@ -39,7 +41,7 @@ help:
 TOO_OLD := t2t_jax needs Python $(OLDEST_PYTHON) or newer, and $(PYTHON) is
 INSTALL = $(@D)/bin/python -m pip install --quiet $(CONSTRAINTS:%=--constraint=%) --editable
 
-$(VENV)/installed: PACKAGE := .
+$(VENV)/installed: PACKAGE := .$(EXTRA:%=[%])
 $(PARITY_VENV)/installed: PACKAGE := .[parity,test]
 $(TPU_VENV)/installed: PACKAGE := .[tpu,test]
 $(GPU_VENV)/installed: PACKAGE := .[$(GPU_EXTRA),test]
@@ -48,7 +50,10 @@ $(VENV)/installed $(PARITY_VENV)/installed $(TPU_VENV)/installed $(GPU_VENV)/ins
 	@$(PYTHON) -c 'import sys; of = "%d.%d" % sys.version_info[:2]; sys.exit(sys.version_info < \
 	  tuple(map(int, "$(OLDEST_PYTHON)".split("."))) and \
 	  "$(TOO_OLD) " + of + ": make $(MAKECMDGOALS) PYTHON=python$(OLDEST_PYTHON)")'
+	@test ! -e $(@D)/pyvenv.cfg -o -e $(@D)/made-by-make -o -e $@ || \
+	  { echo "make would empty $(@D), which it did not make: move it away" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(@D)
+	touch $(@D)/made-by-make
 	$(@D)/bin/python -m pip install --quiet --upgrade pip
 	$(INSTALL) '$(PACKAGE)'
 	touch $@

@@ -96,6 +96,29 @@ def test_what_is_checked_on_an_accelerator_is_installed_for_one(target, extra, t
     assert told[-1].split("/bin/pytest")[0].split()[-1] == installs.split("/bin/python")[0]
 
 
+@pytest.mark.parametrize("extra", ["cuda", "cuda12", "tpu"])
+def test_an_accelerator_has_an_environment_of_its_own(extra, tmp_path):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(REPOSITORY / name, tmp_path)
+    (tmp_path / "bin").mkdir()
+    told = _make(tmp_path / "bin", "quickstart", f"EXTRA={extra}", "--dry-run").stdout.splitlines()
+    [installs] = [line for line in told if "--editable" in line]
+    assert installs.startswith(f".venv-{extra}/bin/") and installs.endswith(f"'.[{extra}]'")
+    assert told[-1].startswith(f".venv-{extra}/bin/")
+
+
+def test_an_environment_that_make_did_not_make_is_left_alone(tmp_path):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(REPOSITORY / name, tmp_path)
+    (tmp_path / "bin").mkdir()
+    somebodys = tmp_path / ".venv" / "pyvenv.cfg"
+    somebodys.parent.mkdir()
+    somebodys.write_text("home = /usr\n")
+    done = _make(tmp_path / "bin", "quickstart")
+    assert done.returncode != 0 and "make would empty .venv, which it did not make" in done.stderr
+    assert somebodys.exists()
+
+
 @pytest.mark.parametrize("left", ["nothing", "an environment"])
 def test_after_too_old_a_python_another_one_does(left, tmp_path):
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
