@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.extend import random as extended
 from jaxtyping import Array, Int, Key, UInt32
 
-GENERATOR = "threefry2x32"  # of training, whatever the environment's default is
+GENERATOR = "threefry2x32"  # of all that is drawn, whatever the environment's default is
 _WORDS = 1 << 32  # values of a word
 
 

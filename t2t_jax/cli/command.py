@@ -97,6 +97,11 @@ def _wrong_value(said: str) -> str:
         return f"--{helped[1]} takes no value here; {keys_listed}"
     if section := re.match(r"flag --(\S+)=.*as a ConfigDict", said):
         return f"--{section[1]} is a section: set its keys, as in --{section[1]}.KEY=value"
+    if file := re.match(r"flag --config=(.*): Overriding config is not allowed", said):
+        return (
+            f"--config={file[1]} is for a new run; this one has its own, of which single keys can "
+            "be set, as in --config.KEY=value"
+        )
     for reason, words in _NOT_OF_THE_TYPE.items():
         if wrong := re.match(rf"flag --([^=]+)=(.*): {re.escape(reason)}", said):
             if wrong[2].startswith("--"):

@@ -42,8 +42,8 @@ def main(first: str, second: str) -> None:
 def _lines(found: "Compared", name: str, workdirs: tuple[str, str]) -> Iterator[str]:
     files = f" of {', '.join(found.files)}" if found.files else ""
     yield _plain(f"{name}: {found.num_sentences:,} sentences{files}")
-    for run, workdir in zip(ARGUMENTS, workdirs, strict=True):
-        yield f"{run}: {workdir}"
+    for run, workdir, step in zip(ARGUMENTS, workdirs, found.steps, strict=True):
+        yield _plain(f"{run}: {workdir}" + ("" if step is None else f", step {step}"))
     if found.search:
         values = ", ".join(f"{key} {one} and {other}" for key, one, other in found.search)
         yield _plain(

@@ -7,7 +7,7 @@
     t2t-jax classify  --workdir=W < sentences > classes
     t2t-jax score     --workdir=W --split=test                perplexity, and BLEU or accuracy
     t2t-jax compare W1 W2                                     scores, and where they differ
-    t2t-jax export    --workdir=W --format=marian --output=DIR    for transformers or CTranslate2
+    t2t-jax export    --workdir=W --format=ctranslate2 --output=DIR    or --format=marian
     t2t-jax explain   --workdir=W --source="The dog sleeps." --output=page.html    look inside
     t2t-jax plan      --config=configs/big.py --topology=v5e-8    fit, hours, dollars
 
@@ -132,6 +132,8 @@ def _stopped_text(name: str, values: flags.FlagValues) -> str:
 
 def _out_of_memory_text(name: str, values: flags.FlagValues) -> str:
     """What helps when a device runs out of memory."""
+    if name in ("explain", "export"):
+        return "take a shorter sentence" if name == "explain" else "JAX_PLATFORMS=cpu exports too"
     if name != "train":
         of_score = "data.*_tokens_per_batch, or " if name == "score" else ""
         return f"lower {of_score}decoding.tokens_per_batch"

@@ -13,7 +13,7 @@ LongLines = Literal["split", "refuse"]
 # which has no space, the position itself.
 _SENTENCE_END = re.compile(
     r"""(?<=[.!?…])\s+|(?<=[.!?…]["'”’»)\]])\s+"""
-    r"""|(?<=[。！？])(?![」』”’）])|(?<=[。！？][」』”’）])"""
+    r"""|(?<=[。！？])(?![。！？」』”’）])|(?<=[。！？][」』”’）])"""
 )
 
 CountTokens = Callable[[list[str]], list[int]]

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from t2t_jax.config_checks import check_at_least, check_types, config_section
+from t2t_jax.row_keys import GENERATOR
 
 # All randomness is a function of (seed, purpose, ...): separates this use of the seed from others.
 _PURPOSE = 2
@@ -105,7 +106,7 @@ def row_keys(
     seed: int | Int[Array, ""], row: Int[Array, " N"], sample: Int[Array, " N"]
 ) -> Key[Array, " N"]:
     """One key per row, from its prompt's index in the input and its sample number."""
-    purpose = jax.random.fold_in(jax.random.key(seed), _PURPOSE)
+    purpose = jax.random.fold_in(jax.random.key(seed, impl=GENERATOR), _PURPOSE)
     fold_in = jax.vmap(jax.random.fold_in)
     return fold_in(jax.vmap(lambda row: jax.random.fold_in(purpose, row))(row), sample)
 

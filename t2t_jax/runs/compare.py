@@ -60,6 +60,7 @@ class Compared(NamedTuple):
     search: list[tuple[str, Any, Any]]  # keys in which their searches differ, with both values
     metrics: list[MetricOfBoth]
     by_length: list[OfLength]
+    steps: tuple[Any, Any] = (None, None)  # of the checkpoints that were scored; None: not known
 
 
 class _Kept(NamedTuple):
@@ -106,6 +107,7 @@ def compare(first: Path, second: Path, name: str, num_shown: int = 2) -> Compare
         search=_search_differences(ours, theirs),
         metrics=metrics,
         by_length=_by_length(ours, theirs, pairs, num_shown),
+        steps=(ours.scores.get("step"), theirs.scores.get("step")),
     )
 
 
@@ -188,7 +190,10 @@ def _compared(
 
 
 def _pairs(workdir: Path, kept: _Kept, name: str) -> list[tuple[str, str]]:
-    """Sources and references as text, if still there and unchanged; else blanks."""
+    """Sources and references as text, if still there and unchanged; else blanks.
+
+    Blanks too for train if a pair was too long for it.
+    """
     try:
         if "sha256" in kept.scores:
             source, reference = map(Path, kept.scores["files"])

@@ -171,6 +171,7 @@ _OF_CORPUS = {
     "data.length_multiple",
     "data.mask_rate",
 }
+_LANGUAGES = {"data.source_language", "data.target_language"}  # of scores, and of Marian's files
 _OF_SCORES = {key for key in _KEYS if key.startswith("evaluation.")}
 _OF_SEARCH = {
     *("decoding.beam_size", "decoding.n_best", "decoding.length_penalty"),
@@ -180,16 +181,15 @@ _SHOWN_BY_EXPLAIN = {"decoding.beam_size": 2}  # it shows scores of greedy searc
 _LOSS = {"label_smoothing", "label_smoothing_mass", "loss_chunk_tokens", "logits_dtype"}
 _LOSS |= {"microbatches"}
 
+# Of a verb that is given its text.
+_OF_TEXT = frozenset(_OF_TRAINING | DROPOUT_AND_START | _OF_CORPUS | _LANGUAGES | _OF_SCORES)
+
 # For each verb that uses a trained model, keys it certainly does not read; others it may read.
 NOT_READ_BY: dict[str, frozenset[str]] = {
     "export": frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES),
-    "translate": frozenset(_OF_TRAINING | DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES),
-    "explain": frozenset(_OF_TRAINING | DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES)
-    - {"model.attention_init"},  # --control draws projections
-    **dict.fromkeys(
-        ("generate", "classify"),
-        frozenset(_OF_TRAINING | DROPOUT_AND_START | _OF_CORPUS | _OF_SCORES | _OF_SEARCH),
-    ),
+    "translate": _OF_TEXT,
+    "explain": _OF_TEXT - {"model.attention_init"},  # --control draws projections
+    **dict.fromkeys(("generate", "classify"), _OF_TEXT | _OF_SEARCH),
     "score": frozenset(_OF_TRAINING - {f"training.{name}" for name in _LOSS} | DROPOUT_AND_START),
 }
 

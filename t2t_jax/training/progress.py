@@ -2,6 +2,7 @@
 
 import sys
 import time
+from typing import Any
 
 import rich.console
 import rich.progress
@@ -12,8 +13,8 @@ from t2t_jax import hosts
 class Progress:
     """Progress of `total` steps, written to standard error by the first host.
 
-    `total` is None if unknown. Use it in a `with` statement; `update` draws the bar or, now and
-    then, prints a line.
+    `total` is None for a stream, of which nobody knows. Use it in a `with` statement; `update`
+    draws the bar or, now and then, prints a line.
     """
 
     # For lines in a log file: often enough to see life, rarely enough to read.
@@ -27,7 +28,11 @@ class Progress:
         self._last_line = -float("inf")
         self._bar = None
         self._is_silent = not hosts.is_first()
-        if sys.stderr.isatty() and not self._is_silent:
+        # A bar would be drawn over what a person types there, or reads.
+        is_in_the_way = total is None and any(map(_is_terminal, (sys.stdin, sys.stdout)))
+        if is_in_the_way:
+            self._last_line = time.monotonic()
+        if sys.stderr.isatty() and not (self._is_silent or is_in_the_way):
             self._bar = rich.progress.Progress(
                 rich.progress.TextColumn("{task.description}"),
                 rich.progress.BarColumn(bar_width=24),
@@ -81,3 +86,7 @@ class Progress:
         minutes, seconds = divmod(round((self._total - self._done) / rate), 60)
         hours, minutes = divmod(minutes, 60)
         return f" time left {hours}:{minutes:02}:{seconds:02}"
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()

@@ -18,6 +18,7 @@ def count_words(lines):
         ("a b c d e f g h", ["a b", "c d", "e f", "g h"]),  # at the middle, and its halves
         ("one two three, seventeen", ["one two three,", "seventeen"]),
         ("他来了。她走了！", ["他来了。", "她走了！"]),
+        ("本当！？はい。", ["本当！？", "はい。"]),
         ("彼は「もう行く。」と言った。", ["彼は「もう行く。」", "と言った。"]),
         (" a b c d ", ["a b", "c d"]),
         ("", []),

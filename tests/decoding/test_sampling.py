@@ -154,3 +154,15 @@ def test_every_row_sample_position_and_seed_has_a_key_of_its_own():
 def test_a_wrong_number_is_told(values, sentence):
     with pytest.raises(ValueError, match=sentence):
         Sampling(**values)
+
+
+def test_draws_do_not_depend_on_the_default_generator():
+    rows = jnp.arange(3)
+
+    def drawn():
+        keys = position_keys(row_keys(7, rows, rows), jnp.asarray(3))
+        return choose(jnp.zeros((3, 99)), keys, Sampling(temperature=1.0))
+
+    expected = drawn()
+    with jax.default_prng_impl("rbg"):
+        np.testing.assert_array_equal(drawn(), expected)

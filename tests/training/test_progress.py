@@ -1,5 +1,8 @@
 """What a log says about a run in progress, without a terminal."""
 
+import io
+import sys
+
 import pytest
 
 from t2t_jax.training import progress
@@ -29,3 +32,23 @@ def test_without_progress_there_is_no_time_left(clock, capsys):
     for clock[0] in (1.0, 20.0):
         shown.update(40, "of 100")
     assert "time left" not in capsys.readouterr().err
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("name", ["stdin", "stdout", ""])
+def test_no_bar_is_drawn_over_a_stream_on_a_terminal(clock, monkeypatch, name):
+    monkeypatch.setattr(sys, "stderr", _Terminal())
+    if name:
+        monkeypatch.setattr(sys, name, _Terminal())
+    with progress.Progress("translate", None) as shown:
+        for clock[0] in (1.0, 12.0):
+            shown.update(3, "sentences")
+    said = sys.stderr.getvalue()
+    assert said == "translate 3 sentences\n" if name else "\x1b[" in said
+    with progress.Progress("translate", 3) as shown:  # of a whole file
+        shown.update(3, "sentences")
+    assert "\x1b[" in sys.stderr.getvalue()
