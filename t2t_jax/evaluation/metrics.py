@@ -69,22 +69,22 @@ def counted(
     """
     check_lines(hypotheses, references)
     lines = list(hypotheses), list(references)
+    made_with = f"{language}-{_moses_version()}"
     of_moses = tuple(moses_tokens(side, language) for side in lines)
-    sides_of = {
-        "bleu_moses": of_moses,
-        "bleu_moses_lower": of_moses,
-        "bleu_paper": tuple(paper_tokens(side, language) for side in lines),
+    of_paper = tuple(paper_tokens(side, language) for side in lines)
+    # Metrics on tokens of our own: these, and what the signature says of them.
+    tokenised = {
+        "bleu_moses": (of_moses, f"tok:moses-{made_with}"),
+        "bleu_moses_lower": (of_moses, f"tok:moses-{made_with}"),
+        "bleu_paper": (of_paper, f"tok:paper-{made_with}"),
     }
     found = {}
     for name, make in _METRICS.items():
         metric = make()
-        ours, theirs = sides_of.get(name, lines)
+        (ours, theirs), tokens = tokenised.get(name, (lines, "tok:none"))
         # As in sacreBLEU's own significance tests; whole numbers with one reference.
         statistics = np.array(metric._extract_corpus_statistics(ours, [theirs])).astype(np.int64)
-        signature = str(metric.get_signature())
-        if name in sides_of:
-            tokens = f"tok:{name.split('_')[1]}-{language}-{_moses_version()}"
-            signature = signature.replace("tok:none", tokens)
+        signature = str(metric.get_signature()).replace("tok:none", tokens)
         found[name] = Counted(score_of(name)(statistics.sum(0)), signature, statistics)
     return found
 

@@ -192,7 +192,8 @@ class MultiHeadAttention(nn.Module):
         """
         # Not fused under capture, which needs weights, nor in decoding, with one query at a time.
         is_training = not deterministic and not self._is_heard
-        if self.is_fused and is_training and not is_too_odd_to_fuse(mask, len(query)):
+        can_fuse = bias is None and not is_too_odd_to_fuse(mask, len(query))
+        if self.is_fused and is_training and can_fuse:
             heads = fused_attention(
                 query, *memory, mask, self.score_divisor, fused_implementation()
             )

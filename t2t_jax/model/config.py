@@ -23,6 +23,8 @@ Positions = Literal[
     "scaled",
     "none",
 ]
+# Those that add to the scores of attention, which no fused kernel does.
+BIASED_POSITIONS: tuple[Positions, ...] = ("relative", "alibi")
 Norm = Literal["post", "pre", "none"]
 NormKind = Literal["layer", "rms"]
 ScoreDivisor = Literal["sqrt_d_k", "sqrt_d_model", "none"]
@@ -92,7 +94,7 @@ class TransformerConfig:
     fused_projections: bool  # projections of the same input as one product
     scan_layers: bool  # compile one layer and loop over it
     rematerialise: bool  # recompute layers for their gradients, to save memory
-    dtype: Dtype  # of the computation; parameters, softmax and logits are float32
+    dtype: Dtype  # of the computation; parameters, softmax and loss are float32
 
     def __post_init__(self) -> None:
         check_types("model", self)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.config import BIASED_POSITIONS, TransformerConfig
 from t2t_jax.model.tpu_attention import attend_by_row
 
 Implementation = Literal["cudnn", "pallas", "xla"]
@@ -104,7 +104,7 @@ def _why_nowhere(config: TransformerConfig) -> str:
         return f"model.d_k={config.d_k} is not model.d_v={config.d_v}"
     if config.d_k > _WIDEST_FUSED or config.d_k % 8:
         return f"model.d_k={config.d_k} must be a multiple of 8, at most {_WIDEST_FUSED}"
-    if config.positions in ("relative", "alibi"):
+    if config.positions in BIASED_POSITIONS:
         return f"model.positions={config.positions!r} adds to the scores"
     if config.attention_dropout_rate > 0:
         return f"model.attention_dropout_rate={config.attention_dropout_rate} is above 0"

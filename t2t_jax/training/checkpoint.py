@@ -382,7 +382,10 @@ class Checkpoints:
                 )
 
     def _find_out_of_turn(self) -> None:
-        """Remembers which checkpoints were saved out of turn, and when the last other one was."""
+        """Remembers which checkpoints were saved out of turn, and when the last other one was.
+
+        Those after the restored one are damaged, and what comes next makes up for them.
+        """
         for step in self.steps:
             try:
                 about = read_about(self._directory / str(step))
@@ -392,7 +395,7 @@ class Checkpoints:
                 continue
             if about.out_of_turn:
                 self._out_of_turn.add(step)
-            else:
+            elif self.restored is not None and step <= self.restored.step:
                 self.seconds_in_turn = about.seconds or 0.0
 
     def _set_aside(self) -> None:

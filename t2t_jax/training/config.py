@@ -68,7 +68,7 @@ class TrainingConfig:
             shorter = f"--config.training.warmup_steps={self.steps // 10 or 1} or "
             raise ValueError(
                 f"training.warmup_steps={self.warmup_steps} must be below steps={self.steps} "
-                f"with schedule={self.schedule!r}, which falls to 0 at the last step: add "
+                f"with schedule={self.schedule!r}, which falls to nearly 0 at the last step: add "
                 f"{shorter if self.steps > 1 else ''}"
                 f"--config.training.steps={10 * self.warmup_steps}, in a sweep with --base for "
                 "--config"

@@ -35,7 +35,7 @@ class Stopped(Exception):
 
 
 class Summary(NamedTuple):
-    """The totals of a finished run, over all its starts."""
+    """The totals of a finished run, over all its starts, without what a kill made it repeat."""
 
     steps: int
     target_tokens: int  # seen in training, without padding

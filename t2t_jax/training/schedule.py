@@ -26,7 +26,7 @@ def linear_decay(
 ) -> Float[Array, ""]:
     """Linear rise to `peak` at `warmup_steps`, then linear decay to just above 0.
 
-    Departs from the paper: short runs end better if the rate goes to 0.
+    Departs from the paper: short runs end better if the rate goes to nearly 0.
     """
     step = step.astype(jnp.float32)
     falling = (steps + 1 - step) / (steps + 1 - warmup_steps)

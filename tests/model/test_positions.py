@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from t2t_jax.model.config import BIASED_POSITIONS
 from t2t_jax.model.positions import (
     RelativeBias,
     alibi_bias,
@@ -75,6 +76,7 @@ def encoded(places, **changes):
 def test_a_kind_gives_vectors_or_angles_or_a_bias_and_no_zeros(kind):
     given = encoded(jnp.arange(T)[None], positions=kind, **POSITIONS[kind])
     assert sum(part is not None for part in given) == (kind != "none")
+    assert (given.bias is not None) == (kind in BIASED_POSITIONS)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """float32 where it must be, and how far computing in bfloat16 is from computing in float32.
 
 bfloat16 keeps 8 bits: every rounding is wrong by up to 2^-8 = 0.4 % of the number. What becomes of
-that in the log-probabilities of a whole small model is measured: over the eight kinds of positions,
+that in the log-probabilities of a whole small model is measured: over eight kinds of positions,
 three families and six draws of parameters (all of them random, 12 wide, up to 2 layers) the largest
 difference was 0.075, in a model 64 wide as it is drawn for training 0.045 with 2 + 2 layers and
 0.068 with 6 + 6. The bound is twice the largest: 0.15 nats.

@@ -122,8 +122,15 @@ def test_a_models_output_bias_is_not_rounded():
 
 @pytest.mark.parametrize("changes", [{"scan_layers": True}, {"rematerialise": True}], ids=str)
 def test_layers_in_a_loop_or_computed_again_are_rounded_alike(changes):
-    plain, other = (of_a_model("bfloat16", **each)[0] for each in ({}, changes))
-    np.testing.assert_allclose(plain, other, rtol=1e-3)
+    exact, plain, other = (
+        jax.tree.leaves(of_a_model(precision, **each))
+        for precision, each in ((None, {}), ("bfloat16", {}), ("bfloat16", changes))
+    )
+
+    def distance(these):
+        return sum(float(np.sum((a - b) ** 2)) for a, b in zip(these, plain, strict=True)) ** 0.5
+
+    assert distance(other) < 0.3 * distance(exact)
 
 
 def test_what_is_computed_once_is_in_the_program_once():

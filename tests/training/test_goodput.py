@@ -10,6 +10,7 @@ from t2t_jax.training.metrics_file import read_metrics
 from t2t_jax.training.trace import steps_of
 from tests.training.configs import short
 from tests.training.runs import IDENTITY, batch
+from tests.training.test_checkpoint import damage
 
 SHARES = {"goodput", "share_compile", "share_input", "share_checkpoint", "share_evaluation"}
 
@@ -94,6 +95,15 @@ def test_the_minutes_to_a_checkpoint_go_on_over_a_stop(run, tmp_path, a_minute_e
     for steps in (2, 4, 7):
         run.train(tmp_path, feed=a_minute_each, **changes, steps=steps)
     assert steps_kept(tmp_path) == [3, 6, 7]  # the last one out of turn
+
+
+def test_after_damage_the_minutes_count_from_what_was_restored(run, tmp_path, a_minute_each):
+    changes = dict(checkpoint_every_minutes=2.5, checkpoint_every_steps=1, keep_checkpoints=9)
+    run.train(tmp_path, feed=a_minute_each, **changes, steps=7)
+    for step in (6, 7):
+        damage(tmp_path / "checkpoints" / str(step))
+    run.train(tmp_path, feed=a_minute_each, **changes, steps=8)
+    assert steps_kept(tmp_path) == [3, 6, 8]
 
 
 def test_several_hosts_agree_when_it_is_due(monkeypatch, clock):
