@@ -1,9 +1,9 @@
 """A directory in a bucket, gs://BUCKET/DIRECTORY, for a run or for prepared corpora.
 
 Objects are written whole, and cannot be appended to, renamed or locked. So only Orbax works in the
-bucket itself. A run's other files, all small, are fetched into a local directory when a process
-starts, and uploaded whole whenever a checkpoint is saved and at the end. That directory stands for
-the run; `checkpoints_of` says where its checkpoints are.
+bucket itself. A run's other files, all small, are in a local directory: fetched when a process
+starts, if a verb reads them, and uploaded whole whenever a checkpoint is saved and at the end. That
+directory stands for the run; `checkpoints_of` says where its checkpoints are.
 
 Instead of a lock there is an object, `.train.lock`: created if missing, which the bucket decides,
 and renewed every few seconds. One not renewed for long belongs to a process that is gone.
@@ -51,7 +51,8 @@ class _Copy:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        root = Path(tempfile.mkdtemp(prefix="t2t_jax_gs_"))
+        # Resolved, as are the paths in messages that name the address instead.
+        root = Path(tempfile.mkdtemp(prefix="t2t_jax_gs_")).resolve()
         atexit.register(shutil.rmtree, root, ignore_errors=True)
         # Messages name it, so it ends like the address.
         self.directory = root / url.removeprefix(SCHEME)

@@ -187,8 +187,8 @@ class Devices(NamedTuple):
             f"mesh of {self.describe()}{hosts}: {axes}; compiled with {self.compile_with}",
             f"parameters: {len(layouts)} arrays, {cut}; "
             f"a batch is split into {self.num_data} parts",
-            f"each device holds {self._num_bytes(params) / 2**20:,.1f} MiB of parameters, "
-            f"{self._num_bytes(state) / 2**20:,.1f} MiB with the optimizer's state",
+            f"each device holds {self.num_bytes(params) / 2**20:,.1f} MiB of parameters, "
+            f"{self.num_bytes(state) / 2**20:,.1f} MiB with the optimizer's state",
         ]
 
     @property
@@ -213,9 +213,12 @@ class Devices(NamedTuple):
             cut.append(axis if is_cut else None)
         return PartitionSpec(*cut) if any(cut) else PartitionSpec()
 
-    def _num_bytes(self, tree: PyTree) -> int:
+    def num_bytes(self, tree: PyTree) -> int:
+        """Bytes of a tree on one device."""
         shards = jax.tree.map(
-            lambda leaf, layout: np.prod(layout.shard_shape(leaf.shape)) * leaf.dtype.itemsize,
+            lambda leaf, layout: (
+                np.prod(layout.shard_shape(leaf.shape), dtype=np.int64) * leaf.dtype.itemsize
+            ),
             tree,
             self.layout(tree),
         )

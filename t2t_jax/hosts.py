@@ -216,6 +216,8 @@ def leave(sentence: str, error: Exception, exit_code: int = 1) -> None:
 
 def _keep_output_clean() -> None:
     """Reserves standard output for Python: gloo, in C++, prints there too."""
+    if sys.stdout is None:  # closed by whoever started this process
+        return
     sys.stdout.flush()
     ours = os.dup(1)
     os.dup2(2, 1)

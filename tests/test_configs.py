@@ -15,6 +15,7 @@ import configs
 from configs import base
 from experiments.tables.ablation import check_config, flat
 from t2t_jax.runs.sections import read_sections
+from tests.model.test_every_key import READ_WITH
 
 ALL_VALUES = Path(__file__).with_name("configs.tsv")
 OTHERS = sorted({file.stem for file in Path(configs.__file__).parent.glob("[!_]*.py")} - {"base"})
@@ -77,12 +78,10 @@ def test_two_calls_give_two_configs_that_are_locked(module):
     assert module.get_config().seed == 0
 
 
-# Those of devices are checked where it is known how many there are.
-@pytest.mark.parametrize("name", ["data", "model", "training", "decoding", "evaluation"])
+@pytest.mark.parametrize("name", ["data", "model", "training", "decoding", "evaluation", "devices"])
 def test_every_number_has_bounds(name):
     section = getattr(read_sections(base.get_config()), name)
-    read_with = {"relative_buckets": {"positions": "relative"}}
-    read_with["max_positions"] = {"positions": "learned"}
+    read_with = READ_WITH if name == "model" else {}
     for field in dataclasses.fields(section):
         if field.type in (int, float):
             changes = {field.name: field.type(-1e9)} | read_with.get(field.name, {})

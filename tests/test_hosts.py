@@ -627,6 +627,12 @@ def test_what_hosts_must_agree_on_is_compared(sections_of, tmp_path, monkeypatch
     assert compared["the prepared corpus"] == fingerprint.encode()
 
 
+def test_a_standard_output_that_is_closed_stays_so(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    hosts._keep_output_clean()
+    assert sys.stdout is None
+
+
 def test_standard_input_is_compared_between_hosts(monkeypatch):
     compared = []
     monkeypatch.setattr(hosts, "check_same", lambda what, data, _: compared.append((what, data)))

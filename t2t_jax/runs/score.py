@@ -40,7 +40,13 @@ from t2t_jax.runs.scored_text import (
 from t2t_jax.runs.sections import Sections, read_sections
 from t2t_jax.runs.steps import make_evaluate
 from t2t_jax.runs.translate import translate
-from t2t_jax.runs.workdir import Trained, checkpoint_steps, load_trained, read_config
+from t2t_jax.runs.workdir import (
+    Trained,
+    check_place,
+    checkpoint_steps,
+    load_trained,
+    read_config,
+)
 from t2t_jax.training.about import DamagedError
 from t2t_jax.training.loss import perplexity
 
@@ -88,6 +94,7 @@ def score_splits(
     """
     _check_splits(workdir, sections, splits)
     trained = load_trained(workdir, sections, checkpoint)
+    _check_may_write(workdir)
     prepared = corpus_of(workdir, trained, splits)
     scored = {split: _split(workdir, trained, prepared, split) for split in splits}
     return {
@@ -110,6 +117,7 @@ def score_files(
     """
     check_kept(workdir, given)
     trained = load_trained(workdir, sections, checkpoint)
+    _check_may_write(workdir)
     return _kept(workdir, trained, _given_text(trained, given))
 
 
@@ -140,6 +148,7 @@ def score_checkpoints(
     curve: list[dict[str, Any]] = []
     for trained in _each_checkpoint(workdir, sections):
         if scored is None:
+            _check_may_write(workdir)
             scored = (
                 _split(workdir, trained, corpus_of(workdir, trained, [text]), text)
                 if isinstance(text, str)
@@ -152,6 +161,13 @@ def score_checkpoints(
     if not curve:
         raise ValueError(f"none of the checkpoints in {workdir} can be scored")
     return curve
+
+
+def _check_may_write(workdir: Path) -> None:
+    """Raises OSError if scores could not be written: before an hour goes into them."""
+    if hosts.is_first():
+        for name in ("scores", "translations"):
+            check_place(workdir / name)
 
 
 def _each_checkpoint(workdir: Path, sections: Sections | None) -> Iterator[Trained]:
@@ -251,17 +267,28 @@ class _Found(NamedTuple):
 def _kept(
     workdir: Path, trained: Trained, scored: ScoredText, translates: bool = True
 ) -> dict[str, Any]:
-    """The scores; writes them with what they were computed from."""
+    """The scores; writes them with what they were computed from.
+
+    If they cannot be written, they are at least told.
+    """
     found = _found(trained, scored, translates)
     if hosts.is_first():
-        if found.translations:
-            path = workdir / "translations" / f"{scored.name}.txt"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, "".join(line + "\n" for line in found.translations).encode())
-        for ending, values in found.beside.items():
-            write_json(workdir / "scores" / f"{scored.name}.{ending}.json", values, indent=None)
-        write_json(workdir / "scores" / f"{scored.name}.json", found.scores)
+        try:
+            _write(workdir, scored.name, found)
+        except OSError:
+            hosts.log(json_text(finite(found.scores), indent=2))
+            raise
     return found.scores
+
+
+def _write(workdir: Path, name: str, found: _Found) -> None:
+    if found.translations:
+        path = workdir / "translations" / f"{name}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, "".join(line + "\n" for line in found.translations).encode())
+    for ending, values in found.beside.items():
+        write_json(workdir / "scores" / f"{name}.{ending}.json", values, indent=None)
+    write_json(workdir / "scores" / f"{name}.json", found.scores)
 
 
 def _found(trained: Trained, scored: ScoredText, translates: bool) -> _Found:

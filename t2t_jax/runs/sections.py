@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ml_collections import ConfigDict
 
-from t2t_jax.config_checks import check_types, config_section
+from t2t_jax.config_checks import check_at_least, check_types, config_section
 from t2t_jax.data.config import DataConfig, Task
 from t2t_jax.data.corpora.corpus import split_names
 from t2t_jax.decoding.config import DecodingConfig
@@ -36,6 +36,9 @@ class DevicesConfig:
 
     def __post_init__(self) -> None:
         check_types("devices", self)
+        check_at_least("devices", self, 1, ("fsdp", "tensor"))
+        if self.data != -1:
+            check_at_least("devices", self, 1, ("data",))
 
 
 class Sections(NamedTuple):

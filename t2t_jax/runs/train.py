@@ -55,8 +55,10 @@ def train(
       loop.Stopped: a signal asked to stop; the state was saved.
       Diverged: more steps are not finite than `training.nonfinite` allows.
     """
-    values = f"{json.dumps(sections.values())} {init}"
-    hosts.check_same("the config", values.encode(), "start all with the same command")
+    values = sections.values()
+    del values["data"]["cache"]  # each host may have its own
+    told = f"{json.dumps(values)} {init}"
+    hosts.check_same("the config", told.encode(), "start all with the same command")
     begin = _beginning(workdir, sections, init)
     if begin is not None:
         sections = begin.sections

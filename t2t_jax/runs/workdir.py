@@ -149,9 +149,13 @@ def _appears(path: Path) -> bool:
 
 
 def has_config(workdir: Path, sections: Sections) -> bool:
-    """Whether `workdir` holds a run with exactly this config."""
+    """Whether `workdir` holds a run with exactly this config, wherever prepared data is kept."""
     path = workdir / "config.json"
-    return path.exists() and read_json(path) == json.loads(json.dumps(sections.values()))
+    if not path.exists():
+        return False
+    before, now = flat_dict(read_json(path)), flat_dict(json.loads(json.dumps(sections.values())))
+    keys = (before.keys() | now.keys()) - {"data.cache"}
+    return all(before.get(key) == now.get(key) for key in keys)
 
 
 def write_classes(workdir: Path, classes: tuple[str, ...]) -> None:
@@ -170,7 +174,8 @@ def read_classes(workdir: Path) -> tuple[str, ...]:
     path = workdir / "classes.txt"
     if not path.exists():
         raise ValueError(f"{workdir} has no {path.name}: t2t-jax train writes it for a classifier")
-    return tuple(path.read_text("utf-8").removesuffix("\n").split("\n"))
+    # As bytes: a name may have another end of a line in it.
+    return tuple(path.read_bytes().decode("utf-8").removesuffix("\n").split("\n"))
 
 
 def check_config(workdir: Path, sections: Sections) -> None:

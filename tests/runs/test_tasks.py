@@ -7,6 +7,7 @@ import pytest
 
 from configs import classifier, language_model, masked_language_model, tiny
 from t2t_jax.devices import make_devices
+from t2t_jax.json_files import DiskFullError
 from t2t_jax.runs import score as scoring
 from t2t_jax.runs.batches import evaluation_batches, train_batches
 from t2t_jax.runs.prepare import prepare
@@ -68,6 +69,24 @@ def test_a_classifier_is_scored_as_a_whole_and_by_class(run_of):
     trained = load_trained(run_of(classifier))
     assert trained.classes == ("statement", "question")
     assert (run_of(classifier) / "classes.txt").read_text() == "statement\nquestion\n"
+
+
+def test_scores_that_cannot_be_written_are_told(run_of, monkeypatch, capsys):
+    def full(*_):
+        raise DiskFullError("no space")
+
+    monkeypatch.setattr(scoring, "_write", full)
+    with pytest.raises(DiskFullError):
+        score(run_of(classifier), "test")
+    assert '"accuracy_by_class": {' in capsys.readouterr().err
+
+    def refused(place):
+        raise PermissionError(f"{place} cannot be written to")
+
+    monkeypatch.setattr(scoring, "check_place", refused)
+    monkeypatch.setattr(scoring, "corpus_of", None)  # before anything is computed
+    with pytest.raises(PermissionError, match="scores cannot be written"):
+        score(run_of(classifier), "test")
 
 
 def test_several_splits_are_scored_by_one_loaded_model(run_of, monkeypatch):
