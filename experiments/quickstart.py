@@ -6,8 +6,8 @@ is short for
 
     python -m experiments.sweep quickstart --base=configs/quickstart.py --samples=5 --workdir=W
 
-and takes every flag of experiments.sweep. It runs one seed; the text below its table says what one
-seed cannot show. --seeds=3 shows it.
+with a --parallel of one run per core, GPU or chip, and takes every flag of experiments.sweep. It
+runs one seed; the text below its table says what one seed cannot show. --seeds=3 shows it.
 """
 
 import functools
