@@ -10,9 +10,9 @@ VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(shell \
   $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))$(if $(CONSTRAINTS),,-newest)$(EXTRA:%=-%)
 BIN := $(VENV)/bin
 PARITY_VENV := $(VENV)-parity
-TPU_VENV := $(VENV)-tpu
+TPU_VENV := $(VENV)-tpu-check
 GPU_EXTRA := $(or $(filter cuda%,$(EXTRA)),cuda)
-GPU_VENV := $(VENV)-gpu
+GPU_VENV := $(VENV)-gpu-check
 # The CPU build is enough, if the package index has one of this version.
 TORCH := torch==2.13.0
 # One more than the cores, up to four: some tests wait for processes.
@@ -42,7 +42,7 @@ TOO_OLD := t2t_jax needs Python $(OLDEST_PYTHON) or newer, and $(PYTHON) is
 INSTALL = $(@D)/bin/python -m pip install --quiet $(CONSTRAINTS:%=--constraint=%) --editable
 
 $(VENV)/installed: PACKAGE := .$(EXTRA:%=[%])
-$(PARITY_VENV)/installed: PACKAGE := .[parity,test]
+$(PARITY_VENV)/installed: PACKAGE := .[$(EXTRA:%=%,)parity,test]
 $(TPU_VENV)/installed: PACKAGE := .[tpu,test]
 $(GPU_VENV)/installed: PACKAGE := .[$(GPU_EXTRA),test]
 
@@ -51,7 +51,7 @@ $(VENV)/installed $(PARITY_VENV)/installed $(TPU_VENV)/installed $(GPU_VENV)/ins
 	  tuple(map(int, "$(OLDEST_PYTHON)".split("."))) and \
 	  "$(TOO_OLD) " + of + ": make $(MAKECMDGOALS) PYTHON=python$(OLDEST_PYTHON)")'
 	@test ! -e $(@D)/pyvenv.cfg -o -e $(@D)/made-by-make -o -e $@ || \
-	  { echo "make would empty $(@D), which it did not make: move it away" >&2; exit 1; }
+	  { echo "make would empty $(@D), which may not be its own: move it away, or delete it" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(@D)
 	touch $(@D)/made-by-make
 	$(@D)/bin/python -m pip install --quiet --upgrade pip

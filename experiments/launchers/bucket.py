@@ -18,6 +18,7 @@ directory that has gone on with the run: where it is still there, it has no less
 """
 
 import contextlib
+import os
 import re
 import shutil
 import signal
@@ -181,8 +182,9 @@ def _write_end(directory: Path, url: str, end: dict[str, str | int | bool]) -> b
 
     def copy() -> None:
         # In memory, if there is such a place: the launcher must hear of the end of a full disk too.
-        memory = Path("/dev/shm")
-        with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as place:
+        memory = "/dev/shm"
+        in_memory = memory if os.access(memory, os.W_OK) else None
+        with tempfile.TemporaryDirectory(dir=in_memory) as place:
             write_json(Path(place) / ENDED_FILE, end)
             gcloud.copy(f"{place}/{ENDED_FILE}", f"{url}/{ENDED_FILE}")
 

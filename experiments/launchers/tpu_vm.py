@@ -403,7 +403,7 @@ class _Run:
         """Fetches the run's files from the bucket.
 
         How it ended only once its slice is deleted: if this command is killed before, the next one
-        goes on with the run, finds the record, and deletes the slice.
+        goes on with the run, deletes the slice, and finds the record.
         """
         presence.forget_waiting(self._directory)  # a mirror deletes nothing
         small = r"run\.json|\.train\.lock" + ("" if with_end else r"|(record|failure)\.json")

@@ -89,7 +89,7 @@ def test_a_step_on_gpus_is_that_of_other_devices(monkeypatch, optimizer):
     changes = {"model.ensemble_size": 2, "training.optimizer": optimizer, "model.dropout_bits": 8}
     changes |= {f"model.{name}": 16 for name in ("d_model", "d_ff", "d_k", "d_v")}
     changes |= {f"model.num_{side}_layers": 1 for side in ("encoder", "decoder")}
-    changes |= {"model.dropout_rate": 0.3, "training.warmup_steps": 1}
+    changes |= {"model.dropout_rate": 0.3}
     config.update_from_flattened_dict(changes | {"training.microbatches": 2})
     ids = np.asarray(some_ids(16, 6))
     states = []

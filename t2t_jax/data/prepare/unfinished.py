@@ -250,7 +250,10 @@ def _whole_entries(directory: Path, identity: dict[str, Any]) -> list[Entry]:
     for line in (directory / _JOURNAL).read_bytes().split(b"\n")[1:-1]:
         try:
             values = json.loads(line)
-            entries.append(Entry(**values | {"num_bytes": tuple(values["num_bytes"])}))
+            entry = Entry(**values | {"num_bytes": tuple(values["num_bytes"])})
+            if len(entry.num_bytes) != len(ARRAYS):
+                break
+            entries.append(entry)
         except (KeyError, TypeError, ValueError):  # damaged
             break
     whole = []
@@ -273,7 +276,7 @@ def _in_the_arrays(directory: Path, split: str, entries: Iterable[Entry]) -> Ite
         for entry in entries:
             crc32 = entry.crc32_of_fields
             for stream, num_bytes in zip(streams, entry.num_bytes, strict=True):
-                crc32 = zlib.crc32(stream.read(num_bytes - stream.tell()), crc32)
+                crc32 = zlib.crc32(stream.read(max(0, num_bytes - stream.tell())), crc32)
             if crc32 != entry.crc32:
                 return
             yield entry

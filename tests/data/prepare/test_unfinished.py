@@ -112,7 +112,13 @@ def flipped(file):
 
 
 @pytest.mark.parametrize(
-    "damage", [(b'"num_pairs": 2', b'"num_pairs": 3'), (b"dropped", b"drapped")]
+    "damage",
+    [
+        (b'"num_pairs": 2', b'"num_pairs": 3'),
+        (b"dropped", b"drapped"),
+        (b'"num_bytes": [', b'"num_bytes": [-'),
+        (b'"num_bytes": [', b'"num_bytes": [1, '),
+    ],
 )
 def test_a_damaged_line_of_the_journal_is_not_believed(tmp_path, damage):
     expected, before = written(tmp_path), arrays(tmp_path)

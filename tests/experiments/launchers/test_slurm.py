@@ -176,7 +176,7 @@ def test_a_job_that_neither_sacct_nor_squeue_knows_counts_as_gone_after_a_while(
 )
 def test_a_suspended_job_has_not_ended(monkeypatch, state, is_done):
     watcher = slurm._slurm_job().watcher
-    monkeypatch.setattr(watcher, "get_state", lambda *_, **__: state)
+    monkeypatch.setattr(type(watcher), "get_state", lambda *_, **__: state)
     assert watcher.is_done("7") == is_done
 
 
