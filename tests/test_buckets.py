@@ -113,7 +113,10 @@ def test_verbs_read_and_write_a_run_in_a_bucket(bucket, cache, another_machine):
     assert done.returncode == 1 and "gs://bkt/runs/none holds no run: t2t-jax train" in done.stderr
 
 
-def test_a_run_of_a_table_leaves_its_record_in_the_bucket(bucket, cache, another_machine):
+def test_a_run_of_a_table_leaves_its_record_in_the_bucket(
+    bucket, cache, another_machine, monkeypatch
+):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")  # nothing is kept beyond this test
     config = smallest_config(cache).to_dict()
     directory = buckets.directory_of(f"{URL}/seed-0")
     record.write_run(directory, record.Run("a_table", "a_row", {}, 0, config, config))

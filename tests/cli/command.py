@@ -44,7 +44,7 @@ def in_this_process(function: Callable[[], Any], *argv: str, text: str = "") -> 
     with (
         # What this process compiles from here on is not to be kept.
         mock.patch.dict(os.environ, JAX_COMPILATION_CACHE_DIR=""),
-        mock.patch.multiple(sys, argv=list(argv), stdin=_Stream(text)),
+        mock.patch.multiple(sys, argv=list(argv), stdin=_Stream(text), path=[*sys.path]),
         contextlib.redirect_stdout(stdout),
         contextlib.redirect_stderr(stderr),
         warnings.catch_warnings(),

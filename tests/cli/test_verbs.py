@@ -189,9 +189,9 @@ def test_a_config_may_import_what_lies_where_the_command_is_typed(tmp_path, monk
     (tmp_path / "mine.py").write_text("from beside import get_config\n")
     shutil.copy("configs/tiny.py", tmp_path / "beside.py")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
     shown = command("prepare", "--config=mine.py", "--config.seed=1", "--config.no_such=1").stderr
     assert "there is no key --config.no_such" in shown
+    del sys.modules["beside"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["train", "--help"]])
@@ -239,7 +239,7 @@ def test_of_a_flag_given_twice_the_last_counts_everywhere(trained):
 
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
 def test_a_closed_stream_stops_no_verb(closed, tmp_path):
-    arguments = ["plan", "--config=configs/tiny.py", "--topology=h100-1"]
+    arguments = ["plan", "--config=configs/tiny.py", "--topology=h100-1", "--old_prices"]
     code = f"import sys; sys.{closed} = None; from t2t_jax.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, timeout=120

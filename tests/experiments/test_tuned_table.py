@@ -3,6 +3,7 @@
 import math
 
 import jax
+from jax.experimental.compilation_cache import compilation_cache
 import pytest
 
 from experiments.launchers.event import Event
@@ -31,9 +32,11 @@ def kept_programs(cache):
     before = {name: jax.config.values[name] for name in settings}
     for name, value in settings.items():
         jax.config.update(name, value)
+    compilation_cache.reset_cache()
     yield
     for name, value in before.items():
         jax.config.update(name, value)
+    compilation_cache.reset_cache()
 
 
 RATE = "training.peak_learning_rate"

@@ -79,9 +79,13 @@ def main() -> None:
     given = parser.parse_args()
     lost: list[str] = []
     say = functools.partial(print, flush=True)
-    say("| fault | tried | held | | seconds |\n|--|--|--|--|--|")
     with tempfile.TemporaryDirectory(prefix="t2t_jax_faults_") as directory:
-        for name, count_of in parts(Path(directory), given.share, given.seed):
+        every = list(parts(Path(directory), given.share, given.seed))
+        names = dict.fromkeys(name for name, _ in every)
+        if unknown := set(filter(None, given.only.split(","))) - names.keys():
+            parser.error(f"--only={min(unknown)} is none of {', '.join(names)}")
+        say("| fault | tried | held | | seconds |\n|--|--|--|--|--|")
+        for name, count_of in every:
             if given.only and name not in given.only.split(","):
                 continue
             started = time.monotonic()

@@ -25,9 +25,13 @@ def check(count, tried):
 
 def test_a_training_that_is_killed_ends_as_if_it_had_not_been(trainings, tmp_path):
     kill = (signal.SIGKILL, Moment("save", 0.005))
-    stop = (signal.SIGTERM, Moment("step", 0.5))
-    run = kills.killed_run(trainings, tmp_path / "run", (kill, stop))
-    assert run == ((kill[1], stop[1]), 1, ())
+    stop = (signal.SIGTERM, Moment("step", 0.05))
+    for number in range(5):  # until the first comes while a checkpoint is written
+        run = kills.killed_run(trainings, tmp_path / f"run-{number}", (kill, stop))
+        assert run.wrong == ()
+        if run == ((kill[1], stop[1]), 1, ()):
+            return
+    pytest.fail(f"no kill came while a checkpoint was written: {run}")
 
 
 def test_a_training_whose_disk_was_full_ends_as_if_it_had_not_been(trainings, tmp_path):
@@ -51,6 +55,13 @@ def test_no_line_of_odd_bytes_comes_to_stand_beside_another(tmp_path):
 @pytest.mark.parametrize("two", [twice.trains, twice.prepares])
 def test_two_at_once_break_nothing(trainings, tmp_path, two):
     check(two(trainings, tmp_path, 1), 1)
+
+
+def test_a_part_that_is_not_there_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["faults", "--only=disks,kill"])
+    with pytest.raises(SystemExit, match="2"):
+        long_form.main()
+    assert "--only=kill is none of kills, layouts, damage" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("lost", "held", "exit_code"), [((), 3, 0), (("seed 7",), 2, 1)])

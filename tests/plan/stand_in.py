@@ -1,7 +1,5 @@
 """A fake compiler that answers at once, by its own arithmetic."""
 
-import dataclasses
-
 from configs import tiny
 from t2t_jax.plan.facts import Facts, Keeper
 from t2t_jax.plan.plan import Settings
@@ -59,7 +57,3 @@ class StandIn:
 
 def settings(tmp_path, compiler=None, **options):
     return Settings(Keeper(tmp_path / "facts.json", compiler or StandIn()), **options)
-
-
-def with_training(sections, **changes):
-    return sections._replace(training=dataclasses.replace(sections.training, **changes))

@@ -17,6 +17,7 @@ from experiments.launchers import local, process
 from experiments.run import presence
 from tests.experiments import pretended_run
 from tests.experiments.sweeps import prepared
+from tests.experiments.waiting import wait_until
 
 TPU_VARIABLES = (
     "TPU_VISIBLE_CHIPS",
@@ -66,10 +67,7 @@ def chips(tmp_path, monkeypatch, gpus):
 
 def _wait_for(path: Path) -> str:
     """The text of a file that a process is about to write."""
-    deadline = time.monotonic() + 30
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < deadline, f"{path} does not come"
-        time.sleep(0.02)
+    wait_until(lambda: path.exists() and path.read_text())
     return path.read_text()
 
 
@@ -78,8 +76,7 @@ def test_closing_the_launcher_ends_its_processes(tmp_path, launch):
     start = time.monotonic()
     with closing(launch(directories, parallel=1)) as events:
         assert next(events).kind == "started"
-        while not (directories[0] / "times_run").exists():
-            time.sleep(0.02)
+        wait_until((directories[0] / "times_run").exists)
     assert time.monotonic() - start < 30
     assert not (directories[0] / "record.json").exists()
     assert not (directories[0] / "failure.json").exists()

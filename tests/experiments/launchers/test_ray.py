@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-import time
 import types
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +16,7 @@ from t2t_jax.locks import try_lock
 from tests.experiments.launchers import counting_run
 from tests.experiments.launchers.counting_run import steps_of
 from tests.experiments.sweeps import prepared
+from tests.experiments.waiting import wait_until
 
 # Ray starts its processes by a fork, which JAX warns of; each begins another program at once.
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
@@ -79,11 +79,9 @@ def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, clu
         for event in launched:
             events.append(event)
             if [one.kind for one in events] == ["started", "started"]:
-                while min(len(steps_of(path)) for path in directories) < 7:
-                    time.sleep(0.05)
+                wait_until(lambda: min(len(steps_of(path)) for path in directories) >= 7)
                 cluster.remove_node(doomed, allow_graceful=False)
-                while not any(map(_is_free, directories)):
-                    time.sleep(0.05)
+                wait_until(lambda: any(map(_is_free, directories)))
                 for path in directories:
                     (path / "pause").unlink()
     started = [event.directory for event in events if event.kind == "started"]
@@ -114,13 +112,11 @@ def test_who_fails_has_failed_and_who_is_stopped_saves_and_goes_on(tmp_path, clu
         event = next(event for event in launched if event.kind == "failed")
         assert event.directory == failing
         assert event.reason == "exit code 1: no such thing"
-        while len(steps_of(stopped)) < 2:
-            time.sleep(0.05)
+        wait_until(lambda: len(steps_of(stopped)) >= 2)
         # A machine that will be taken away tells its processes: the run is not given up for that.
         os.kill(steps_of(stopped)[0][1], signal.SIGTERM)
         assert next(launched).kind == "started"
-        while len({pid for _, pid in steps_of(stopped)}) < 2:
-            time.sleep(0.05)
+        wait_until(lambda: len({pid for _, pid in steps_of(stopped)}) >= 2)
     counted = [step for step, _ in steps_of(stopped)]
     assert counted == list(range(1, len(counted) + 1))
     assert json.loads((stopped / "checkpoint.json").read_text())["step"] == counted[-1]

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from experiments.run import presence
+from tests.experiments.waiting import wait_until
 from t2t_jax.data.prepare.unfinished import only_one_process
 from t2t_jax.json_files import write_json
 from t2t_jax.locks import told_waiting
@@ -36,8 +37,7 @@ def test_a_sign_of_life_is_there_while_the_process_works_and_not_after(tmp_path,
     with presence.present(tmp_path):
         first = presence.read(tmp_path)
         assert first.pid == os.getpid() and first.is_alive
-        while presence.read(tmp_path).beat == first.beat:
-            time.sleep(0.01)
+        wait_until(lambda: presence.read(tmp_path).beat != first.beat)
         assert presence.read(tmp_path).started == first.started
     assert presence.read(tmp_path) is None
 
