@@ -3,8 +3,8 @@
 import math
 
 import jax
-from jax.experimental.compilation_cache import compilation_cache
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 from experiments.launchers.event import Event
 from experiments.report.summary import summaries

@@ -13,10 +13,10 @@ import time
 import pytest
 
 from experiments.run import presence
-from tests.experiments.waiting import wait_until
 from t2t_jax.data.prepare.unfinished import only_one_process
 from t2t_jax.json_files import write_json
 from t2t_jax.locks import told_waiting
+from tests.experiments.waiting import wait_until
 
 
 @pytest.fixture
