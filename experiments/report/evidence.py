@@ -8,9 +8,9 @@ what --equal=seconds measured, but no checkpoints, logs or translations, and wri
 beside them. If a row has a single seed, and so is compared sentence by sentence, it also copies the
 BLEU counts of each sentence.
 `compare` says for every measure of every row, at its own values, whether the mean of W lies within
-the 95 % interval of the kept mean. With three other seeds a tenth do not, by chance alone: exit
-code 1 means a significant difference, a kept run that is not finished in W, or a row of which a
-seed has diverged in one of the two.
+the 95 % interval of the kept mean. Of three kept and three other seeds a tenth do not, by chance
+alone, of five and three a sixth: exit code 1 means a significant difference, a kept run that is
+not finished in W, or a row of which a seed has diverged in one of the two.
 """
 
 import functools

@@ -51,7 +51,12 @@ class Measure(NamedTuple):
 
     def as_difference(self, difference: float, base: float) -> float:
         """A difference of compared numbers in the unit of the table; `base` is compared too."""
-        return math.exp(base) * math.expm1(difference) if self.is_logarithmic else difference
+        if not self.is_logarithmic:
+            return difference
+        try:
+            return math.exp(base) * math.expm1(difference)
+        except OverflowError:  # an interval of two seeds may be as wide
+            return math.inf
 
 
 def _bleu(split: str, short: str, difference: str, paper: str = "") -> Measure:

@@ -53,9 +53,9 @@ MARGIN = 0.5
 _EQUAL: Mapping[Equal, str] = {
     "tokens": "Equal: tokens. Each row has as many updates as come to base's target tokens.",
     "flops": "Equal: operations. Each row has as many updates as come to base's operations of "
-    "matrix products, forward and backward, padding included.",
+    "matrix products, forward and backward, padding included, without those of the optimizer.",
     "seconds": "Equal: seconds. Each row has as many updates as come to base's seconds, by what an "
-    "update of it took alone on the machine that the sweep was started on.",
+    "update of it took on a run's share of the machine that the sweep was started on.",
 }
 
 

@@ -9,6 +9,7 @@ import json
 import math
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from t2t_jax.training.metrics_file import read_metrics
 _REFRESH_SECONDS = 2.0
 # Without a terminal.
 _WIDTH = 160
+_OTHER_LINES = 9  # of the table: its head, the totals, and one that the terminal keeps
 
 _ENDED = ("done", "failed", "diverged", "damaged")
 _RUNNING = ("starting", "compiling", "training", "scoring")
@@ -188,14 +190,17 @@ def show(workdir: Path, *, once: bool = False) -> None:
         width = None if console.is_terminal else _WIDTH
         rich.console.Console(width=width).print(table(found))
         return
-    with rich.live.Live(table(found), console=console, auto_refresh=False) as live:
+    with rich.live.Live(
+        fitting(found, console.height), console=console, auto_refresh=False
+    ) as live:
         try:
             while not all(one.state in _ENDED for one in found.runs):
                 time.sleep(_REFRESH_SECONDS)
                 found = standing(workdir)
-                live.update(table(found), refresh=True)
+                live.update(fitting(found, console.height), refresh=True)
         except KeyboardInterrupt:
             pass  # the way to leave it
+        live.update(table(found))  # what stays there
 
 
 def totals_text(found: Standing) -> str:
@@ -215,11 +220,25 @@ def totals_text(found: Standing) -> str:
     return "\n".join(lines)
 
 
-def table(found: Standing) -> rich.table.Table:
-    """One line per status, and the totals below."""
+def fitting(found: Standing, height: int) -> rich.table.Table:
+    """The table, if it has more than `height` lines of the runs that have not ended, or of some."""
+    most = height - _OTHER_LINES
+    if len(found.runs) <= most:
+        return table(found)
+    going = [run for run in found.runs if run.state not in _ENDED] or found.runs
+    return table(found, going[: max(1, most)])
+
+
+def table(found: Standing, runs: Sequence[Status] | None = None) -> rich.table.Table:
+    """One line per status, or for each of these `runs`, and the totals of all below."""
+    shown_runs = found.runs if runs is None else runs
+    others = len(found.runs) - len(shown_runs)
+    totals = totals_text(found)
+    if others:
+        totals = f"... and {counted(others, 'other run')}; --once shows all\n{totals}"
     shown = rich.table.Table(
         box=rich.box.SIMPLE_HEAD,
-        caption=rich.text.Text(totals_text(found)),
+        caption=rich.text.Text(totals),
         caption_justify="left",
         caption_style="none",
         pad_edge=False,
@@ -229,7 +248,7 @@ def table(found: Standing) -> rich.table.Table:
     for title in ("step", "loss", "tokens/s", "left"):
         shown.add_column(title, justify="right", no_wrap=True)
     shown.add_column("", min_width=16)
-    for one in found.runs:
+    for one in shown_runs:
         step = f"{one.step:,} of {one.steps:,}" if one.step else ""
         loss = "" if one.loss is None else f"{one.loss:.3f}"
         speed = "" if one.tokens_per_second is None else f"{one.tokens_per_second:,.0f}"

@@ -5,6 +5,7 @@ import math
 import pytest
 from scipy import stats
 
+from experiments.report import report
 from experiments.report.effects import BOOTSTRAP, SEEDS, WELCH, effects
 from experiments.report.measures import ACCURACY, DEV_BLEU, LONG_BLEU, PERPLEXITY, TEST_BLEU
 from experiments.report.summary import summaries
@@ -269,3 +270,12 @@ def test_a_row_that_is_base_to_the_last_digit_does_not_widen_the_others_interval
     assert found["one_head"].difference == found["one_head"].comparison.difference == 0.0
     assert not found["one_head"].is_significant
     assert found[others[0]].smallest < 4 * alone.smallest
+
+
+def test_an_interval_beyond_all_numbers_ends_no_report(tmp_path):
+    for row, perplexities in (("base", (2.0, 2.1)), ("one_head", (5.0, 1e99))):
+        for seed, perplexity in enumerate(perplexities):
+            fakes.write_record(tmp_path, TABLE, CONFIG, row, seed, perplexity=perplexity, bleu=9.0)
+    assert math.isinf(_effects(tmp_path, PERPLEXITY)["one_head"].smallest)
+    for format_name in report.FORMATS:
+        assert "one_head" in report.text(tmp_path, format_name).replace("\\", "")

@@ -105,6 +105,24 @@ def test_the_table_has_a_line_for_each_run_and_counts_the_states(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("height", [10, 24])
+def test_of_a_sweep_that_is_higher_than_the_terminal_the_runs_under_way_and_the_totals_show(
+    tmp_path, height
+):
+    for seed in range(20):
+        fakes.write_record(tmp_path, TABLE, CONFIG, "base", seed, perplexity=1.2, bleu=91.0)
+    prepared(tmp_path, "one_head", num_seeds=20)
+    found = status.standing(tmp_path)
+    console = rich.console.Console(width=120, record=True, file=io.StringIO())
+    console.print(status.fitting(found, height))
+    lines = console.export_text().splitlines()
+    assert len(lines) < height
+    assert lines[-3].strip().startswith("40 runs: 20 done") and "one_head" in lines[3]
+    num_shown = sum("quickstart" in line for line in lines)
+    assert f"... and {40 - num_shown} other runs; --once shows all" in lines[-4]
+    assert status.fitting(found, 60).row_count == 40
+
+
 def test_rows_stand_in_the_order_of_the_table_and_those_that_it_lacks_come_last(tmp_path):
     prepared(tmp_path, "*", num_seeds=2)
     unknown = tmp_path / "quickstart" / "a_row_of_before" / "seed-0"
