@@ -59,7 +59,7 @@ def _told() -> Iterator:
         yield pytest.param(name, rows, id=f"{name}, {', '.join(rows[0])}")
 
 
-@pytest.mark.parametrize(("name", "rows"), _told())
+@pytest.mark.parametrize(("name", "rows"), [*_told()])
 def test_every_cell_that_a_kept_report_has_is_as_there(name, rows):
     report = REPOSITORY / "experiments" / "results" / name / "report.md"
     kept = {row["row"]: row for row in next(_tables(report))[1]}
