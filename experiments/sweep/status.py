@@ -221,7 +221,7 @@ def totals_text(found: Standing) -> str:
 
 
 def fitting(found: Standing, height: int) -> rich.table.Table:
-    """The table; if it is higher than `height`, only lines of runs that have not ended."""
+    """The table; if higher than `height`, only of runs that have not ended, as many as fit."""
     most = height - _OTHER_LINES
     if len(found.runs) <= most:
         return table(found)
