@@ -115,8 +115,8 @@ def local_path(name: str, what: str) -> Path:
         raise ValueError(f"{what} is empty: name a path")
     if "://" in name:
         raise ValueError(
-            f"{what}={name} must be a path of this machine: in a bucket are --workdir of t2t-jax "
-            "and of experiments.run, and data.cache"
+            f"{what}={name} must be a path of this machine: only --workdir of t2t-jax and of "
+            "experiments.run, and data.cache, can be in a bucket"
         )
     return Path(name).expanduser()
 

@@ -106,8 +106,8 @@ def join(
             )
     except (RuntimeError, ValueError) as error:
         raise ValueError(
-            f"the other processes of this job were not found: {error}; a process that is to work "
-            "alone is told by --nodistributed"
+            f"the other processes of this job were not found: {error}; to run this process "
+            "alone, give --nodistributed"
         ) from error
     _have_a_witness()
 

@@ -78,8 +78,10 @@ def write_bytes(path: Path, content: bytes) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(partial, path)
-        except BaseException:
+        except BaseException as error:
             partial.unlink(missing_ok=True)
+            if isinstance(error, OSError) and str(error.filename) == str(partial):
+                error.filename = str(path)
             raise
         _sync_directory(path.parent)
 

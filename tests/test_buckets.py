@@ -373,7 +373,7 @@ def test_jax_keeps_programs_in_a_bucket(bucket):
     [
         (
             ["train", "--config=configs/tiny.py", "--workdir=s3://b/w"],
-            "--workdir=s3://b/w must be a path of this machine: in a bucket are --workdir of",
+            "--workdir=s3://b/w must be a path of this machine: only --workdir of",
         ),
         (
             ["train", "--config=configs/tiny.py", "--workdir=gs://bkt"],

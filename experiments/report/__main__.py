@@ -23,12 +23,18 @@ finished seed, as in `t2t-jax explain`. report.html links to the pages. It loads
 
 import functools
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import app, flags
 
 from experiments.run.plain_text import plain_text
 from t2t_jax.buckets import local_path
 from t2t_jax.cli.command import may_be_cut_off, parse_flags
+from t2t_jax.json_files import error_text
+
+if TYPE_CHECKING:
+    from experiments.report.summary import TableSummary
 
 # Same as report.FORMATS, whose import would slow down --help.
 FORMATS = ("markdown", "csv", "latex", "html")
@@ -53,7 +59,7 @@ def main(argv: list[str]) -> None:
         elif flags.FLAGS.samples:
             for table in (each for each in found if not each.samples):
                 print(f"report: {table.name} shows no sentences: {WHY_NONE}", file=sys.stderr)
-        paths = report.write(found, workdir)
+        written = _written(found, workdir)
         with may_be_cut_off():
             print(report.FORMATS[flags.FLAGS.format](found))
     except (OSError, ValueError) as error:
@@ -61,7 +67,18 @@ def main(argv: list[str]) -> None:
     for sentence in (sentence for table in found for sentence in table.damaged):
         print(f"report: left out: {sentence}", file=sys.stderr)
     # To standard error: standard output may be CSV or LaTeX on its way into a file.
-    print("written: " + "  ".join(map(plain_text, paths)), file=sys.stderr)
+    print(written, file=sys.stderr)
+
+
+def _written(found: "list[TableSummary]", workdir: Path) -> str:
+    """Writes the report, and says where; or why it is only printed: W may be somebody else's."""
+    from experiments.report import report
+
+    try:
+        paths = report.write(found, workdir)
+    except PermissionError as error:
+        return f"report: only printed: {plain_text(error_text(error))}"
+    return "written: " + "  ".join(map(plain_text, paths))
 
 
 if __name__ == "__main__":

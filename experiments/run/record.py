@@ -146,8 +146,8 @@ def check_same_run(directory: Path, run: Run) -> None:
     if differences:
         shown = "; ".join(f"{key} is {old!r} there, {new!r} now" for key, old, new in differences)
         raise ValueError(
-            f"{directory} holds a run with another config: {shown}. "
-            "Choose another --workdir, or remove that directory to run it anew"
+            f"{directory} holds a run with another config: {shown}; "
+            "choose another --workdir, or remove that directory to run it anew"
         )
 
 

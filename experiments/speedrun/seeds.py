@@ -111,7 +111,7 @@ def _check_same(directory: Path, common: dict[str, Any]) -> dict[str, Any]:
                 keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
                 name, then, now = f"{name} {keys[0]}", then.get(keys[0]), now.get(keys[0])
             raise ValueError(
-                f"{path} was made with a different {name}: {then!r} there, {now!r} now. Choose "
+                f"{path} was made with a different {name}: {then!r} there, {now!r} now; choose "
                 f"another --workdir, or remove {directory} to run it anew"
             )
     return values

@@ -26,7 +26,9 @@ def stretched(row: Row, base: ConfigDict, steps: int) -> Row:
       ValueError: too few updates.
     """
     if steps < 2:
-        raise ValueError(f"row {row.name}: what base has comes to {steps} of its updates")
+        raise ValueError(
+            f"row {row.name}: base's budget allows {steps} of its updates, and 2 are the least"
+        )
     training = _of_training(row.config(base))
     ratio = steps / training["steps"]
     new = {"steps": steps}

@@ -21,6 +21,7 @@ TRIAL_SEED = 2**31 - 1
 _FORM = re.compile(r"([\w.]+)=(?:(log|lin)\(([^,]*),([^,]*)\)|\[(.*)\])")
 # Only these: trials are compared by perplexity of the same tokens.
 _SECTIONS = ("model.", "training.")
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 _DIGITS = 4  # of a point inside a range: more would only be harder to read
 
 Point = dict[str, Any]  # dotted key -> value
@@ -179,5 +180,6 @@ def _value(text: str, of_base: Any, words: str) -> Any:
         return {"true": True, "false": False}[text.lower()] if kind is bool else kind(text)
     except (KeyError, ValueError):
         raise ValueError(
-            f"--tune={words}: {text!r} is no {kind.__name__}, as {of_base!r} of the base is"
+            f"--tune={words}: {text!r} must be {_KINDS.get(kind, kind.__name__)}, as base's "
+            f"{of_base!r} is"
         ) from None

@@ -95,7 +95,8 @@ def main() -> None:
     is_beside = values.compare is not None or values.control
     if kind not in ("html", "json") and (len(texts) > 1 or is_beside):
         raise ValueError(
-            f"--format={kind} is of one sentence and one model: without --compare and --control"
+            f"--format={kind} shows one sentence and one model: give one --source or --prompt, and "
+            "neither --compare nor --control"
         )
     trained = model_of_flags()
     other = None if values.compare is None else _other(values.compare)

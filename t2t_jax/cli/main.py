@@ -137,7 +137,9 @@ def _out_of_memory_text(name: str, values: flags.FlagValues) -> str:
     if name != "train":
         of_score = "data.*_tokens_per_batch, or " if name == "score" else ""
         return f"lower {of_score}decoding.tokens_per_batch"
-    lower = "lower data.source_tokens_per_batch and data.target_tokens_per_batch"
+    sides = ["target"] if values.config.data.task == "language_modelling" else ["source", "target"]
+    keys = " and ".join(f"data.{side}_tokens_per_batch" for side in sides)
+    lower = f"lower {keys}, in another --workdir"
     if values.config.training.microbatches == 0:
         return lower
     return (

@@ -33,16 +33,12 @@ class Sampling:
     def __post_init__(self) -> None:
         check_types("sampling", self)
         if not 0 <= self.temperature < float("inf"):
-            raise ValueError(
-                f"sampling.temperature={self.temperature} must be finite and not negative"
-            )
+            raise ValueError(f"--temperature={self.temperature} must be finite and not negative")
         if 0 < self.temperature < (least := float(jnp.finfo(jnp.float32).tiny)):
-            raise ValueError(
-                f"sampling.temperature={self.temperature} must be 0, or at least {least:.3g}"
-            )
+            raise ValueError(f"--temperature={self.temperature} must be 0, or at least {least:.3g}")
         check_at_least("sampling", self, 0, ("top_k",))
         if not 0 < self.top_p <= 1:
-            raise ValueError(f"sampling.top_p={self.top_p} must be above 0 and at most 1")
+            raise ValueError(f"--top_p={self.top_p} must be above 0 and at most 1")
 
 
 def choose(

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID, Vocabulary
 from t2t_jax.interop.layers import Params
 from t2t_jax.interop.vocabulary import PretrainedVocabulary
+from t2t_jax.json_files import full_disk_told
 from t2t_jax.model.config import TransformerConfig
 
 
@@ -98,7 +99,8 @@ def new_directory(output: Path) -> Iterator[Path]:
     output = output.resolve()  # "." has no name
     check_new(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as aside:
+    place = tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.")
+    with full_disk_told(output), place as aside:
         whole = Path(aside) / output.name
         whole.mkdir()
         yield whole

@@ -44,7 +44,8 @@ def read_prices(
         sources = dict.fromkeys(entry["source"] for entry in values["chips"].values())
         where = "; ".join(f"{kind}: {place}" for kind, place in values["look_up"].items())
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is not a list of prices: {error}") from error
+        lacks = "it lacks " if isinstance(error, KeyError) else ""
+        raise ValueError(f"{path} is not a list of prices: {lacks}{error}") from error
     days = ((today or datetime.date.today()) - read).days
     if days > MOST_DAYS and not may_be_old:
         raise ValueError(

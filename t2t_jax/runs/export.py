@@ -9,7 +9,7 @@ from t2t_jax.interop.ctranslate2_export import export_ctranslate2
 from t2t_jax.interop.exporting import check_new
 from t2t_jax.interop.marian_export import export_marian
 from t2t_jax.model.interface import TranslationModel
-from t2t_jax.runs.families import wrong_verb
+from t2t_jax.runs.families import what_it_is
 from t2t_jax.runs.workdir import Trained
 
 FORMATS = ("marian", "ctranslate2")
@@ -38,7 +38,7 @@ def export(trained: Trained, format: str, output: Path, max_positions: int) -> N
     check_request(format, output, max_positions)
     sections = trained.sections
     if not isinstance(trained.model, TranslationModel):
-        raise wrong_verb(trained.model, "translate")
+        raise ValueError(f"export is of translation models; {what_it_is(trained.model)}")
     params = jax.tree.map(np.asarray, trained.params)
     model = (sections.model, params, trained.vocabulary, output)
     if format == "ctranslate2":

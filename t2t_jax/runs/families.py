@@ -6,16 +6,20 @@ from t2t_jax.model.interface import Model
 
 def wrong_verb(model: Model, verb: str) -> ValueError:
     """The error if `verb` does not use such models; it says which verb does."""
-    what, fitting = _use(model.config)
+    _, fitting = _use(model.config)
     advice = f"use t2t-jax {fitting}"
     if fitting == "score":
         advice = (
             "t2t-jax score tells how well one trained here guesses; t2t-jax train --init makes a "
             "classifier of a pretrained one"
         )
-    return ValueError(
-        f"this is {what} (model.family={model.config.family!r}), not one to {verb} with: {advice}"
-    )
+    return ValueError(f"{what_it_is(model)}, not one to {verb} with: {advice}")
+
+
+def what_it_is(model: Model) -> str:
+    """The beginning of a sentence: what kind of model this is."""
+    what, _ = _use(model.config)
+    return f"this is {what} (model.family={model.config.family!r})"
 
 
 def _use(model: TransformerConfig) -> tuple[str, str]:

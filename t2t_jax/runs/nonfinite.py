@@ -111,7 +111,8 @@ def reproduce(directory: Path) -> Found:
         kept = read_json(path)
         microbatches = kept["microbatches"]
     except (BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{directory} is damaged: {error}") from error
+        lacks = "it lacks " if isinstance(error, KeyError) else ""
+        raise ValueError(f"{directory} is damaged: {lacks}{error}") from error
     devices = _devices(sections, len(batch.target_ids), microbatches)
     parts = kept.get("parts", devices.num_data)
     if microbatches > 1 and parts != devices.num_data:

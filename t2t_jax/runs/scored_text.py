@@ -150,10 +150,13 @@ def check_split(workdir: Path, before: Any, now: Sections, split: str) -> None:
         return
     asked = getattr(now.data, split)
     if asked != (its := before["data"].get(split)):
+        advice = ""
+        if now.data.task == "translation":
+            files = "--source=FILE --reference=FILE --name=NAME"
+            advice = f": score other files with {files}, without --split"
         raise ValueError(
             f"data.{split}={asked!r}, but the run in {workdir} has {its!r}, whose scores its "
-            f"scores/{split}.json keeps: score other files with --source=FILE --reference=FILE "
-            "--name=NAME, without --split"
+            f"scores/{split}.json keeps{advice}"
         )
 
 

@@ -67,8 +67,9 @@ def read_sections(config: ConfigDict) -> Sections:
     """
     expected = set(Sections._fields)
     if set(config) != expected:
-        wrong = ", ".join(sorted(set(config) ^ expected))
-        raise ValueError(f"the config must have the sections {sorted(expected)}; see {wrong}")
+        lacking, unknown = sorted(expected - set(config)), sorted(set(config) - expected)
+        what = f"lacks {', '.join(lacking)}" if lacking else f"has an unknown {', '.join(unknown)}"
+        raise ValueError(f"the config {what}: its sections are {', '.join(sorted(expected))}")
     values: dict[str, Any] = config.to_dict()
     sections = Sections(
         seed=values["seed"],

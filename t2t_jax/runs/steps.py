@@ -48,7 +48,7 @@ _CHUNK_OF_EVALUATION = 4_096  # target tokens of a device: 0.6 GiB of base's log
 _PARTS = "training.microbatches=0, which makes as many parts as it takes, or "
 _ADVICE = (
     "training.loss_chunk_tokens, or model.rematerialise=True, or lower "
-    "data.source_tokens_per_batch and target_tokens_per_batch"
+    "data.source_tokens_per_batch and target_tokens_per_batch, in another --workdir"
 )
 
 

@@ -110,14 +110,20 @@ def _train_alone(
         hosts.log(line)
 
     with _checkpoints(workdir, sections, prepared) as checkpoints:
-        state = checkpoints.restore_last(shapes) or first_state()
+        restored = checkpoints.restore_last(shapes)
+        record_file = workdir / "training.json"
+        if restored is None and (there := run_directory.steps_done(workdir)):
+            raise ValueError(
+                f"{workdir} has trained {there:,} steps, but its checkpoints are gone: bring them "
+                "back, or use another --workdir"
+            )
+        state = restored or first_state()
         step, steps = int(state.step), sections.training.steps
         if step > steps:
             raise ValueError(f"{workdir} has {step} steps already, training.steps={steps} is less")
         is_same = run_directory.has_config(workdir, sections)
         # Not earlier: a refused run changes nothing.
         run_directory.write_run(workdir, sections, prepared)
-        record_file = workdir / "training.json"
         if profile_steps is not None and not step < profile_steps.first <= steps:
             to_do = f"{step + 1} to {steps}" if step < steps else "none"
             hosts.log(

@@ -82,7 +82,7 @@ def check_place(workdir: Path) -> None:
     if not nearest.is_dir():
         raise NotADirectoryError(f"{workdir} cannot be the directory of a run: {nearest} is a file")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise PermissionError(f"{workdir} cannot be written to: {nearest} may not be")
+        raise PermissionError(f"{workdir} cannot be written to: no permission in {nearest}")
 
 
 @contextlib.contextmanager
@@ -158,6 +158,15 @@ def has_config(workdir: Path, sections: Sections) -> bool:
     return all(before.get(key) == now.get(key) for key in keys)
 
 
+def steps_done(workdir: Path) -> int:
+    """The steps of a finished training, by its own word; 0 if it has not finished."""
+    path = workdir / "training.json"
+    with contextlib.suppress(OSError, ValueError):  # not there, or damaged
+        steps = read_json(path).get("steps")
+        return steps if type(steps) is int else 0
+    return 0
+
+
 def write_classes(workdir: Path, classes: tuple[str, ...]) -> None:
     """Writes `classes.txt`, if there are classes."""
     if classes:
@@ -203,8 +212,8 @@ def check_same_run(workdir: Path, before: Mapping[str, Any], now: Mapping[str, A
     ]
     if changed:
         raise ValueError(
-            f"{workdir} holds a run with another config: {'; '.join(changed)}. "
-            "Use another --workdir, or the same config"
+            f"{workdir} holds a run with another config: {'; '.join(changed)}; "
+            "use another --workdir, or the same config"
         )
 
 
@@ -276,7 +285,9 @@ def load_trained(
     shapes = parameter_shapes(model)
     directory = buckets.checkpoints_of(workdir)
     if not directory.exists():
-        raise ValueError(f"{workdir} holds no checkpoint: train first")
+        there = steps_done(workdir)
+        why = f"has trained {there:,} steps, but its checkpoints are gone: bring them back"
+        raise ValueError(f"{workdir} {why if there else 'holds no checkpoint: train first'}")
     with Checkpoints(
         directory,
         identity=identity(vocabulary),

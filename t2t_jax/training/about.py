@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_jax.json_files import AnyPath, read_json
+from t2t_jax.json_files import AnyPath, error_text, read_json
 
 
 class DamagedError(ValueError):
@@ -57,7 +57,7 @@ def read_about(directory: AnyPath) -> About | None:
     try:
         values = read_json(path)
     except (ValueError, FileNotFoundError, NotADirectoryError) as error:
-        raise DamagedError(directory, str(error)) from error
+        raise DamagedError(directory, error_text(error)) from error
     if values.pop("sha256", None) != _digest(values):
         raise DamagedError(directory, f"{path} is not what was written")
     try:
@@ -75,7 +75,7 @@ def facts_of_before(directory: AnyPath) -> dict[str, str]:
     try:
         return read_json(directory / "identity" / "metadata")
     except (ValueError, OSError) as error:
-        raise DamagedError(directory, str(error)) from error
+        raise DamagedError(directory, error_text(error)) from error
 
 
 def _digest(values: dict[str, Any]) -> str:

@@ -164,7 +164,8 @@ class Checkpoints:
             # the largest float.
             raise Diverged(
                 f"diverged at step {step}: the state holds numbers that are not finite "
-                f"({first_few(found.not_finite)}) and is not saved; a lower learning rate helps"
+                f"({first_few(found.not_finite)}) and is not saved; a lower learning rate "
+                "helps, in another --workdir"
             )
         about = About(
             facts=self._identity,
@@ -262,10 +263,13 @@ class Checkpoints:
                 )
             steps = steps[: steps.index(last) + 1]
         if len(steps) < average:
+            until = "" if last is None else f" up to step {last}"
+            number = {0: "no checkpoint yet", 1: "one checkpoint"}.get(
+                len(steps), f"{len(steps)} checkpoints"
+            )
+            needs = f"; decoding.average_checkpoints={average} needs {average}"
             raise ValueError(
-                f"{self._directory} holds {len(steps)} checkpoints"
-                f"{'' if last is None else f' up to step {last}'}, "
-                f"decoding.average_checkpoints={average} needs {average}"
+                f"{self._directory} holds {number}{until}{needs if average > 1 else ''}"
             )
         total = None
         for place in range(len(steps) - average, len(steps)):

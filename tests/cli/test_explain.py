@@ -72,7 +72,7 @@ def test_a_figure_is_a_file(ending, trained, tmp_path):
         ([SOURCE], "--output is missing: the file to write"),
         (["--output=page.html"], "--source is missing: a sentence"),
         ([SOURCE, "--output=page"], "let it end in one of html, json, csv, png, svg, pdf"),
-        ([SOURCE, SOURCE, "--output=a.csv"], "--format=csv is of one sentence and one model"),
+        ([SOURCE, SOURCE, "--output=a.csv"], "--format=csv shows one sentence and one model"),
         ([SOURCE, "--output=a.html", "--control", "--compare=w"], "give one"),
         ([SOURCE, "--output=a.html", "--compare=nowhere"], "nowhere holds no run"),
         (["--source= ", "--output=a.html"], "the text has no tokens"),

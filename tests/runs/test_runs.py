@@ -411,6 +411,20 @@ def test_the_checkpoint_of_another_run_is_not_taken_for_one_of_this(cache, tmp_p
         load_trained(workdir)
 
 
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew(trained, cache, tmp_path):
+    workdir = tmp_path / "w"
+    shutil.copytree(trained, workdir)
+    shutil.rmtree(workdir / "checkpoints")
+    before = (workdir / "metrics.jsonl").read_bytes()
+    sentence = "w has trained 8 steps, but its checkpoints are gone: bring them back"
+    with pytest.raises(ValueError, match=sentence):
+        train(smallest(cache), workdir)
+    shutil.rmtree(workdir / "checkpoints", ignore_errors=True)
+    with pytest.raises(ValueError, match=sentence):
+        load_trained(workdir)
+    assert (workdir / "metrics.jsonl").read_bytes() == before
+
+
 @pytest.mark.parametrize("left", [None, '{"steps": 8, "target_tok'])
 def test_the_record_of_a_training_is_made_anew_from_its_checkpoint(trained, cache, tmp_path, left):
     workdir = shutil.copytree(trained, tmp_path / "w")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_jax.data.config import DataConfig
-from t2t_jax.data.corpora.text_files import file_sha256
+from t2t_jax.data.corpora.text_files import UnreadableError, file_sha256
 from t2t_jax.data.vocabulary.vocabulary import Vocabulary
 from t2t_jax.json_files import read_json, write_json
 
@@ -99,8 +99,10 @@ def checked_manifest(directory: Path) -> dict[str, Any]:
         manifest = read_json(directory / FILE)
         is_as_written = _is_as_written(manifest)
         files = manifest["files"]
-    except (OSError, ValueError, KeyError) as error:
+    except (FileNotFoundError, ValueError, KeyError) as error:
         raise ValueError(f"{directory / FILE} cannot be read: {advice}") from error
+    except OSError as error:  # of the disk, or of rights: it may be whole
+        raise UnreadableError(f"{directory / FILE} cannot be read: {error.strerror}") from error
     if not is_as_written:
         raise ValueError(f"{directory / FILE} is not what was written (other sha256): {advice}")
     known, now = _read_stamp(directory), _stamp(directory, files)

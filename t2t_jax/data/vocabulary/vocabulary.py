@@ -156,7 +156,7 @@ class Vocabulary:
           ValueError: the file does not exist or is no vocabulary of ours.
         """
         if not Path(path).is_file():
-            raise ValueError(f"no vocabulary at {path}: `t2t-jax prepare` makes one")
+            raise ValueError(f"no vocabulary at {path}: copy it from where the run was trained")
         try:
             return cls(Path(path).read_bytes())
         except ValueError as error:

@@ -164,7 +164,7 @@ def test_seeds_of_something_else_are_refused(found, done, tmp_path, change, more
     del found["fails"]
     found |= change
     ended = speedrun(tmp_path, *more)
-    assert said in ended.stderr and "Choose another --workdir" in ended.stderr
+    assert said in ended.stderr and "choose another --workdir" in ended.stderr
     assert ended.returncode == 1 and ended.stderr.count("\n") == 1
     # Before another is run for nothing.
     assert done == [0, 1, 2, 3, 3][: 5 if 3 in change else 4]

@@ -66,5 +66,5 @@ def test_what_is_stretched_is_known_again():
 
 @pytest.mark.parametrize("steps", [0, 1])
 def test_too_few_updates_are_refused(steps):
-    with pytest.raises(ValueError, match=f"row one_layer: what base has comes to {steps} of its"):
+    with pytest.raises(ValueError, match=f"row one_layer: base's budget allows {steps} of its"):
         stretched(ROW, tiny.get_config(), steps)

@@ -64,7 +64,7 @@ def test_several_keys_fill_the_space_evenly_and_always_alike():
         ([f"{RATE}=lin(2,1)"], 3, "LOW and HIGH must be numbers LOW below HIGH"),
         ([f"{RATE}=log(1,inf)"], 3, "LOW and HIGH must be numbers"),
         (["model.norm=log(1,2)"], 3, "LOW and HIGH must be numbers"),
-        ([f"{RATE}=log(1,x)"], 3, "'x' is no float, as 0.003 of the base is"),
+        ([f"{RATE}=log(1,x)"], 3, "'x' must be a number, as base's 0.003 is"),
         (["training.steps=[1,1.5]"], 2, "'1.5' is no int"),
         ([f"{RATE}=2e-4"], 3, "write KEY=log(LOW,HIGH), KEY=lin(LOW,HIGH) or KEY=[A,B,C]"),
         (["training.peak_rate=log(1,2)"], 3, f"no key training.peak_rate; did you mean {RATE}?"),
