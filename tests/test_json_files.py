@@ -103,3 +103,10 @@ def test_an_error_of_the_system_begins_with_the_file(tmp_path):
     assert error_text(caught.value) == f"{tmp_path}/none/there: No such file or directory"
     assert error_text(DiskFullError("no space")) == "no space"
     assert error_text(ValueError("wrong")) == "wrong"
+
+
+def test_a_write_that_is_refused_names_the_file_and_not_the_one_beside_it(tmp_path):
+    path = tmp_path / "none" / "a.json"
+    with pytest.raises(FileNotFoundError) as refused:
+        write_json(path, {})
+    assert refused.value.filename == str(path)

@@ -1,6 +1,7 @@
 """The whole report of a sweep, whatever state it is in."""
 
 import re
+import runpy
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 from experiments.report import report
 from experiments.report.samples import WHY_NONE
 from experiments.run import record
+from tests.cli.command import in_this_process
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
 
@@ -36,6 +38,20 @@ def test_every_format_and_figure_is_written(tmp_path):
         ("BLEU by length of the source", "bleu_by_length.png"),
         ("Dev perplexity while training", "learning_curves.png"),
     ]
+
+
+def test_of_a_directory_that_cannot_be_written_to_the_report_is_printed(tmp_path, monkeypatch):
+    def refused(*_):
+        raise PermissionError(13, "Permission denied", "/theirs/report.md")
+
+    write_sweep(tmp_path)
+    monkeypatch.setattr(report, "write", refused)
+    done = in_this_process(
+        lambda: runpy.run_module("experiments.report", run_name="__main__"),
+        *("report", str(tmp_path)),
+    )
+    assert done.returncode == 0 and "| base " in done.stdout
+    assert done.stderr == "report: only printed: /theirs/report.md: Permission denied\n"
 
 
 def test_a_sweep_with_failed_and_missing_runs_is_still_a_table(tmp_path):
