@@ -239,9 +239,9 @@ def local_cache(url: str) -> Path:
     return Path("~/.cache/t2t_jax/buckets").expanduser() / url.removeprefix(SCHEME)
 
 
-def fetch(url: str, directory: Path) -> bool:
-    """Downloads all files of a directory in a bucket; returns whether there were any."""
-    return _fetch(place(url), directory, without=())
+def fetch(url: str, directory: Path) -> None:
+    """Downloads all files of a directory in a bucket."""
+    _fetch(place(url), directory, without=())
 
 
 def send(directory: Path, url: str, last: str) -> None:
@@ -269,8 +269,7 @@ def _put(directory: AnyPath, name: str, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _fetch(there: AnyPath, directory: Path, without: tuple[str, ...]) -> bool:
-    has_any = False
+def _fetch(there: AnyPath, directory: Path, without: tuple[str, ...]) -> None:
     for file in _files_below(there, without):
         name = str(file.relative_to(there))
         if name in without:
@@ -278,8 +277,6 @@ def _fetch(there: AnyPath, directory: Path, without: tuple[str, ...]) -> bool:
         here = directory / name
         here.parent.mkdir(parents=True, exist_ok=True)
         here.write_bytes(file.read_bytes())
-        has_any = True
-    return has_any
 
 
 def _files_below(directory: AnyPath, without: tuple[str, ...]) -> Iterator[AnyPath]:

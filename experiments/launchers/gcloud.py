@@ -82,10 +82,8 @@ def request_of(pairs: Mapping[str, str]) -> Request:
     share = pairs.get("share", "")
     if share and not re.fullmatch(r"[^/]+:/\S*", share):
         raise ValueError(f"--tpu: share={share}; an NFS 4.1 share is ADDRESS:/PATH")
-    family = pairs["type"]
-    size = re.search(r"-(\d+)$", family)
-    has_several_hosts = size is not None and int(size[1]) > _MOST_OF_ONE_HOST
-    runtimes = [runtime for start, runtime in _RUNTIMES.items() if family.startswith(start)]
+    has_several_hosts = int(pairs["type"].rpartition("-")[2]) > _MOST_OF_ONE_HOST
+    runtimes = [runtime for start, runtime in _RUNTIMES.items() if pairs["type"].startswith(start)]
     return Request(
         project=pairs["project"],
         zone=pairs["zone"],
@@ -284,7 +282,7 @@ def mirror(
     source: str,
     destination: str,
     *,
-    without: str | None = None,
+    without: str,
     delete: bool = False,
     stop: threading.Event | None = None,
 ) -> None:
@@ -297,7 +295,6 @@ def mirror(
     Raises:
       GcloudError, Stopped: see `call`.
     """
-    options = ["--recursive"]
-    options += [f"--exclude={without}"] if without else []
+    options = ["--recursive", f"--exclude={without}"]
     options += ["--delete-unmatched-destination-objects"] if delete else []
     call("storage", "rsync", source, destination, *options, stop=stop)

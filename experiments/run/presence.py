@@ -219,9 +219,7 @@ def _size(path: Path) -> int:
 def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OverflowError:
+    except (OverflowError, ProcessLookupError):
         return False
     except PermissionError:
         pass  # another user's process

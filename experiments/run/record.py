@@ -322,6 +322,11 @@ def read_failure(directory: Path) -> str | None:
         return plain_text(error)
 
 
+def is_finished(directory: Path) -> bool:
+    """Whether the run there has written its record."""
+    return (directory / RECORD_FILE).exists()
+
+
 def settings(config: dict[str, Any]) -> dict[str, Any]:
     """Dotted key -> value of everything shared by runs that differ only in their seed.
 

@@ -126,7 +126,7 @@ def _check_same_trials(directory: Path, run: record.Run) -> None:
 def check_same_data(directories: Sequence[Path], base: ConfigDict, fingerprint: str) -> None:
     """Raises ValueError if a finished run with the data settings of `base` used other data."""
     here = record.settings({"data": as_dict(base)["data"]})
-    for directory in filter(is_finished, directories):
+    for directory in filter(record.is_finished, directories):
         if _damage(directory):
             continue  # `do_unfinished` names it
         values = record.read_json(directory / record.RECORD_FILE)
@@ -152,11 +152,11 @@ def do_unfinished(
     runs save their state. Runs that wait for trials come last, at the values that these chose.
     """
     directories = tuned_runs.settle(directories, print)
-    unfinished = [path for path in directories if not is_finished(path)]
+    unfinished = [path for path in directories if not record.is_finished(path)]
     awaiting = [path for path in unfinished if record.read_run(path).awaits_trials]
     num_finished = len(directories) - len(unfinished)
     print(f"{counted(len(directories), 'run')}, {num_finished} of them finished before")
-    damaged = [path for path in directories if is_finished(path) and _damage(path)]
+    damaged = [path for path in directories if record.is_finished(path) and _damage(path)]
     for path in damaged:
         print(f"        {name(path)} FAILED: {_damage(path)}; remove that file to do it anew")
     diverged = [path for path in unfinished if _has_diverged(path)]
@@ -220,11 +220,6 @@ def _round(directories: Sequence[Path], launch: Launch, watch: Watch) -> list[Pa
             if num_done < len(directories):
                 watch.say(to_go_text(watch.totals()))
     return failed
-
-
-def is_finished(directory: Path) -> bool:
-    """Whether the run there has written its record."""
-    return (directory / record.RECORD_FILE).exists()
 
 
 def _has_diverged(directory: Path) -> bool:

@@ -34,7 +34,7 @@ def settle(directories: Sequence[Path], say: Callable[[str], None]) -> list[Path
         if not (directory / record.RUN_FILE).exists():
             continue
         run = record.read_run(directory)
-        if run.tuning is None or run.kind != "tuned" or _is_over(directory):
+        if run.tuning is None or run.kind != "tuned" or record.is_finished(directory):
             left.append(directory)
             continue
         number = run.tuning["trials"]
@@ -57,10 +57,6 @@ def settle(directories: Sequence[Path], say: Callable[[str], None]) -> list[Path
             record.write_run(directory, _at(run, point))
         left.append(directory)
     return left
-
-
-def _is_over(directory: Path) -> bool:
-    return (directory / record.RECORD_FILE).exists()
 
 
 def _trials(row: Path) -> list[Outcome]:

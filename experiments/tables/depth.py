@@ -14,11 +14,12 @@ from experiments.tables.equal_parameters import Depth, d_ff_for, depth_of, layer
 
 def _rows(base: AnyConfig) -> list[Row | LeftOut]:
     own = depth_of(base)
+    reason = ""
     if base.model.family != "encoder_decoder" or min(own.encoder, own.decoder) < 1:
         reason = "it shares out the layers of an encoder and a decoder, which the base lacks"
-        return [Row("base", {}), LeftOut("depth=*", reason), LeftOut("self_attentions=*", reason)]
-    if not base.model.feed_forward:
+    elif not base.model.feed_forward:
         reason = "the width of feed-forward layers makes parameters equal, and the base has none"
+    if reason:
         return [Row("base", {}), LeftOut("depth=*", reason), LeftOut("self_attentions=*", reason)]
     num_layers = own.encoder + own.decoder
     in_decoder = sorted({1, num_layers // 4, 3 * num_layers // 4, num_layers - 1})

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID
 from t2t_jax.decoding.config import LengthPenaltyFormula
 from t2t_jax.decoding.length_penalty import length_penalty as penalty
-from t2t_jax.decoding.step import DecodeStep, Hypotheses, likeliest_next, searched
+from t2t_jax.decoding.step import DecodeStep, Hypotheses, likeliest_next
 
 
 class BeamState(NamedTuple):
@@ -113,31 +113,6 @@ class BeamSearch:
 
     def _penalty(self, num_tokens: Int[Array, "..."]) -> Float[Array, "..."]:
         return penalty(num_tokens, self.length_penalty, self.length_penalty_formula)
-
-
-def beam_search(
-    decode_step: DecodeStep,
-    cache: PyTree,
-    limits: Int[Array, " B"],
-    *,
-    max_length: int,
-    beam_size: int,
-    n_best: int | None = None,
-    **options,
-) -> Hypotheses:
-    """Runs a whole `BeamSearch` with `options`.
-
-    Args:
-      decode_step: returns the next logits of N rows.
-      cache: for `decode_step` before the first step; N rows, the same for all beams of a sentence.
-      limits: most tokens of each sentence, the end token included; 0 for a row without a sentence.
-      max_length: L, the positions that `cache` has room for; higher limits are reduced to it.
-      beam_size: W.
-      n_best: hypotheses to return; default: all W.
-    """
-    search = BeamSearch(beam_size, n_best or beam_size, **options)
-    state = search.start(cache, jnp.minimum(limits, max_length), max_length)
-    return search.found(searched(search, decode_step, state, 0, max_length))
 
 
 def best_continuations(

@@ -193,11 +193,6 @@ class Generator:
 
     def _check_lengths(self, prompt_ids: Sequence[Sequence[int]], first: int) -> None:
         for number, ids in enumerate(prompt_ids, start=first + 1):
-            if not ids:
-                raise ValueError(
-                    f"prompt {number} is empty: this model knows no start token, so it needs at "
-                    "least one word to go on from"
-                )
             # The last generated token is never read.
             needed = len(ids) + self._max_new_tokens - 1
             if self._max_positions is not None and needed > self._max_positions:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID
 from t2t_jax.decoding.config import LengthPenaltyFormula
 from t2t_jax.decoding.length_penalty import length_penalty as penalty
-from t2t_jax.decoding.step import DecodeStep, Hypotheses, likeliest_next, searched
+from t2t_jax.decoding.step import DecodeStep, Hypotheses, likeliest_next
 
 
 class GreedyState(NamedTuple):
@@ -78,24 +78,3 @@ class GreedySearch:
             ids=jnp.where(is_finished[:, None], state.ids, PAD_ID)[:, None],
             scores=jnp.where(is_finished, state.log_probs / over, -jnp.inf)[:, None],
         )
-
-
-def greedy_search(
-    decode_step: DecodeStep,
-    cache: PyTree,
-    limits: Int[Array, " B"],
-    *,
-    max_length: int,
-    **options,
-) -> Hypotheses:
-    """Runs a whole `GreedySearch` with `options`.
-
-    Args:
-      decode_step: returns the next logits of N = B rows.
-      cache: for `decode_step` before the first step.
-      limits: most tokens of each sentence, the end token included; 0 for a row without a sentence.
-      max_length: L, the positions that `cache` has room for; higher limits are reduced to it.
-    """
-    search = GreedySearch(**options)
-    state = search.start(cache, jnp.minimum(limits, max_length), max_length)
-    return search.found(searched(search, decode_step, state, 0, max_length))

@@ -115,11 +115,10 @@ def explain_control(
     drawn = initial_params(loaded.model, jax.random.key(_CONTROL_SEED, impl=GENERATOR))
     loaded = loaded._replace(params=_with_drawn_projections(loaded.params, drawn))
     encoder, decoder = document.stack("encoder"), document.stack("decoder")
-    is_written = decoder is not None
     read = _Read(
         [token.id for token in encoder.tokens] if encoder else [],
         [token.id for token in decoder.tokens] if decoder else [],
-        [step.chosen.token.id for step in document.steps] if is_written else [],
+        [step.chosen.token.id for step in document.steps] if decoder else [],
         sum(step.is_given for step in document.steps),
     )
     top_n = len(document.steps[0].best) if document.steps else 1

@@ -111,19 +111,19 @@ def positions_figure(document: Document, language: str = "en") -> Figure:
     panels: list[Callable[[Any], None]] = []
     if (vectors := positions.vectors) is not None:
         panels += [
-            lambda axis: _titled(_signed(axis, vectors), axis, words["positions_map"]),
+            lambda axis: _signed(axis, vectors, words["positions_map"]),
             lambda axis: _waves(axis, vectors, words),
         ]
     if positions.likeness is not None:
         name = "likeness_rotary" if positions.kind == "rotary" else "likeness"
         likeness = positions.likeness
         panels += [
-            lambda axis: _titled(_signed(axis, likeness, equal=True), axis, words[name]),
+            lambda axis: _signed(axis, likeness, words[name], equal=True),
             lambda axis: _by_distance(axis, [likeness], words),
         ]
     if (bias := positions.bias) is not None:
         panels += [
-            lambda axis: _titled(_signed(axis, bias[0], equal=True), axis, words["bias"]),
+            lambda axis: _signed(axis, bias[0], words["bias"], equal=True),
             lambda axis: _by_distance(axis, list(bias), words),
         ]
     rows = math.ceil(len(panels) / 2)
@@ -375,15 +375,13 @@ def _image(axis: Any, values: Float[np.ndarray, "T S"], *, most: float, equal: b
     return axis.imshow(values, cmap="Blues", vmin=0, vmax=most, aspect="equal" if equal else "auto")
 
 
-def _signed(axis: Any, values: Float[np.ndarray, "T S"], *, equal: bool = False) -> Any:
+def _signed(
+    axis: Any, values: Float[np.ndarray, "T S"], title: str = "", *, equal: bool = False
+) -> None:
     most = float(np.abs(values).max()) or 1.0
     aspect = "equal" if equal else "auto"
     image = axis.imshow(values, cmap="PuOr", vmin=-most, vmax=most, aspect=aspect)
     axis.figure.colorbar(image, ax=axis, shrink=0.6, pad=0.02)
-    return image
-
-
-def _titled(image: Any, axis: Any, title: str) -> None:
     axis.set_title(textwrap.fill(title, 36), fontsize=9)  # no wider than its half of the page
 
 

@@ -25,18 +25,6 @@ from t2t_jax.interop.vocabulary import SILENT, PretrainedVocabulary
 from t2t_jax.model.config import Activation, TransformerConfig
 from t2t_jax.model.positions import make_positions
 
-_ANY_VALUE = (
-    *(
-        "vocabulary_rows",
-        "num_encoder_layers",
-        "num_decoder_layers",
-        "d_model",
-        "d_ff",
-        "num_heads",
-    ),
-    *("max_positions", "first_position", "norm_epsilon", "attention_biases", "feed_forward_biases"),
-    *("scale_embeddings", "embedding_norm", "scale_logits", "output_bias"),
-)
 _ACTIVATIONS: dict[Activation, str] = {
     "relu": "RELU",
     "gelu": "GELU",
@@ -109,7 +97,7 @@ def check_expressible(config: TransformerConfig) -> None:
     check_keys(
         config,
         "CTranslate2",
-        any_value=_ANY_VALUE,
+        any_value=("first_position", "embedding_norm", "scale_logits"),
         family=("encoder_decoder",),
         positions=(
             *("sinusoidal", "sinusoidal_concatenated", "sinusoidal_tensor2tensor"),

@@ -7,7 +7,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -53,7 +53,6 @@ def tables(config: TransformerConfig, params: Params) -> dict[str, Float[np.ndar
         case "none":
             output = table("output_embedding")
             return dict(source=table("source_embedding"), target=target, output=output)
-    assert_never(config.tied_embeddings)
 
 
 def output_bias(config: TransformerConfig, params: Params) -> Float[np.ndarray, " rows"]:

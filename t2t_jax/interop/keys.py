@@ -61,19 +61,30 @@ def config_of(**given: Any) -> TransformerConfig:
     return TransformerConfig(**(OF_TRAINING | NOT_READ | _UNKNOWN | _COMMON | given))
 
 
+_IN_ALL_FORMATS = (
+    *("vocabulary_rows", "num_encoder_layers", "num_decoder_layers", "d_model", "d_ff"),
+    *("num_heads", "max_positions", "norm_epsilon", "attention_biases", "feed_forward_biases"),
+    *("scale_embeddings", "output_bias"),
+)
+
+
 def check_keys(
-    config: TransformerConfig, name: str, any_value: Collection[str], **values: tuple[Any, ...]
+    config: TransformerConfig,
+    name: str,
+    any_value: Collection[str] = (),
+    **values: tuple[Any, ...],
 ) -> None:
     """Raises ValueError at the first key of the model that the format `name` cannot express.
 
     Args:
-      any_value: keys that may have any value, besides those of training.
+      any_value: keys that may have any value, besides those of training and those that all formats
+        have.
       values: the allowed values of other keys.
     """
     width = config.d_model / config.num_heads
     values = {key: (value,) for key, value in _UNKNOWN.items()} | values
     values |= dict(d_k=(width,), d_v=(width,))
-    free = {*any_value, *OF_TRAINING, *NOT_READ}
+    free = {*any_value, *_IN_ALL_FORMATS, *OF_TRAINING, *NOT_READ}
     for field in dataclasses.fields(config):
         key, value = field.name, getattr(config, field.name)
         if key in values and value not in values[key]:

@@ -37,7 +37,6 @@ class Weights:
         self._prefix = prefix
         # Plain name -> its file and its name there.
         self._places: dict[str, tuple[Path, str]] = {}
-        self._left: set[str] = set()
         for file in _files(directory):
             for name in _open(file).keys():
                 self._places[_plain(name, prefix)] = (file, name)

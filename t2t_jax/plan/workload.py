@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 
 from t2t_jax.data.batches.assembling import BatchShape
-from t2t_jax.data.batches.epochs import multiple, rows_that_fit
+from t2t_jax.data.batches.epochs import multiple, row_multiple_of, rows_that_fit
 from t2t_jax.data.prepare.prepared import Prepared, already_prepared
 from t2t_jax.decoding.length_batches import SHORTEST
 from t2t_jax.devices import make_devices
@@ -17,7 +17,6 @@ from t2t_jax.runs.sections import Sections
 # About the mean of WMT14 English-German in 37,000 pieces. The tokens of a batch are fixed, so this
 # number affects attention alone.
 _USUAL_LENGTH = 32
-_ROW_MULTIPLE = 8  # as for bucketed batches
 # Used without a corpus: the sizes of newstest2013 and newstest2014.
 _USUAL_SENTENCES = {"dev": 3_000, "test": 3_003}
 
@@ -88,7 +87,8 @@ def _of_budget(sections: Sections) -> Workload:
     data = sections.data
     budgets = data.source_tokens_per_batch, data.target_tokens_per_batch
     if data.batching == "packed":
-        shapes = [_shape(sections, budgets, data.packed_length)]
+        length = multiple(data.packed_length, data.length_multiple)
+        shapes = [_shape(sections, budgets, length)]
         words = f"rows of data.packed_length={data.packed_length}"
     else:
         usual = min(_USUAL_LENGTH, data.max_length)
@@ -118,7 +118,8 @@ def _shape(sections: Sections, budgets: tuple[int, int], length: int) -> BatchSh
             target = 1
         case "translation" | "masked_language_modelling":
             pass
-    row_multiple = _ROW_MULTIPLE if length * _ROW_MULTIPLE <= min(budgets) else 1
+    is_packed = sections.data.batching == "packed"
+    row_multiple = 1 if is_packed else row_multiple_of(budgets, (source, target))
     rows = rows_that_fit(budgets, (source, target), row_multiple)
     if rows < 1:
         raise ValueError(

@@ -12,7 +12,7 @@ from t2t_jax.data.batches.batches import (
     BucketedBatches,
     PackedBatches,
 )
-from t2t_jax.data.batches.epochs import multiple
+from t2t_jax.data.batches.epochs import multiple, row_multiple_of
 from t2t_jax.data.batches.masking import Masking
 from t2t_jax.data.config import DataConfig
 from t2t_jax.data.prepare.prepared import Prepared, PreparedSplit
@@ -21,11 +21,6 @@ from t2t_jax.runs.sections import Sections
 
 # Seeds the masks of dev and test: the same for every run.
 _EVALUATION_SEED = 0
-
-# Rows of a bucketed batch are a multiple of eight if there is room, so that eight devices have no
-# empty rows. Independent of the actual devices: otherwise the result of training would depend on
-# them.
-_ROW_MULTIPLE = 8
 
 
 def train_batches(
@@ -159,9 +154,8 @@ def _bucketed(
     data = sections.data
     budgets = data.source_tokens_per_batch, data.target_tokens_per_batch
     longest = split.source_lengths.max(), split.target_lengths.max()
-    of_lengths = zip(longest, options["length_multiples"], budgets, strict=True)
-    fits = all(multiple(length, of) * _ROW_MULTIPLE <= budget for length, of, budget in of_lengths)
-    row_multiple = _ROW_MULTIPLE if fits else 1
+    source, target = map(multiple, longest, options["length_multiples"])
+    row_multiple = row_multiple_of(budgets, (source, target))
     return BucketedBatches(
         split, num_buckets=data.num_buckets, row_multiple=row_multiple, **options
     )

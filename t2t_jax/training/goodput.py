@@ -3,10 +3,10 @@
 import contextlib
 import time
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, get_args
 
 Kind = Literal["compile", "input", "checkpoint", "evaluation"]
-_KINDS: tuple[Kind, ...] = ("compile", "input", "checkpoint", "evaluation")
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Goodput:

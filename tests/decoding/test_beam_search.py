@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID
-from t2t_jax.decoding.beam_search import beam_search
-from t2t_jax.decoding.greedy import greedy_search
-from tests.decoding.toy import make_toy, num_steps, tokens
+from tests.decoding.toy import beam_search, greedy_search, make_toy, num_steps, tokens
 
 
 def _search(toy, limits, **options):

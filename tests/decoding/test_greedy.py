@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, PAD_ID, START_ID
-from t2t_jax.decoding.greedy import greedy_search
-from tests.decoding.toy import make_toy, num_steps, tokens
+from tests.decoding.toy import greedy_search, make_toy, num_steps, tokens
 
 
 def _by_hand(toy, sentence, limit, vocabulary_size):

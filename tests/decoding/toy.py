@@ -7,6 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from t2t_jax.data.vocabulary.vocabulary import END_ID, START_ID
+from t2t_jax.decoding.beam_search import BeamSearch
+from t2t_jax.decoding.greedy import GreedySearch
+from t2t_jax.decoding.step import searched
 
 
 class Toy(NamedTuple):
@@ -66,3 +69,19 @@ def num_steps(search, toy: Toy, limits, **options) -> int:
     jax.jit(lambda limits: search(decode_step, cache, limits, **options))(jnp.array(limits))
     jax.effects_barrier()
     return len(calls)
+
+
+def greedy_search(decode_step, cache, limits, *, max_length, **options):
+    """A whole `GreedySearch`; higher `limits` are reduced to `max_length`."""
+    return _whole(GreedySearch(**options), decode_step, cache, limits, max_length)
+
+
+def beam_search(decode_step, cache, limits, *, max_length, beam_size, n_best=None, **options):
+    """The same of a `BeamSearch`, by default with all hypotheses."""
+    search = BeamSearch(beam_size, n_best or beam_size, **options)
+    return _whole(search, decode_step, cache, limits, max_length)
+
+
+def _whole(search, decode_step, cache, limits, max_length):
+    state = search.start(cache, jnp.minimum(limits, max_length), max_length)
+    return search.found(searched(search, decode_step, state, 0, max_length))

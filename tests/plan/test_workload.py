@@ -33,6 +33,15 @@ def test_lengths_are_rounded_and_splits_counted_as_in_a_run():
 def test_a_packed_run_has_one_shape():
     found = workload(sections(**{"data.batching": "packed", "data.packed_length": 64}))
     assert found.is_packed and [shape[1:] for shape in found.shapes] == [(64, 64)]
+    budgets = {f"data.{side}_tokens_per_batch": 2_048 for side in ("source", "target")}
+    packed = {"data.batching": "packed", "data.packed_length": 140, "data.length_multiple": 8}
+    assert workload(sections(**packed, **budgets)).shapes == ((14, 144, 144),)
+
+
+def test_a_language_model_has_no_budget_of_a_source():
+    changes = {"data.task": "language_modelling", "model.family": "decoder_only"}
+    tiny = {"data.source_tokens_per_batch": 1}
+    assert workload(sections(**changes, **tiny)).shapes == workload(sections(**changes)).shapes
 
 
 def test_a_budget_without_room_for_a_sentence_is_refused():

@@ -17,6 +17,9 @@ from t2t_jax.data.batches.masking import Masking, num_hidden
 from t2t_jax.data.batches.order import occurrences, shuffled
 from t2t_jax.data.prepare.prepared import PreparedSplit
 
+# Rows of a bucketed batch are a multiple of it if there is room, so that eight devices have no empty
+# rows. Independent of the actual devices: otherwise the result of training would depend on them.
+_ROWS = 8
 _START_AND_END = 2  # of a sentence that is to be masked: never hidden
 
 
@@ -237,6 +240,12 @@ def rows_that_fit(budgets: tuple[int, int], lengths: tuple[int, int], row_multip
     """The most rows of these lengths that fit in a batch: a multiple of `row_multiple`."""
     rows = min(budget // length for budget, length in zip(budgets, lengths, strict=True) if length)
     return rows // row_multiple * row_multiple
+
+
+def row_multiple_of(budgets: tuple[int, int], lengths: tuple[int, int]) -> int:
+    """What the rows of bucketed batches are a multiple of: one if not even eight of them fit."""
+    fit = all(length * _ROWS <= budget for length, budget in zip(lengths, budgets, strict=True))
+    return _ROWS if fit else 1
 
 
 def even_rows(num_rows: int, max_rows: int, row_multiple: int) -> tuple[int, int]:

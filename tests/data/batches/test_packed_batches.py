@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from t2t_jax.data.batches import packed_rows
 from t2t_jax.data.batches.batches import PackedBatches
 from t2t_jax.data.batches.masking import Masking
-from t2t_jax.data.batches.packed_rows import Cells, largest_first, pack
+from t2t_jax.data.batches.packed_rows import largest_first, pack
 from t2t_jax.data.prepare.prepared import PreparedSplit
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID
 from tests.data.splits import (
@@ -237,12 +237,6 @@ def test_masks_leave_a_sentence_in_two_halves_whatever_its_row():
 def test_a_mistake_is_told(changes, message):
     with pytest.raises(ValueError, match=message):
         batches_of([(3, 20), (20, 4), (5, 4)], **changes)
-
-
-def test_a_pair_longer_than_a_row_is_told():
-    cells = Cells(np.array([5]), np.array([3]), np.array([1]))
-    with pytest.raises(ValueError, match="rows of 4 tokens cannot hold a source of 5"):
-        pack(cells, 4, 9)
 
 
 def test_rows_are_as_long_as_a_multiple():
