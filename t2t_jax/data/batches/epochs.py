@@ -17,8 +17,9 @@ from t2t_jax.data.batches.masking import Masking, num_hidden
 from t2t_jax.data.batches.order import occurrences, shuffled
 from t2t_jax.data.prepare.prepared import PreparedSplit
 
-# Rows of a bucketed batch are a multiple of it if there is room, so that eight devices have no empty
-# rows. Independent of the actual devices: otherwise the result of training would depend on them.
+# Rows of a bucketed batch are a multiple of it if there is room, so that eight devices have no
+# empty rows. Independent of the actual devices: otherwise the result of training would depend on
+# them.
 _ROWS = 8
 _START_AND_END = 2  # of a sentence that is to be masked: never hidden
 

@@ -97,7 +97,7 @@ def largest_first(
 
 
 def pack(cells: Cells, source_room: int, target_room: int) -> Rows:
-    """Rows that hold each pair once, with room for this many tokens on each side: for any of them."""
+    """Rows that hold each pair once, with room for so many tokens on each side, enough for any."""
     if source_room == 0:
         cells, source_room = cells._replace(source_lengths=cells.target_lengths), target_room
     num_copies = max(1, int(cells.counts.sum()) // _MINIATURE_PAIRS)
