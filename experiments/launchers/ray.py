@@ -133,7 +133,7 @@ def _end(ray: Any, result: Any, one: _Running, num_stops: int) -> Event | None:
     """
     seconds = time.monotonic() - one.submitted
     if one.sign is not None:
-        seconds = time.time() - one.sign.started
+        seconds = max(0.0, time.time() - one.sign.started)  # clocks of two machines differ
     try:
         exit_code = ray.get(result)
     except ray.exceptions.RayError as error:

@@ -344,7 +344,9 @@ class _Run:
 
     def _follow(self, attempt: str) -> Mapping[str, Any]:
         """How the run ended, as written by bucket.py."""
-        last_sign = last_line = time.time()
+        # By this machine's monotonic clock: the slice's may be another, and this one may sleep.
+        last_sign = last_line = time.monotonic()
+        beat, failures = None, 0
         log, size = self._directory / record.LOG_FILE, 0
         while True:
             self._pause(_POLL_SECONDS)
@@ -361,22 +363,26 @@ class _Run:
                     if self._request.has_several_hosts and self._has_lost_a_host(exit_code):
                         self._ask_again()
                     return end
+                failures = 0
             except gcloud.GcloudError as error:
                 tell(f"{self._slice.name}: {error}; trying again")
                 state = "ACTIVE"  # as far as we know; if this goes on, the silence limits apply
+                failures += 1
             if state != "ACTIVE":
                 raise _Preempted(f"the slice was taken away, its state is {state}")
-            if self._sign is not None:
-                last_sign = max(last_sign, self._sign.beat)
+            if self._sign is not None and self._sign.beat != beat:
+                beat, last_sign = self._sign.beat, time.monotonic()
             size_before, size = size, log.stat().st_size if log.exists() else 0
             if size != size_before:
-                last_line = time.time()
+                last_line = time.monotonic()
+            if 0 < failures < _MOST_TRIES:
+                continue  # a single call may have taken an hour
             self._check_since("sign of life", last_sign, _SECONDS_OF_SILENCE)
             self._check_since(f"new line in {log.name}", last_line, _SECONDS_WITHOUT_A_LINE)
 
     def _check_since(self, what: str, last: float, most_seconds: float) -> None:
         """Raises GcloudError if `what` last came more than `most_seconds` ago."""
-        if time.time() - last > most_seconds:
+        if time.monotonic() - last > most_seconds:
             minutes = f"{most_seconds / 60:.0f} minutes"
             raise gcloud.GcloudError(f"no {what} in {self._url} for {minutes}")
 

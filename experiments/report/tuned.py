@@ -414,9 +414,14 @@ def _cost(outcomes: Sequence[Outcome]) -> list[str]:
         return []
     return [
         f"Tuning took {counted(len(trials), 'trial')}{lost} and "
-        f"{counted(len(tuned), 'run')} at chosen values: {spent / 3600:.2g} of "
-        f"{whole / 3600:.2g} hours, {100 * spent / whole:.0f} % of all."
+        f"{counted(len(tuned), 'run')} at chosen values: {_hours(spent)} of "
+        f"{_hours(whole)} hours, {100 * spent / whole:.0f} % of all."
     ]
+
+
+def _hours(seconds: float) -> str:
+    hours = seconds / 3600
+    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.2g}"
 
 
 def _seconds(outcome: Outcome) -> float | None:

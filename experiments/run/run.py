@@ -57,7 +57,7 @@ def run(directory: Path) -> dict[str, Any]:
         its_commit, diff = commit(), uncommitted()  # now: the code may have changed by the end
         earlier = _earlier_commits(directory, its_commit)
         sign = presence.read(directory)
-        started = time.time() if sign is None else sign.started
+        before = 0.0 if sign is None else max(0.0, time.time() - sign.started)  # starting Python
         begun = time.monotonic()
         try:
             in_loop = train(read_sections(ConfigDict(this_run.config)), directory)
@@ -68,7 +68,7 @@ def run(directory: Path) -> dict[str, Any]:
                 raise
             in_loop = time.monotonic() - begun
             values = _of_diverged(this_run, buckets.told(str(error)), in_loop)
-        overhead = time.time() - started - in_loop - values["seconds"]["score"]
+        overhead = before + time.monotonic() - begun - in_loop - values["seconds"]["score"]
         values |= {"overhead_seconds": max(0.0, overhead), "commit": its_commit}
         if earlier:
             values["earlier_commits"] = ", ".join(earlier)

@@ -164,16 +164,11 @@ def _bootstrap(
         )
     observed = score(statistics.sum(0)) - score(base.sum(0))
     random = np.random.default_rng(seed)
-    drawn = np.zeros((_NUM_RESAMPLES, num_sentences), np.int64)  # how often each sentence is drawn
-    for times in drawn:
+    samples = np.empty(_NUM_RESAMPLES)
+    for place in range(_NUM_RESAMPLES):
         sample = random.integers(num_sentences, size=num_sentences)
-        times[:] = np.bincount(sample, minlength=num_sentences)
-    samples = np.array(
-        [
-            score(ours) - score(theirs)
-            for ours, theirs in zip(drawn @ statistics, drawn @ base, strict=True)
-        ]
-    )
+        times = np.bincount(sample, minlength=num_sentences)  # how often each sentence is drawn
+        samples[place] = score(times @ statistics) - score(times @ base)
     return observed, samples
 
 

@@ -60,7 +60,7 @@ def range_text(values: Range) -> str:
     """Both ends, or one number if they are equal."""
     if math.isnan(values.low):
         return "-"
-    low, high = (f"{end:.3g}" for end in values)
+    low, high = (f"{end:,.0f}" if end >= 1_000 else f"{end:.3g}" for end in values)
     return low if low == high else f"{low}-{high}"
 
 

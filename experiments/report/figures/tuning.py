@@ -105,5 +105,9 @@ def _scale(axis: Any, values: Sequence[float]) -> None:
     if values[0] > 0 and values[-1] > 3 * values[0]:
         axis.set_xscale("log")
     if len(values) <= _MOST_TICKS:
-        axis.set_xticks(values, [f"{value:.3g}" for value in values])
+        axis.set_xticks(values, [_tick(value) for value in values])
         axis.xaxis.set_minor_locator(NullLocator())
+
+
+def _tick(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
