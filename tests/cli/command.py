@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import runpy
 import subprocess
 import sys
 import warnings
@@ -61,6 +62,17 @@ def in_this_process(function: Callable[[], Any], *argv: str, text: str = "") -> 
             for name in set(flags.FLAGS) - defined_before:
                 delattr(flags.FLAGS, name)
     return Done(returncode, stdout.text(), stderr.text())
+
+
+def module(name: str, *arguments: str) -> Done:
+    """`python -m NAME ARGUMENTS`, of a module that this process may have imported before."""
+
+    def run() -> None:
+        # Which is no harm: it is run anew, as __main__.
+        warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+    return in_this_process(run, name, *arguments)
 
 
 def process(*arguments: str, text: str = "") -> Done:

@@ -9,9 +9,9 @@ from configs.base import get_config as get_base
 from experiments.launchers import options
 from experiments.sweep import sweep as sweeping
 from t2t_jax.runs.own_corpus import with_own_corpus
-from tests.cli.command import command
+from tests.cli.command import command, module
 from tests.data.text_corpus import sentence_pairs, write_labelled, write_pairs
-from tests.docs.test_commands import _run_module, smallest_flags
+from tests.docs.test_commands import smallest_flags
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_key_that_the_verb_does_not_read_is_refused(trained, verb, key):
 
 def sweep(*arguments):
     words = ("positions", "--base=configs/tiny.py", "--dry_run", *arguments)
-    return _run_module("experiments.sweep", *words)
+    return module("experiments.sweep", *words)
 
 
 def test_a_sweep_refuses_what_no_row_reads():
@@ -192,5 +192,5 @@ def test_a_sweep_keeps_it_there_too_but_not_on_other_peoples_machines(
 
     monkeypatch.setattr(sweeping, "run_table", run_table)
     where = ["--base=configs/tiny.py", "--workdir=w", f"--launcher={launcher}"]
-    done = _run_module("experiments.sweep", "quickstart", *where)
+    done = module("experiments.sweep", "quickstart", *where)
     assert (done.returncode, asked) == (0, [expected]), done.stderr

@@ -25,7 +25,7 @@ from t2t_jax.json_files import flat_dict
 from t2t_jax.runs.effect import unmet
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
-from tests.cli.command import command, in_this_process
+from tests.cli.command import command, module
 from tests.data.text_corpus import sentence_pairs, write_pairs
 from tests.docs.commands import REPOSITORY, documents, of_docstrings, of_documents
 from tests.runs import conftest as runs
@@ -121,14 +121,14 @@ def test_a_command_of_experiments_does_what_is_told(typed, tmp_path):
         fewer = [] if any(each.startswith("--rows") for each in arguments) else ["--rows=base"]
         if any(each.startswith("--equal") for each in arguments):
             fewer.append("--base.data.train_pairs=300")
-        done = _run_module(name, *arguments, *fewer, *{"--dry_run"} - {*arguments})
+        done = module(name, *arguments, *fewer, *{"--dry_run"} - {*arguments})
         assert "base" in done.stdout
     elif name in ("experiments.report", "experiments.report.evidence"):
         is_compared = any("table3_tiny_fused" in each for each in arguments)
         kept = RESULTS / ("table3_tiny_fused" if is_compared else "ensembles_tiny")
         shutil.copytree(kept, tmp_path / "w")
         places = {"W": tmp_path / "w", "runs/ablation": tmp_path / "w"}
-        done = _run_module(name, *(str(places.get(argument, argument)) for argument in arguments))
+        done = module(name, *(str(places.get(argument, argument)) for argument in arguments))
     else:
         done = _read_flags_of_module(name, arguments)
     assert done.returncode == 0, done.stderr
@@ -232,17 +232,6 @@ def _read_flags(words):
     assert done.returncode == 0, done.stderr
 
 
-def _run_module(name, *arguments):
-    # Another test may have imported it, which is no harm.
-    imported = {each: sys.modules.pop(each, None) for each in (name, f"{name}.__main__")}
-    try:
-        return in_this_process(
-            lambda: runpy.run_module(name, run_name="__main__", alter_sys=True), name, *arguments
-        )
-    finally:
-        sys.modules.update({each: module for each, module in imported.items() if module})
-
-
 def _read_flags_of_module(name, arguments):
     """Has the flags parsed, and nothing done."""
 
@@ -250,4 +239,4 @@ def _read_flags_of_module(name, arguments):
         flags_parser(sys.argv)
 
     with mock.patch.object(app, "run", run):
-        return _run_module(name, *arguments)
+        return module(name, *arguments)

@@ -21,6 +21,7 @@ from t2t_jax.runs.kept_programs import keep_programs
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.training.loop import Stopped
 from t2t_jax.training.nonfinite import Diverged
+from tests.cli.command import module
 
 TRAINING = {
     "steps": 12,
@@ -256,8 +257,7 @@ def test_what_is_compiled_is_kept_where_the_environment_says_and_never_where_a_r
     ],
 )
 def test_a_mistyped_command_ends_in_a_sentence(arguments, sentence):
-    command = [sys.executable, "-m", "experiments.run", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = module("experiments.run", *arguments)
     assert done.returncode == 1
     assert done.stderr.startswith("run: ") and sentence in done.stderr
 

