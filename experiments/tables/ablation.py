@@ -6,13 +6,12 @@ In: a base config. Out: one complete, locked config per row, and why some rows d
 import difflib
 import fnmatch
 import re
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ml_collections import ConfigDict
 
+from t2t_jax.cli.own_files import described
 from t2t_jax.json_files import flat_dict
 
 # A ConfigDict read by attribute. ml_collections types each value as a union of everything a config
@@ -188,15 +187,6 @@ class Table(NamedTuple):
             why = dict(left_out).get("base", "all others are compared with it")
             raise ValueError(f"table {self.name} has no row that is called base: {why}")
         return Rows(rows, left_out)
-
-
-def described(error: Exception, path: str) -> str:
-    """Kind, message and line of an error in a file."""
-    places = traceback.extract_tb(error.__traceback__)
-    lines = [place.lineno for place in places if Path(place.filename).name == Path(path).name]
-    where = f", line {lines[-1]}" if lines else ""  # a syntax error has it in its message
-    message = str(error).partition("\n")[0]
-    return f"{type(error).__name__}: {message}{where}"
 
 
 def check_name(name: Any, of: str) -> None:

@@ -9,7 +9,8 @@ import pkgutil
 from typing import NamedTuple
 
 from experiments import tables
-from experiments.tables.ablation import Table, described
+from experiments.tables.ablation import Table
+from t2t_jax.cli.own_files import described
 
 
 class Found(NamedTuple):

@@ -14,6 +14,7 @@ from pathlib import Path
 from absl import flags, logging
 
 from t2t_jax.cli.config_keys import config_keys
+from t2t_jax.cli.own_files import described, is_from
 
 _ONLY_IN_A_CHECKOUT = (
     "configs/ and experiments/ are not installed with t2t_jax: type this in a checkout of the code"
@@ -34,17 +35,14 @@ def parse_flags(name: str, argv: list[str], *, known_only: bool = False) -> list
             hasattr(flags.FLAGS[flag].value, "")  # raises if a config is missing
     except (
         *(AttributeError, KeyError, NameError, SyntaxError),
-        flags.UnrecognizedFlagError,
+        *(flags.IllegalFlagValueError, flags.UnrecognizedFlagError),
     ) as error:
-        if not (sentence := _no_python(argv)):
-            if isinstance(error, NameError | SyntaxError):
-                raise  # within a config: its author wants to see where
-            sentence = _unknown_flag(argv, error)
-        sys.exit(f"{name}: {sentence}")
+        sentence = _no_python(argv) or _error_in_a_config(argv, error)
+        if not sentence and isinstance(error, flags.IllegalFlagValueError):
+            sentence = "; ".join(map(_wrong_value, str(error).splitlines()))
+        sys.exit(f"{name}: {sentence or _unknown_flag(argv, error)}")
     except (ImportError, OSError) as error:
         sys.exit(f"{name}: {_no_python(argv) or _no_config(argv, error)}")
-    except flags.IllegalFlagValueError as error:
-        sys.exit(f"{name}: {'; '.join(map(_wrong_value, str(error).splitlines()))}")
     except (TypeError, ValueError, flags.Error) as error:
         sys.exit(f"{name}: {error}")
     except SystemExit as end:
@@ -111,7 +109,15 @@ def _wrong_value(said: str) -> str:
 
 
 def _missing(flag: str) -> str:
+    if flags.FLAGS[flag].present:
+        return returned_text(flag, None)
     return f"--{flag} is missing: {_help(flag)}"
+
+
+def returned_text(flag: str, value: object) -> str:
+    """What is wrong with a config's file that returns `value`."""
+    kind = "None" if value is None else f"a {type(value).__name__}"
+    return f"--{flag}: the get_config() of the file must return a ConfigDict, not {kind}"
 
 
 def _help(flag: str) -> str:
@@ -147,18 +153,32 @@ def _unknown_flag(argv: list[str], error: Exception) -> str:
     return str(error)
 
 
+def _configs(argv: list[str]) -> Iterator[tuple[str, str]]:
+    """Flag and value of each given config."""
+    for argument, following in itertools.zip_longest(argv, argv[1:], fillvalue=""):
+        flag, _, value = argument.lstrip("-").partition("=")
+        if argument.startswith("-") and flag in ("config", "base"):
+            yield flag, value or following
+
+
 def _no_python(argv: list[str]) -> str:
     """Which config is not a Python file; "" if all are."""
-    for flag in ("config", "base"):
-        for argument, following in itertools.zip_longest(argv, argv[1:], fillvalue=""):
-            given, _, value = argument.lstrip("-").partition("=")
-            path = Path(value or following)
-            is_python = path.suffix == ".py" and not path.is_dir()
-            if argument.startswith("-") and given == flag and path.exists() and not is_python:
-                return (
-                    f"--{flag}={value or following} must be a Python file such as "
-                    f"configs/tiny.py; keys that differ from it are flags, such as --{flag}.seed=1"
-                )
+    for flag, value in _configs(argv):
+        path = Path(value)
+        if path.exists() and (path.suffix != ".py" or path.is_dir()):
+            return (
+                f"--{flag}={value} must be a Python file such as configs/tiny.py; keys that "
+                f"differ from it are flags, such as --{flag}.seed=1"
+            )
+    return ""
+
+
+def _error_in_a_config(argv: list[str], error: Exception) -> str:
+    """What is wrong within a config's file, and where; "" if the error is not from there."""
+    for _, value in _configs(argv):
+        path = value.partition(":")[0]
+        if is_from(error, path):
+            return f"{path} cannot be read: {described(error, path)}"
     return ""
 
 

@@ -6,6 +6,8 @@ from typing import Any
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
+from t2t_jax.cli.command import returned_text
+
 
 def given_config(
     flag: str,
@@ -25,13 +27,16 @@ def given_config(
       is_for_here: whether this machine's environment applies.
 
     Raises:
-      ValueError, TypeError: a key that was set has no effect, or several files could be meant.
+      ValueError, TypeError: a key that was set has no effect, several files could be meant, or the
+        config's file returns something else.
     """
     from t2t_jax.json_files import flat_dict
     from t2t_jax.runs.keys import own_cache
     from t2t_jax.runs.own_corpus import with_own_corpus
 
     typed: Any = flags.FLAGS[flag]
+    if not isinstance(typed.value, ConfigDict):
+        raise TypeError(returned_text(flag, typed.value))
     given = config_flags.get_override_values(typed)
     config: Any = with_own_corpus(typed.value, flag, given, log)
     if is_for_here and "data.cache" not in given and "data.cache" in flat_dict(config.to_dict()):

@@ -26,10 +26,12 @@ def define_flags(arguments: list[str]) -> None:
     """Defines the flags of this verb."""
     workdir = value_of(arguments, "workdir")
     if value_of(arguments, "config") is None and workdir is not None:
+        from t2t_jax.runs.workdir import NoRunError
+
         try:
             define_config_of_run(arguments)
             say_whose_cache(arguments)
-        except ValueError as error:
+        except NoRunError as error:
             raise ValueError(f"--config is needed, such as configs/tiny.py: {error}") from error
     else:
         config_flags.DEFINE_config_file(

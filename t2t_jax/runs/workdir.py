@@ -50,6 +50,10 @@ from t2t_jax.training.nonfinite import check_params
 _SECONDS_TO_APPEAR = 60.0
 
 
+class NoRunError(ValueError):
+    """A directory holds no run."""
+
+
 class Trained(NamedTuple):
     """A trained model, ready for use."""
 
@@ -229,7 +233,8 @@ def read_config(workdir: Path) -> ConfigDict:
     corpus is kept: that is only read, as text. Keys added after the run are filled in.
 
     Raises:
-      ValueError: there is none, or it is damaged.
+      NoRunError: there is none.
+      ValueError: it is damaged.
     """
     values = with_later_keys(_read_config(workdir))
     if isinstance(values.get("data"), dict):
@@ -252,7 +257,7 @@ def cache_of(workdir: Path) -> str | None:
 def _read_config(workdir: Path) -> dict[str, Any]:
     path = workdir / "config.json"
     if not path.exists():
-        raise ValueError(f"{workdir} holds no run: t2t-jax train writes {path.name} there")
+        raise NoRunError(f"{workdir} holds no run: t2t-jax train writes {path.name} there")
     return read_json(path)
 
 

@@ -136,6 +136,12 @@ def test_a_mistake_ends_in_a_sentence_and_not_in_a_traceback(arguments, sentence
     assert "Traceback" not in done.stderr and "None" not in done.stderr
 
 
+def test_a_damaged_run_is_told_as_that_and_not_as_a_missing_config(tmp_path):
+    (tmp_path / "config.json").write_text("{")
+    done = command("train", f"--workdir={tmp_path}")
+    assert done.returncode == 1 and done.stderr.startswith(f"t2t-jax train: {tmp_path}/config.json")
+
+
 def test_a_run_and_a_model_are_not_taken_both(trained):
     done = command("translate", f"--workdir={trained}", "--model=hf:DIR")
     assert "translate: --workdir and --model exclude each other: give only one" in done.stderr

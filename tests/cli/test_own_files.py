@@ -1,0 +1,45 @@
+"""A mistake in a config's file is told with its line."""
+
+import pytest
+
+from tests.cli.command import command
+
+_CONFIG = """from configs import tiny
+
+def get_config():
+    config = tiny.get_config()
+    {}
+    return config
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (
+            "config.model.num_head = 4",
+            "AttributeError: there is no key num_head (did you mean num_heads?), line 5",
+        ),
+        ("config.model.zzz = 4", "AttributeError: there is no key zzz, line 5"),
+        ("config.model['num_head']", "KeyError: there is no key num_head (did you mean"),
+        ("config.model.num_heads = 'eight'", "TypeError: Could not override field 'num_heads'"),
+        ("config.seed = int('x')", "ValueError: invalid literal for int() with base"),
+        ("config.seed = {}['x']", "KeyError: 'x', line 5"),
+        ("config.seed = seed", "NameError: name 'seed' is not defined, line 5"),
+        ("config.seed = = 1", "SyntaxError: invalid syntax (mine.py, line 5)"),
+    ],
+)
+def test_a_mistake_in_a_config_is_told_with_its_line(line, sentence, tmp_path):
+    (tmp_path / "mine.py").write_text(_CONFIG.replace("{}", line, 1))
+    done = command("prepare", f"--config={tmp_path}/mine.py", "--config.seed=2")
+    said = f"t2t-jax prepare: {tmp_path}/mine.py cannot be read: {sentence}"
+    assert done.returncode == 1 and done.stderr.startswith(said)
+    assert done.stderr.count("\n") == 1 and "line 5" in done.stderr
+
+
+@pytest.mark.parametrize(("returned", "kind"), [("None", "None"), ("config.to_dict()", "a dict")])
+def test_a_config_must_return_one(returned, kind, tmp_path):
+    (tmp_path / "mine.py").write_text(_CONFIG.replace("{}", f"return {returned}", 1))
+    done = command("prepare", f"--config={tmp_path}/mine.py")
+    assert done.returncode == 1
+    assert f"must return a ConfigDict, not {kind}\n" in done.stderr
