@@ -15,6 +15,7 @@ from t2t_jax.json_files import (
     full_disk_told,
     json_text,
     read_json,
+    write_bytes,
     write_json,
 )
 
@@ -108,5 +109,5 @@ def test_an_error_of_the_system_begins_with_the_file(tmp_path):
 def test_a_write_that_is_refused_names_the_file_and_not_the_one_beside_it(tmp_path):
     path = tmp_path / "none" / "a.json"
     with pytest.raises(FileNotFoundError) as refused:
-        write_json(path, {})
+        write_bytes(path, b"")
     assert refused.value.filename == str(path)

@@ -81,6 +81,8 @@ def restore(directory: Path, url: str) -> None:
     for checkpoint in _checkpoints(aside):
         if checkpoint not in whole:
             shutil.rmtree(aside / "checkpoints" / checkpoint)
+    if not _checkpoints(aside):  # it is trained anew, which its record must not deny
+        (aside / "training.json").unlink(missing_ok=True)
     if directory.exists():
         shutil.rmtree(directory)
     aside.rename(directory)

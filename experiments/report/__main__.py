@@ -21,6 +21,7 @@ other corpora may not be shareable: --samples asks for it, and reads it from whe
 finished seed, as in `t2t-jax explain`. report.html links to the pages. It loads every model.
 """
 
+import errno
 import functools
 import sys
 from pathlib import Path
@@ -76,7 +77,9 @@ def _written(found: "list[TableSummary]", workdir: Path) -> str:
 
     try:
         paths = report.write(found, workdir)
-    except PermissionError as error:
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
         return f"report: only printed: {plain_text(error_text(error))}"
     return "written: " + "  ".join(map(plain_text, paths))
 

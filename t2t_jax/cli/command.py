@@ -33,21 +33,13 @@ def parse_flags(name: str, argv: list[str], *, known_only: bool = False) -> list
             rest = flags.FLAGS(argv, known_only=known_only)
         for flag in flags.FLAGS:
             hasattr(flags.FLAGS[flag].value, "")  # raises if a config is missing
-    except (
-        *(AttributeError, KeyError, NameError, SyntaxError),
-        *(flags.IllegalFlagValueError, flags.UnrecognizedFlagError),
-    ) as error:
-        sentence = _no_python(argv) or _error_in_a_config(argv, error)
-        if not sentence and isinstance(error, flags.IllegalFlagValueError):
-            sentence = "; ".join(map(_wrong_value, str(error).splitlines()))
-        sys.exit(f"{name}: {sentence or _unknown_flag(argv, error)}")
-    except (ImportError, OSError) as error:
-        sys.exit(f"{name}: {_no_python(argv) or _no_config(argv, error)}")
-    except (TypeError, ValueError, flags.Error) as error:
-        sys.exit(f"{name}: {error}")
     except SystemExit as end:
         # How absl ends after printing the help.
         sys.exit(0 if end.code == 1 and _asks_for_help(argv) else end.code)
+    except Exception as error:  # a config may raise anything
+        if not (sentence := _mistake(argv, error)):
+            raise
+        sys.exit(f"{name}: {sentence}")
     if flags.FLAGS["verbosity"].using_default_value:
         flags.FLAGS.verbosity = logging.WARNING  # Orbax logs every file it touches
         logging.get_absl_logger().addFilter(_without_stack)
@@ -71,6 +63,22 @@ def may_be_cut_off() -> Iterator[None]:
 
 def _asks_for_help(argv: list[str]) -> bool:
     return any(argument.lstrip("-").startswith("help") for argument in argv[1:])
+
+
+def _mistake(argv: list[str], error: Exception) -> str:
+    """What is wrong with the flags or with a config's file; "" if it is neither."""
+    if isinstance(error, flags.IllegalFlagValueError):
+        wrong = map(_wrong_value, str(error).splitlines())
+        return _error_in_a_config(argv, error) or "; ".join(wrong)
+    if sentence := _no_python(argv):
+        return sentence
+    if isinstance(error, ImportError | OSError):
+        return _no_config(argv, error)
+    if sentence := _error_in_a_config(argv, error):
+        return sentence
+    if isinstance(error, AttributeError | KeyError | flags.UnrecognizedFlagError):
+        return _unknown_flag(argv, error)
+    return str(error) if isinstance(error, TypeError | ValueError | flags.Error) else ""
 
 
 _NOT_OF_THE_TYPE = {
@@ -184,7 +192,8 @@ def _error_in_a_config(argv: list[str], error: Exception) -> str:
 
 def _no_config(argv: list[str], error: Exception) -> str:
     """Why a config cannot be read, and where it may be."""
-    sentence = str(error).rpartition("\n")[2].strip()  # of the error within ml_collections'
+    # Else the error is within that of ml_collections.
+    sentence = _error_in_a_config(argv, error) or str(error).rpartition("\n")[2].strip()
     sentence = re.sub(r"^\[Errno \d+\] (.*): '(.*)'$", r"\2: \1", sentence)
     if not Path("configs").is_dir():
         return f"{sentence}; {_ONLY_IN_A_CHECKOUT}"

@@ -5,6 +5,8 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from t2t_jax.json_files import error_text
+
 
 def described(error: BaseException, path: str) -> str:
     """Kind, message and line of an error in the file at `path`.
@@ -12,8 +14,8 @@ def described(error: BaseException, path: str) -> str:
     If a library raised it anew, the error that left the file counts.
     """
     error = next((each for each in _behind(error) if _lines(each, path)), error)
-    lines = _lines(error, path)
-    where = f", line {lines[-1]}" if lines else ""  # a syntax error has it in its message
+    lines = [] if isinstance(error, SyntaxError) else _lines(error, path)  # its message has it
+    where = f", line {lines[-1]}" if lines else ""
     return f"{type(error).__name__}: {_message(error)}{where}"
 
 
@@ -38,7 +40,7 @@ def _lines(error: BaseException, path: str) -> list[int | None]:
 
 
 def _message(error: BaseException) -> str:
-    said = str(error)
+    said = error_text(error)
     # Of a ConfigDict, which lists all its values.
     if meant := re.search(r"Did you mean \W*(\w+)\W+ instead of \W*(\w+)", said):
         return f"there is no key {meant[2]} (did you mean {meant[1]}?)"

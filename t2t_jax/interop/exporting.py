@@ -97,10 +97,10 @@ def new_directory(output: Path) -> Iterator[Path]:
     """
     output = output.resolve()  # "." has no name
     check_new(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    place = tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.")
-    with full_disk_told(output), place as aside:
-        whole = Path(aside) / output.name
-        whole.mkdir()
-        yield whole
-        whole.rename(output)
+    with full_disk_told(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as aside:
+            whole = Path(aside) / output.name
+            whole.mkdir()
+            yield whole
+            whole.rename(output)

@@ -153,7 +153,7 @@ def _bucketed(
 ) -> BucketedBatches:
     data = sections.data
     budgets = data.source_tokens_per_batch, data.target_tokens_per_batch
-    longest = split.source_lengths.max(), split.target_lengths.max()
+    longest = int(split.source_lengths.max()), int(split.target_lengths.max())
     source, target = map(multiple, longest, options["length_multiples"])
     row_multiple = row_multiple_of(budgets, (source, target))
     return BucketedBatches(

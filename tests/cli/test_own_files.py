@@ -26,6 +26,9 @@ def get_config():
         ("config.seed = int('x')", "ValueError: invalid literal for int() with base"),
         ("config.seed = {}['x']", "KeyError: 'x', line 5"),
         ("config.seed = seed", "NameError: name 'seed' is not defined, line 5"),
+        ("config.seed = [][0]", "IndexError: list index out of range, line 5"),
+        ("import absent", "ModuleNotFoundError: No module named 'absent', line 5"),
+        ("open('absent')", "FileNotFoundError: absent: No such file or directory, line 5"),
         ("config.seed = = 1", "SyntaxError: invalid syntax (mine.py, line 5)"),
     ],
 )

@@ -33,7 +33,7 @@ def test_only_the_last_checkpoints_are_kept_and_their_mean_is_exact(run, tmp_pat
     with Checkpoints(tmp_path / "c", identity=IDENTITY) as checkpoints:
         assert checkpoints.steps == [2, 3, 4]
         mean = checkpoints.restore_params(run.initial.params, average=2)
-        with pytest.raises(ValueError, match=r"holds 3 checkpoints, .* needs 4"):
+        with pytest.raises(ValueError, match=r"holds 3 checkpoints; .* needs 4"):
             checkpoints.restore_params(run.initial.params, average=4)
     expected = jax.tree.map(lambda a, b: (a.astype(np.float64) + b) / 2, saved[2], saved[3])
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), mean, expected)
@@ -211,7 +211,7 @@ def test_the_checkpoint_of_a_step_is_taken_with_those_before_it(run, tmp_path):
         with pytest.raises(ValueError, match=r"--checkpoint=3 is not in .*, there are: 2, 4, 6$"):
             checkpoints.restore_params(run.initial.params, last=3)
         with pytest.raises(
-            ValueError, match=r"1 checkpoints up to step 2, .*average_checkpoints=2"
+            ValueError, match=r"one checkpoint up to step 2; .*average_checkpoints=2"
         ):
             checkpoints.restore_params(run.initial.params, last=2, average=2)
 

@@ -99,7 +99,7 @@ def checked_manifest(directory: Path) -> dict[str, Any]:
         manifest = read_json(directory / FILE)
         is_as_written = _is_as_written(manifest)
         files = manifest["files"]
-    except (FileNotFoundError, ValueError, KeyError) as error:
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError) as error:
         raise ValueError(f"{directory / FILE} cannot be read: {advice}") from error
     except OSError as error:  # of the disk, or of rights: it may be whole
         raise UnreadableError(f"{directory / FILE} cannot be read: {error.strerror}") from error

@@ -64,6 +64,13 @@ def test_half_a_checkpoint_is_not_restored(tmp_path, there):
     assert _names(tmp_path / "here") == {"run.json", "checkpoints/10/a", "uploaded.json"}
 
 
+def test_a_run_whose_only_checkpoint_is_half_there_is_trained_anew(tmp_path, there):
+    for name in ("run.json", "training.json", "checkpoints/20/half", "uploaded.json"):
+        _write(there, name)
+    bucket.restore(tmp_path / "here", URL)
+    assert _names(tmp_path / "here") == {"run.json", "uploaded.json"}
+
+
 def test_a_failure_of_another_day_is_not_taken_for_one_of_this_try(tmp_path, there):
     here = tmp_path / "here"
     for _ in range(2):  # on a new machine, and on one that has the run

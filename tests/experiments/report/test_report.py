@@ -1,7 +1,6 @@
 """The whole report of a sweep, whatever state it is in."""
 
 import re
-import runpy
 import subprocess
 import sys
 
@@ -10,7 +9,7 @@ import pytest
 from experiments.report import report
 from experiments.report.samples import WHY_NONE
 from experiments.run import record
-from tests.cli.command import in_this_process
+from tests.cli.command import module
 from tests.experiments import fakes
 from tests.experiments.sweeps import CONFIG, TABLE, write_sweep
 
@@ -46,10 +45,7 @@ def test_of_a_directory_that_cannot_be_written_to_the_report_is_printed(tmp_path
 
     write_sweep(tmp_path)
     monkeypatch.setattr(report, "write", refused)
-    done = in_this_process(
-        lambda: runpy.run_module("experiments.report", run_name="__main__"),
-        *("report", str(tmp_path)),
-    )
+    done = module("experiments.report", str(tmp_path))
     assert done.returncode == 0 and "| base " in done.stdout
     assert done.stderr == "report: only printed: /theirs/report.md: Permission denied\n"
 

@@ -65,7 +65,7 @@ def test_several_keys_fill_the_space_evenly_and_always_alike():
         ([f"{RATE}=log(1,inf)"], 3, "LOW and HIGH must be numbers"),
         (["model.norm=log(1,2)"], 3, "LOW and HIGH must be numbers"),
         ([f"{RATE}=log(1,x)"], 3, "'x' must be a number, as base's 0.003 is"),
-        (["training.steps=[1,1.5]"], 2, "'1.5' is no int"),
+        (["training.steps=[1,1.5]"], 2, "'1.5' must be a whole number, as base's "),
         ([f"{RATE}=2e-4"], 3, "write KEY=log(LOW,HIGH), KEY=lin(LOW,HIGH) or KEY=[A,B,C]"),
         (["training.peak_rate=log(1,2)"], 3, f"no key training.peak_rate; did you mean {RATE}?"),
         (["data.vocabulary_size=log(10,99)"], 3, "only keys of model and training can be tuned"),
