@@ -46,7 +46,7 @@ def _prepared_directory(table_name: str) -> Path:
     values = flags.FLAGS
     table = find_table(table_name)
     for flag in ("row", "base", "workdir"):
-        if values[flag].value is None:
+        if not values[flag].present:
             raise ValueError(f"with the name of a table, --{flag} is needed")
 
     def of_row(base: ConfigDict) -> list[ConfigDict]:

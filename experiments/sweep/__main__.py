@@ -170,7 +170,7 @@ def _run_table(arguments: list[str], values: Any) -> int:
             f"one argument is needed, status W, score W or a table; see --help: {names_text()}"
         )
     table = find_table(arguments[0])
-    if values.base is None:
+    if not values["base"].present:
         raise ValueError("--base is needed, for example --base=configs/tiny.py")
     workdir = None if values.workdir is None else local_path(values.workdir, "--workdir")
     base: AnyConfig = given_config(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.command import command
+from tests.cli.command import command, module
 
 _CONFIG = """from configs import tiny
 
@@ -46,3 +46,17 @@ def test_a_config_must_return_one(returned, kind, tmp_path):
     done = command("prepare", f"--config={tmp_path}/mine.py")
     assert done.returncode == 1
     assert f"must return a ConfigDict, not {kind}\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("experiments.sweep", "heads", "--dry_run"),
+        ("experiments.run", "heads", "--row=heads=1", "--workdir=absent"),
+    ],
+)
+def test_a_base_must_return_one_too(arguments, tmp_path):
+    (tmp_path / "mine.py").write_text("def get_config():\n    pass\n")
+    done = module(*arguments, f"--base={tmp_path}/mine.py")
+    assert done.returncode == 1
+    assert "--base: the get_config() of the file must return a ConfigDict, not None" in done.stderr
