@@ -136,12 +136,13 @@ def call(*arguments: str, stop: threading.Event | None = None) -> str:
       GcloudError: it cannot be started, has failed, or has not answered for an hour.
       Stopped: `stop` was set meanwhile; the command was ended.
     """
+    words = f"gcloud {' '.join(arguments[:4])}"
     with _started(arguments) as command:
         deadline = time.monotonic() + _MOST_SECONDS
         while True:
             if time.monotonic() > deadline:
                 command.kill()
-                raise GcloudError(f"no answer for {_MOST_SECONDS / 60:.0f} minutes")
+                raise GcloudError(f"{words}: no answer for {_MOST_SECONDS / 60:.0f} minutes")
             if stop is not None and stop.is_set():
                 command.terminate()
                 raise Stopped
@@ -153,7 +154,7 @@ def call(*arguments: str, stop: threading.Event | None = None) -> str:
     if command.returncode != 0:
         # With several hosts, gcloud names the one that failed in lines that start with #.
         lines = [line for line in errors.strip().splitlines() if not line.startswith("#")]
-        lines = lines or [f"exit code {command.returncode}"]
+        lines = lines or [f"{words}: exit code {command.returncode}"]
         # A line that begins with ERROR says what went wrong; hints may follow it.
         reasons = [line for line in lines if line.startswith("ERROR")]
         raise GcloudError((reasons or lines)[-1])

@@ -588,14 +588,18 @@ def test_capacity_account_network_and_labels_are_told_to_gcloud(
     assert list(words[5 + alpha + 3 : -2]) == options
 
 
-def test_a_command_that_does_not_answer_has_failed(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("does", "most_seconds", "says"),
+    [("exec sleep 60", 0.3, "no answer for 0 minutes"), ("exit 3", 60.0, "exit code 3")],
+)
+def test_a_command_without_an_answer_is_named(does, most_seconds, says, tmp_path, monkeypatch):
     program = tmp_path / "gcloud"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.write_text(f"#!/bin/sh\n{does}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(gcloud, "_MOST_SECONDS", 0.3)
-    with pytest.raises(gcloud.GcloudError, match="no answer for 0 minutes"):
-        gcloud.call("version")
+    monkeypatch.setattr(gcloud, "_MOST_SECONDS", most_seconds)
+    with pytest.raises(gcloud.GcloudError, match=f"^gcloud storage ls: {says}$"):
+        gcloud.call("storage", "ls")
 
 
 @pytest.mark.parametrize(
