@@ -39,5 +39,5 @@ def test_a_run_of_before_a_key_came_did_what_base_says(tmp_path):
     assert flat_dict(read_config(tmp_path).to_dict()).items() >= later.items()
     now = base.get_config()
     now.model.residual = False
-    with pytest.raises(ValueError, match=r"model\.residual was True, now it is False\. Use"):
+    with pytest.raises(ValueError, match=r"model\.residual was True, now it is False; use"):
         check_config(tmp_path, read_sections(now))
