@@ -67,7 +67,7 @@ def ended(directory: Path, seconds: float, exit_code: int) -> Event:
         return Event(directory, "failed", seconds, _TAKEN)
     presence.clear(directory)
     # Written at the very end: what fails after it, such as the end of a runtime, changes nothing.
-    if (directory / record.RECORD_FILE).exists():
+    if record.is_finished(directory):
         if contradiction := plain_text(_contradiction(directory)):
             return failed(directory, seconds, contradiction)
         (directory / record.FAILURE_FILE).unlink(missing_ok=True)  # of an earlier try

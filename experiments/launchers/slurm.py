@@ -283,7 +283,7 @@ def _is_queued(job_id: str) -> bool:
 
 def _end(one: _Followed) -> Event:
     seconds = max(0.0, time.time() - one.since)  # clocks of two machines differ
-    if (one.directory / record.RECORD_FILE).exists():
+    if record.is_finished(one.directory):
         return ended(one.directory, seconds, 0)
     if not one.job.paths.result_pickle.exists():
         presence.clear(one.directory)

@@ -209,7 +209,7 @@ class _Run:
             )
         self._fetch_what_was_left()
         for number in range(_MOST_SLICES):
-            if (self._directory / record.RECORD_FILE).exists():
+            if record.is_finished(self._directory):
                 return 0
             self._check_place()
             try:

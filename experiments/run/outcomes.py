@@ -55,7 +55,7 @@ def read_outcomes(workdir: Path) -> Outcomes:
 
 def _outcome(directory: Path, run: Run) -> Outcome:
     failure = record.read_failure(directory)
-    if not (directory / record.RECORD_FILE).exists():
+    if not record.is_finished(directory):
         return Outcome(directory, run, None, failure)
     try:
         values = plain_values(record.read_record(directory))

@@ -127,7 +127,7 @@ def write_run(directory: Path, run: Run) -> None:
       ValueError: the directory holds a run with another config; says what differs.
     """
     check_same_run(directory, run)
-    if not (directory / RECORD_FILE).exists() or not (directory / RUN_FILE).exists():
+    if not is_finished(directory) or not (directory / RUN_FILE).exists():
         write_json(directory / RUN_FILE, {"format": FORMAT} | run._asdict())
 
 
@@ -140,7 +140,7 @@ def check_same_run(directory: Path, run: Run) -> None:
         if before.awaits_trials:  # and so still has the row's own values
             own = {key: value for key, value in flat_dict(there).items() if key not in run.point}
             there = own | run.point
-    elif (directory / RECORD_FILE).exists():
+    elif is_finished(directory):
         there = read_json(directory / RECORD_FILE).get("config", there)
     differences = config_differences(there, run.config)
     if differences:

@@ -129,7 +129,7 @@ def status(directory: Path) -> Status:
     name = f"{run.table} {run.row} {run.name}"
     steps = flat_dict(run.config).get("training.steps")
     steps = steps if type(steps) is int else 0
-    if (directory / record.RECORD_FILE).exists():
+    if record.is_finished(directory):
         values = record.read_record(directory)
         done = values.get("steps", 0)
         if divergence := divergence_of(values):

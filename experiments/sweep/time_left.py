@@ -188,7 +188,7 @@ def _read(directory: Path) -> Job:
         0.0 if run.kind == "trial" else _number(config, "decoding.beam_size"),
     )
     entries = [entry for entry in read_metrics(directory / "metrics.jsonl") if _is_timed(entry)]
-    if (directory / record.RECORD_FILE).exists():
+    if record.is_finished(directory):
         return _over(job, record.read_record(directory), _compiling(entries))
     spent = entries[-1]["seconds"] if entries else 0.0
     job = job._replace(trained=_trained(directory, entries, steps), spent=spent)

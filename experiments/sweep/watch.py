@@ -55,9 +55,7 @@ class Watch:
     ) -> None:
         self._directories = directories
         self._stopping = stopping or threading.Event()
-        self._ended = {
-            path: "finished" for path in directories if (path / record.RECORD_FILE).exists()
-        }
+        self._ended = {path: "finished" for path in directories if record.is_finished(path)}
         self._ended.update(dict.fromkeys(failed, "failed"))
         self._over: dict[Path, Job] = {}  # what need not be read again
         self._running: dict[Path, float] = {}  # since when
