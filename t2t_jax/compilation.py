@@ -154,25 +154,29 @@ def compile_sums(devices: Devices, sums: Callable) -> Callable:
     return _one_at_a_time(devices, _compiled(devices, of_own_rows, _WHOLE))
 
 
-def compile_by_row(devices: Devices, function: Callable) -> Callable:
+class ByRow:
     """`(params, batch) -> batch` for independent rows: each device computes its own.
 
     Takes all rows on every host, as NumPy arrays, and returns all rows on every host.
     """
-    compiled = _one_at_a_time(devices, _compiled(devices, function, ROWS))
-    return lambda params, batch: compiled(params, devices.put_rows(batch))
+
+    def __init__(self, devices: Devices, function: Callable) -> None:
+        self._devices = devices
+        self._program = _compiled(devices, function, ROWS)
+        self._one_at_a_time = _one_at_a_time(devices, self._program)
+
+    def __call__(self, params: PyTree, batch: PyTree) -> PyTree:
+        return self._one_at_a_time(params, self._devices.put_rows(batch))
+
+    def lower(self, params: PyTree, batch: PyTree) -> Any:
+        """The program before compilation, for shapes like those given."""
+        return self._program.lower(params, self._devices.batch_shapes(batch))
 
 
 def lower_train_step(devices: Devices, train_step: Callable, state: PyTree, batch: PyTree) -> Any:
     """The step before compilation, for shapes like those of `state` and a whole `batch`."""
     compiled = compile_train_step(devices, train_step, state)
     return compiled.lower(devices.shapes(state), devices.batch_shapes(batch))
-
-
-def lower_by_row(devices: Devices, function: Callable, params: PyTree, batch: PyTree) -> Any:
-    """`compile_by_row` before compilation, for shapes like those given."""
-    compiled = _compiled(devices, function, ROWS)
-    return compiled.lower(devices.shapes(params), devices.batch_shapes(batch))
 
 
 def memory_needed(devices: Devices, train_step: Callable, state: PyTree, batch: PyTree) -> int:

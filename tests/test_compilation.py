@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from t2t_jax import compilation
-from t2t_jax.compilation import compile_by_row, compile_init, compile_train_step, memory_needed
+from t2t_jax.compilation import ByRow, compile_init, compile_train_step, memory_needed
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.model.transformer import Transformer
 from t2t_jax.training.step import make_train_state
@@ -20,7 +20,7 @@ def test_random_keys_are_laid_out_where_there_are_several_hosts_too(monkeypatch)
     devices, keys = make_devices(), jax.random.split(jax.random.key(3), 16)
 
     def laid_out():
-        return compile_by_row(devices, lambda _, keys: jax.vmap(jax.random.bits)(keys))(0, keys)
+        return ByRow(devices, lambda _, keys: jax.vmap(jax.random.bits)(keys))(0, keys)
 
     expected = laid_out()
     monkeypatch.setattr(jax, "process_count", lambda: 2)
@@ -30,7 +30,7 @@ def test_random_keys_are_laid_out_where_there_are_several_hosts_too(monkeypatch)
 def test_rows_that_need_no_other_come_back_in_their_order():
     rows = np.arange(48).reshape(16, 3)
     for wanted in ({}, dict(fsdp=2), dict(tensor=2, fsdp=2), dict(compile="pmap")):
-        double = compile_by_row(make_devices(**wanted), lambda factor, batch: batch * factor)
+        double = ByRow(make_devices(**wanted), lambda factor, batch: batch * factor)
         np.testing.assert_array_equal(double(2, rows), rows * 2)
 
 

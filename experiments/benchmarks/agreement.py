@@ -116,7 +116,7 @@ def search(sections: "Sections", devices: "Devices", params: "PyTree") -> np.nda
     """The ids that greedy and beam search find for the batch's sources, concatenated."""
     import jax
 
-    from t2t_jax.compilation import compile_by_row
+    from t2t_jax.compilation import ByRow
     from t2t_jax.decoding.translate import make_decode
     from t2t_jax.model.families import make_model
 
@@ -125,7 +125,7 @@ def search(sections: "Sections", devices: "Devices", params: "PyTree") -> np.nda
     for beam_size in (1, sections.decoding.beam_size):
         config = dataclasses.replace(sections.decoding, beam_size=beam_size)
         decode = make_decode(model, config, sections.data.vocabulary_size)
-        searched = compile_by_row(devices, decode)(
+        searched = ByRow(devices, decode)(
             jax.device_put(params, devices.layout(params)), _batch(sections).source_ids
         )
         found.append(np.asarray(jax.device_get(searched[0])).reshape(-1))

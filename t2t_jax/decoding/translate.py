@@ -5,6 +5,7 @@ Axes: B sentences, S source positions, W beams, L output positions.
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PyTree
 
+from t2t_jax import hosts
 from t2t_jax.cores import own_cores
 from t2t_jax.data.vocabulary.vocabulary import END_ID, Vocabulary
 from t2t_jax.decoding.beam_search import BeamSearch
@@ -53,8 +55,8 @@ class Translator:
       params: of `model`.
       vocabulary: the one `model` was trained with.
       config: how to search.
-      compile: compiles the search, such as `jax.jit`. Rows are independent, so it may also split
-        them over devices that each search on their own.
+      compile: compiles the search, such as `jax.jit`, with a `lower` as there. Rows are
+        independent, so it may also split them over devices that each search on their own.
       row_multiple: every batch has a multiple of this many rows, for a `compile` that splits them.
       in_stages: whether sentences leave a batch as they end, see `stages.py`; only on one device.
         By default, once there is enough to translate to be worth the compilation.
@@ -80,6 +82,9 @@ class Translator:
         self._max_positions = model.config.longest_sequence
         self._decoder = TranslationDecoder(model, config, vocabulary.size)
         self._decode = compile(make_decode(model, config, vocabulary.size))
+        # A CPU's cores gain nothing, and hosts may have to compile each program together.
+        self._compiles_ahead = jax.default_backend() != "cpu" and not hosts.are_several()
+        self._compiled: set[tuple[int, int]] = set()
         side_by_side = 1
         if jax.default_backend() == "cpu":
             side_by_side = max(1, -(-config.tokens_per_batch // _STAGED_TOKENS_ON_CPU))
@@ -148,8 +153,22 @@ class Translator:
         def start(batch: LengthBatch) -> Hypotheses:
             return self._decode(self._params, jnp.asarray(padded_ids(batch, sources)))
 
+        if self._compiles_ahead:
+            batches = list(batches)
+            self._compile({batch[1:] for batch in batches})
         for batch, hypotheses in worked_ahead(batches, start):
             yield batch.places, hypotheses
+
+    def _compile(self, shapes: set[tuple[int, int]]) -> None:
+        """Compiles the search for all of these that are new, at once."""
+
+        def compile(shape: tuple[int, int]) -> None:
+            self._decode.lower(self._params, jax.ShapeDtypeStruct(shape, jnp.int32)).compile()
+
+        new, self._compiled = shapes - self._compiled, self._compiled | shapes
+        if len(new) > 1:
+            with ThreadPoolExecutor(min(len(new), len(own_cores()))) as threads:
+                list(threads.map(compile, new))
 
     def _texts(self, hypotheses: Hypotheses) -> list[list[Translation]]:
         """The translations of every row; a meaningless one for rows without a sentence."""

@@ -77,21 +77,18 @@ def params_of_members(params: PyTree) -> list[PyTree]:
     return [params[f"members_{number}"] for number in range(len(params))]
 
 
-def stacked(tree: PyTree) -> tuple[PyTree, PyTree[int | None]]:
-    """A tree in which members lie along a first axis, and the axes for `jax.vmap`: 0, or None.
+def stacked(tree: PyTree) -> PyTree:
+    """A tree in which members lie along a first axis: a fifth of the arrays, if there are five.
 
     Members are wherever parameters are, or what an optimizer keeps for each of them.
     """
 
-    def of_node(node: Any) -> tuple[PyTree, int | None]:
+    def of_node(node: Any) -> PyTree:
         if not _has_members(node):
-            return node, None
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *params_of_members(node)), 0
+            return node
+        return jax.tree.map(lambda *leaves: _stack(leaves), *params_of_members(node))
 
-    nodes, structure = jax.tree.flatten(tree, is_leaf=_has_members)
-    pairs = [of_node(node) for node in nodes]
-    trees, axes = ([*column] for column in zip(*pairs, strict=True)) if pairs else ([], [])
-    return structure.unflatten(trees), structure.unflatten(axes)
+    return jax.tree.map(of_node, tree, is_leaf=_has_members)
 
 
 def unstacked(tree: PyTree, like: PyTree) -> PyTree:
@@ -101,12 +98,21 @@ def unstacked(tree: PyTree, like: PyTree) -> PyTree:
     def of_node(node: Any, before: Any) -> PyTree:
         if not _has_members(before):
             return node
-        return {
-            f"members_{number}": jax.tree.map(lambda leaf, at=number: leaf[at], node)
-            for number in range(len(before))
-        }
+        leaves, of_member = jax.tree.flatten(node)
+        members = zip(*map(_unstack, leaves), strict=True)
+        return {f"members_{n}": of_member.unflatten(own) for n, own in enumerate(members)}
 
     return structure.unflatten(map(of_node, structure.flatten_up_to(tree), nodes))
+
+
+def member_axes(tree: PyTree) -> PyTree[int | None]:
+    """For `jax.vmap`, the axis of members in what `stacked` makes of a tree: 0, or None."""
+    return jax.tree.map(lambda node: 0 if _has_members(node) else None, tree, is_leaf=_has_members)
+
+
+# Small programs, one per shape, of which a state has few: as one, they take longer to compile.
+_stack = jax.jit(lambda leaves: jnp.stack(leaves))
+_unstack = jax.jit(lambda leaf: [*leaf])
 
 
 def _has_members(node: Any) -> bool:

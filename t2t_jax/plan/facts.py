@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 import t2t_jax
-from t2t_jax.compilation import bytes_of, lower_by_row, lower_train_step
+from t2t_jax.compilation import ByRow, bytes_of, lower_train_step
 from t2t_jax.data.batches.assembling import BatchShape
 from t2t_jax.decoding.translate import make_decode
 from t2t_jax.devices import Devices, make_devices
@@ -316,7 +316,7 @@ def _lowered_search(program: Program, devices: Devices) -> tuple[Any, PyTree, Py
     rows = -(-program.shape.rows // devices.num_data) * devices.num_data
     sources = np.zeros((rows, program.shape.source_length), np.int32)
     params = parameter_shapes(model)
-    return lower_by_row(devices, decode, params, sources), params, params
+    return ByRow(devices, decode).lower(devices.shapes(params), sources), params, params
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from t2t_jax.compilation import compile_by_row
+from t2t_jax.compilation import ByRow
 from t2t_jax.decoding.classify import Classification, SentenceClassifier
 from t2t_jax.decoding.long_lines import refusing_long_lines
 from t2t_jax.model.classifier import Classifier
@@ -53,7 +53,7 @@ def _classifier(trained: UsableModel) -> SentenceClassifier:
         trained.params,
         trained.vocabulary,
         trained.classes,
-        compile=partial(compile_by_row, trained.devices),
+        compile=partial(ByRow, trained.devices),
         tokens_per_batch=trained.sections.decoding.tokens_per_batch,
         row_multiple=trained.devices.num_data,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from t2t_jax.compilation import compile_by_row
+from t2t_jax.compilation import ByRow
 from t2t_jax.decoding.generate import Generation, Generator
 from t2t_jax.decoding.long_lines import LineLimit, refusing_long_lines
 from t2t_jax.decoding.sampling import Sampling
@@ -115,7 +115,7 @@ def _generator(
         sampling=sampling,
         top_n=top_n,
         tokens_per_batch=trained.sections.decoding.tokens_per_batch,
-        compile=partial(compile_by_row, trained.devices),
+        compile=partial(ByRow, trained.devices),
         row_multiple=trained.devices.num_data,
         opens_with_start=trained.opens_with_start,
     )

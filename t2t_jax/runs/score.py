@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_jax import hosts
-from t2t_jax.compilation import compile_by_row
+from t2t_jax.compilation import ByRow
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.decoding.config import CHANGE_NO_TRANSLATION
 from t2t_jax.evaluation.bleu import bleu, sentence_statistics
@@ -376,7 +376,7 @@ def _probe_scores(trained: Trained) -> dict[str, float]:
             model,
             trained.params,
             trained.vocabulary,
-            compile=partial(compile_by_row, trained.devices),
+            compile=partial(ByRow, trained.devices),
             row_multiple=trained.devices.num_data,
         )
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import optax
-from jaxtyping import PyTree
+from jaxtyping import Array, Int, PyTree
 
 from t2t_jax import hosts
 from t2t_jax.compilation import (
@@ -19,7 +19,8 @@ from t2t_jax.compilation import (
 from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
-from t2t_jax.devices import Devices
+from t2t_jax.devices import FSDP, Devices
+from t2t_jax.model.ensemble import stacked
 from t2t_jax.model.families import make_model
 from t2t_jax.model.fused_attention import asks_for_a_kernel
 from t2t_jax.model.interface import Model
@@ -95,16 +96,37 @@ def batches_and_step(
 
 def state_and_step(
     sections: Sections, devices: Devices
-) -> tuple[Callable[[int], TrainState], TrainStep]:
+) -> tuple[Callable[[int | Int[Array, ""]], TrainState], TrainStep]:
     """How training begins, given a seed, and its step; both not yet compiled.
 
-    Without `training.microbatches` there is one.
+    Without `training.microbatches` there is one. The state is that of the step.
     """
     model = make_model(sections.model)
     optimizer = make_optimizer(sections.training, sections.model.d_model)
     microbatches = sections.training.microbatches or 1
-    make_state = partial(make_train_state, model, optimizer)
+
+    def make_state(seed: int | Int[Array, ""]) -> TrainState:
+        state = make_train_state(model, optimizer, seed)
+        return stacked(state) if has_members_at_once(sections, devices) else state
+
     return make_state, train_step_of(sections, devices, model, optimizer, microbatches)
+
+
+def has_members_at_once(sections: Sections, devices: Devices) -> bool:
+    """Whether the members of an ensemble are trained as one computation of larger arrays.
+
+    On GPUs they are: one after another, they take as many times the compilation, the kernels and
+    the arrays that a step is called with. Not so where an array is split over devices, with
+    cuDNN's attention, which takes no such axis, or if gradients are clipped by their joint norm.
+    """
+    return (
+        sections.model.ensemble_size > 1
+        and devices.are_gpus
+        and devices.num_data == devices.mesh.size
+        and devices.mesh.shape[FSDP] == 1
+        and not asks_for_a_kernel(sections.model)
+        and not sections.training.gradient_clip_norm
+    )
 
 
 def train_step_of(
@@ -114,13 +136,14 @@ def train_step_of(
     optimizer: optax.GradientTransformation,
     microbatches: int = 1,
 ) -> TrainStep:
-    """The training step of a config, ready for `devices` to compile."""
-    of_several = sections.model.ensemble_size > 1 and devices.are_gpus
-    if of_several and not sections.training.gradient_clip_norm:
-        optimizer = members_at_once(optimizer)
+    """The training step of a config, ready for `devices` to compile.
+
+    Its state is `stacked` if the config `has_members_at_once`.
+    """
+    at_once = has_members_at_once(sections, devices)
     return make_train_step(
-        _training_loss_fn(sections, devices, model),
-        optimizer,
+        _loss_fn(sections, model, members_at_once=at_once),
+        members_at_once(optimizer) if at_once else optimizer,
         max_bad_steps=sections.training.max_bad_steps,
         microbatches=microbatches,
         over_devices=partial(summed_over, devices),
@@ -151,9 +174,9 @@ def compiled_step(
 def gradients_of(
     sections: Sections, devices: Devices, model: Model, microbatches: int = 1
 ) -> Gradients:
-    """The gradients of the training step alone."""
+    """The gradients of the training step alone; the members of an ensemble one after another."""
     return make_gradients(
-        _training_loss_fn(sections, devices, model),
+        _loss_fn(sections, model),
         microbatches=microbatches,
         over_devices=partial(summed_over, devices),
     )
@@ -185,16 +208,6 @@ def make_evaluate(
     return evaluate
 
 
-def _training_loss_fn(sections: Sections, devices: Devices, model: Model) -> LossFn:
-    """The loss that training minimises.
-
-    On GPUs the members of an ensemble are one computation: one after another, they take as many
-    times the compilation and the kernels. cuDNN's attention takes no such axis.
-    """
-    at_once = devices.are_gpus and not asks_for_a_kernel(sections.model)
-    return _loss_fn(sections, model, members_at_once=at_once)
-
-
 def _loss_fn(
     sections: Sections,
     model: Model,
@@ -202,6 +215,7 @@ def _loss_fn(
     logits_dtype: LogitsDtype | None = None,
     members_at_once: bool = False,
 ) -> LossFn:
+    """The loss that training minimises, unless another chunk or type is given."""
     training = sections.training
     return make_loss_fn(
         model,

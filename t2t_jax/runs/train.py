@@ -17,6 +17,7 @@ from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import make_devices
 from t2t_jax.json_files import flat_dict, read_json, write_json
+from t2t_jax.model.ensemble import stacked, unstacked
 from t2t_jax.model.families import make_model, num_parameters
 from t2t_jax.runs import nonfinite, pretrained
 from t2t_jax.runs import workdir as run_directory
@@ -24,7 +25,12 @@ from t2t_jax.runs.batches import check_lengths, describe
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.sections import Sections
 from t2t_jax.runs.step_cost import measures_of, step_cost
-from t2t_jax.runs.steps import batches_and_step, compiled_step, make_evaluate
+from t2t_jax.runs.steps import (
+    batches_and_step,
+    compiled_step,
+    has_members_at_once,
+    make_evaluate,
+)
 from t2t_jax.runs.switches import switches
 from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
@@ -100,8 +106,18 @@ def _train_alone(
         params = pretrained.with_pretrained(state.params, begin.params)
         return state._replace(params=devices.put(params))
 
+    # The form of the step's state, and that of a checkpoint's.
+    at_once = has_members_at_once(sections, devices)
+    for_step = stacked if at_once else lambda state: state
+    as_saved = unstacked if at_once else lambda state, like: state
+
     batches, train_step, microbatches = batches_and_step(
-        prepared, sections, devices, model, optimizer, shapes
+        prepared,
+        sections,
+        devices,
+        model,
+        optimizer,
+        devices.shapes(jax.eval_shape(for_step, shapes)),
     )
     num_params = num_parameters(sections.model)
     hosts.log(f"{num_params / 1e6:.2f} million parameters")
@@ -110,14 +126,14 @@ def _train_alone(
         hosts.log(line)
 
     with _checkpoints(workdir, sections, prepared) as checkpoints:
-        restored = checkpoints.restore_last(shapes)
+        state = checkpoints.restore_last(shapes)
         record_file = workdir / "training.json"
-        if restored is None and (there := run_directory.steps_done(workdir)):
+        if state is None and (there := run_directory.steps_done(workdir)):
             raise ValueError(
                 f"{workdir} has trained {there:,} steps, but its checkpoints are gone: bring them "
                 "back, or use another --workdir"
             )
-        state = restored or first_state()
+        state = state or first_state()
         step, steps = int(state.step), sections.training.steps
         if step > steps:
             raise ValueError(f"{workdir} has {step} steps already, training.steps={steps} is less")
@@ -142,6 +158,9 @@ def _train_alone(
             hosts.log(f"continuing after step {step}")
         elif devices.are_accelerators and sections.model.dtype == "float32":
             hosts.log("model.dtype='float32' is slow on accelerators: 'bfloat16' is usually faster")
+        state = for_step(state)
+        evaluate = make_evaluate(sections, devices, model, prepared, "dev")
+        dump = partial(nonfinite.dump, workdir, sections, devices, microbatches)
         started = time.monotonic()
         summary = loop.train(
             state,
@@ -150,14 +169,15 @@ def _train_alone(
                 devices, train_step, state, batches, sections.training.microbatches
             ),
             feed=lambda start, stop: feed(batches, start, stop, devices.put_batch),
-            evaluate=make_evaluate(sections, devices, model, prepared, "dev"),
+            evaluate=lambda params: evaluate(as_saved(params, shapes.params)),
             learning_rate=lambda step: float(
                 learning_rate(jnp.asarray(step), sections.training, sections.model.d_model)
             ),
             checkpoints=checkpoints,
             workdir=workdir,
-            begin=first_state,
-            dump=partial(nonfinite.dump, workdir, sections, devices, microbatches),
+            restore=lambda: for_step(checkpoints.restore_last(shapes) or first_state()),
+            dump=lambda state, batch: dump(as_saved(state, shapes), batch),
+            as_saved=lambda state: as_saved(state, shapes),
             measures=measures_of(batches, sections, devices),
             profile_steps=profile_steps,
         )

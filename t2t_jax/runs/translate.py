@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from t2t_jax.compilation import compile_by_row
+from t2t_jax.compilation import ByRow
 from t2t_jax.decoding.long_lines import CountTokens, LongLines, parts_of, refusing_long_lines
 from t2t_jax.decoding.translate import Translation, Translator
 from t2t_jax.model.interface import TranslationModel
@@ -136,7 +136,7 @@ def make_translator(trained: UsableModel, *, in_stages: bool | None = None) -> T
         trained.params,
         trained.vocabulary,
         trained.sections.decoding,
-        compile=partial(compile_by_row, trained.devices),
+        compile=partial(ByRow, trained.devices),
         row_multiple=trained.devices.num_data,
         in_stages=in_stages,
     )

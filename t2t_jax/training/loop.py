@@ -56,8 +56,9 @@ def train(
     learning_rate: Callable[[int], float],
     checkpoints: Checkpoints,
     workdir: Path,
-    begin: Callable[[], TrainState],
+    restore: Callable[[], TrainState],
     dump: Dump,
+    as_saved: Callable[[TrainState], TrainState] = lambda state: state,
     measures: Callable[[float], dict[str, float]] = lambda rate: {},
     profile_steps: trace.Steps | None = None,
 ) -> Summary:
@@ -65,8 +66,9 @@ def train(
 
     Args:
       learning_rate: of an update, counted from 1.
-      begin: returns the state before the first step.
+      restore: returns the state of the last checkpoint, else the one before the first step.
       dump: takes the state before a bad step, and its batch.
+      as_saved: the state in the form that checkpoints have.
       measures: extra numbers for the metrics, given target tokens/s.
       profile_steps: steps to trace.
 
@@ -121,7 +123,7 @@ def train(
             if step % config.log_every_steps == 0 or evaluates or saves:
                 if int(state.bad_steps) > config.max_bad_steps:
                     bad = _bad_step_to_leave_out(state, config, feed, dump)
-                    state = past(bad, _restored(state, checkpoints, begin))
+                    state = past(bad, _restored(state, checkpoints, restore))
                     step = int(state.step)
                     file.forget_after(step)
                     file.write(_rewind_entry(bad, state, clock))
@@ -146,12 +148,15 @@ def train(
                 window.restart()
             if saves:
                 with goodput.spent_on("checkpoint"):
-                    _save(checkpoints, state, file, clock, workdir, out_of_turn=not is_due)
+                    _save(
+                        checkpoints, as_saved(state), file, clock, workdir, out_of_turn=not is_due
+                    )
                 turn.restart()
                 window.restart()
             if stops:
                 break
-        _save(checkpoints, state, file, clock, workdir, out_of_turn=True)  # unless it has one
+        # Unless it has one.
+        _save(checkpoints, as_saved(state), file, clock, workdir, out_of_turn=True)
         checkpoints.wait()  # while requests to stop are still handled
         if stops or hosts.any_of(stop_requested.is_set()):
             raise Stopped(
@@ -184,18 +189,15 @@ def _bad_step_to_leave_out(
 
 
 def _restored(
-    state: TrainState, checkpoints: Checkpoints, begin: Callable[[], TrainState]
+    state: TrainState, checkpoints: Checkpoints, restore: Callable[[], TrainState]
 ) -> TrainState:
-    """The last checkpoint, else the very first state, to replace `state`."""
-    shapes = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), state
-    )
+    """What `restore` returns, to replace `state`."""
     jax.tree.map(lambda leaf: leaf.delete(), state)  # a device may have no room for two
     # With one of them, a stopped run would go back to another place.
     checkpoints.delete_out_of_turn()
-    restored = checkpoints.restore_last(shapes)
+    restored = restore()
     checkpoints.tidy()
-    return begin() if restored is None else restored
+    return restored
 
 
 def _save(

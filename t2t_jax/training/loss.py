@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID
 from t2t_jax.model.embedding import table_logits
-from t2t_jax.model.ensemble import Ensemble, params_of_members, stacked
+from t2t_jax.model.ensemble import Ensemble, params_of_members
 from t2t_jax.model.interface import Inputs, Model
 from t2t_jax.model.masks import is_first, packing_of
 from t2t_jax.training.config import LabelSmoothingMass, LogitsDtype
@@ -139,7 +139,8 @@ def make_loss_fn(
 
     The members of an ensemble are trained apart: with a key, the summed loss is that of all, and
     all other sums are the members' means. Without one, they are those of the mean of the logits.
-    With `members_at_once`, they are one computation of larger arrays instead of one after another.
+    With `members_at_once`, they are then one computation of larger arrays instead of one after
+    another, and `params` is `stacked`.
     """
     options = (label_smoothing, tokens_per_chunk, mass, logits_dtype)
     together = _loss_of_logits(model, *options)
@@ -155,7 +156,7 @@ def make_loss_fn(
         if members_at_once:
             keys = [jax.random.fold_in(dropout_key, number) for number in range(len(of_members))]
             at_once = jax.vmap(of_members[0], in_axes=(0, None, 0))
-            loss, metrics = at_once(stacked(params)[0], batch, jnp.stack(keys))
+            loss, metrics = at_once(params, batch, jnp.stack(keys))
             return loss.sum(), jax.tree.map(jnp.mean, metrics)
         each = zip(of_members, params_of_members(params), strict=True)
         sums = [

@@ -4,15 +4,16 @@ In: the section `training`. Out: a pair of pure functions; their state is saved,
 devices, by the parameter names in it.
 """
 
+import math
 from typing import assert_never
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PyTree
-from optax.contrib import MuonDimensionNumbers, muon
+from optax.contrib import MuonDimensionNumbers, scale_by_muon
 
-from t2t_jax.model.ensemble import stacked, unstacked
+from t2t_jax.model.ensemble import member_axes
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.schedule import learning_rate
 from t2t_jax.trees import path_name
@@ -51,20 +52,27 @@ def make_optimizer(config: TrainingConfig, d_model: int) -> optax.GradientTransf
 
 
 def members_at_once(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
-    """The same for the members of an ensemble, whose updates become one computation.
+    """The same for the `stacked` members of an ensemble, whose updates become one computation.
 
     The optimizer must treat every parameter by itself, which `gradient_clip_norm` does not.
     """
 
+    def init(params: PyTree) -> PyTree:
+        axes = member_axes(_state_of_one(params))
+        return jax.vmap(optimizer.init, out_axes=axes)(params)
+
     def update(
         updates: PyTree, state: PyTree, params: PyTree | None = None
     ) -> tuple[PyTree, PyTree]:
-        arrays, axes = zip(*map(stacked, (updates, state, params)), strict=True)
-        of_all = jax.vmap(optimizer.update, in_axes=axes, out_axes=axes[:2])
-        new_updates, new_state = of_all(*arrays)
-        return unstacked(new_updates, updates), unstacked(new_state, state)
+        axes = member_axes(_state_of_one(params))
+        of_all = jax.vmap(optimizer.update, in_axes=(0, axes, 0), out_axes=(0, axes))
+        return of_all(updates, state, params)
 
-    return optax.GradientTransformation(optimizer.init, update)
+    def _state_of_one(params: PyTree) -> PyTree:
+        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
+        return jax.eval_shape(optimizer.init, {"members_0": one})
+
+    return optax.GradientTransformation(init, update)
 
 
 def _make(config: TrainingConfig, rate: optax.Schedule) -> optax.GradientTransformation:
@@ -87,16 +95,21 @@ def _make(config: TrainingConfig, rate: optax.Schedule) -> optax.GradientTransfo
         case "lion":
             return optax.lion(rate, b1=beta1, b2=beta2, weight_decay=decay, mask=_are_matrices)
         case "muon":
-            return muon(
-                rate,
-                beta=_MUON_MOMENTUM,
-                eps=epsilon,
-                weight_decay=decay,
-                adam_b1=beta1,
-                adam_b2=beta2,
-                muon_weight_dimension_numbers=_sides,
-                consistent_rms=_MUON_RMS,
+            of_matrices = optax.chain(
+                scale_by_muon(
+                    ns_steps=0,  # see `_orthogonalised`
+                    beta=_MUON_MOMENTUM,
+                    eps=epsilon,
+                    weight_dimension_numbers=_sides,
+                ),
+                optax.stateless(lambda updates, _: _orthogonalised(updates)),
+                optax.add_decayed_weights(decay),
+                optax.scale_by_learning_rate(rate),
             )
+            of_others = optax.adamw(
+                rate, b1=beta1, b2=beta2, eps=epsilon, weight_decay=0, nesterov=True
+            )
+            return optax.partition({"muon": of_matrices, "adam": of_others}, _muon_or_adam)
         case _:
             assert_never(config.optimizer)
 
@@ -108,8 +121,36 @@ def _are_matrices(params: PyTree) -> PyTree[bool]:
     )
 
 
+def _muon_or_adam(params: PyTree) -> PyTree[str]:
+    return jax.tree.map(lambda is_matrix: "muon" if is_matrix else "adam", _are_matrices(params))
+
+
+def _orthogonalised(updates: PyTree[Array]) -> PyTree[Array]:
+    """Every matrix orthogonalised by optax's Newton-Schulz iteration, and scaled to `_MUON_RMS`.
+
+    On accelerators those of one shape at once: one by one, they are half of the kernels of a small
+    model's step. On a CPU one by one, while others' gradients are still being computed.
+    """
+    leaves, structure = jax.tree.flatten(updates)
+    alike: dict[tuple[int, int, int], list[int]] = {}
+    on_cpu = jax.default_backend() == "cpu"
+    for place, sides in enumerate(structure.flatten_up_to(_sides(updates))):
+        inputs = math.prod(leaves[place].shape[axis] for axis in sides.reduction_axis)
+        outputs = leaves[place].size // inputs
+        alike.setdefault((inputs, outputs, on_cpu * place), []).append(place)
+    iterate = scale_by_muon(
+        beta=0, nesterov=False, weight_dimension_numbers=MuonDimensionNumbers(1, 2)
+    )
+    for (*shape, _), places in alike.items():
+        matrices = jnp.stack([leaves[place].reshape(shape) for place in places])
+        matrices, _ = iterate.update(matrices, iterate.init(matrices))
+        for place, matrix in zip(places, matrices * (_MUON_RMS * max(shape) ** 0.5), strict=True):
+            leaves[place] = matrix.reshape(leaves[place].shape)
+    return structure.unflatten(leaves)
+
+
 def _sides(params: PyTree) -> PyTree[MuonDimensionNumbers | None]:
-    """The input and output axes of each matrix; None for other parameters."""
+    """The input axes of each matrix, which come first, and its output axes; else None."""
 
     def sides(path: tuple, leaf: Array) -> MuonDimensionNumbers | None:
         name = path_name(path)
@@ -117,6 +158,6 @@ def _sides(params: PyTree) -> PyTree[MuonDimensionNumbers | None]:
             return None
         if name.endswith("output/kernel") and leaf.ndim == 3:  # H K D
             return MuonDimensionNumbers((0, 1), 2)
-        return MuonDimensionNumbers(0, tuple(range(1, leaf.ndim)))  # D H K, D F
+        return MuonDimensionNumbers((0,), tuple(range(1, leaf.ndim)))  # D H K, D F
 
     return jax.tree_util.tree_map_with_path(sides, params)

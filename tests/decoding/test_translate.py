@@ -147,6 +147,32 @@ def test_batches_cut_over_devices_are_translated_as_on_one():
     assert shapes == [(2, 16)]
 
 
+def test_elsewhere_than_on_a_cpu_all_shapes_are_compiled_before_the_first_search(monkeypatch):
+    sentences = ["cat", "a bed", "the cat and the dog"]
+    expected = _translator()(sentences)
+    events = []
+
+    class Compiled:
+        def __init__(self, decode):
+            def traced(params, source_ids):
+                events.append("compiled")
+                return decode(params, source_ids)
+
+            self.lower = jax.jit(traced).lower
+            self._call = jax.jit(traced)
+
+        def __call__(self, params, source_ids):
+            events.append("searched")
+            return self._call(params, source_ids)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jax, "default_backend", lambda: "gpu")
+        translate = _translator.__wrapped__(compile=Compiled)
+    _same(translate(sentences), expected)
+    _same(translate(sentences), expected)
+    assert events == ["compiled"] * 2 + ["searched"] * 4
+
+
 def test_in_stages_it_says_the_same_and_much_work_is_done_so_by_itself(monkeypatch):
     model, params = _model_and_params()
     sentences = SENTENCES * 20

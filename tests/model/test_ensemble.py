@@ -9,10 +9,10 @@ from configs import tiny
 from t2t_jax.compilation import compile_init, compile_train_step
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.devices import Devices, make_devices
-from t2t_jax.model.ensemble import params_of_members, stacked, unstacked
+from t2t_jax.model.ensemble import member_axes, params_of_members, stacked, unstacked
 from t2t_jax.model.families import initial_params, make_model, num_parameters
 from t2t_jax.runs.sections import read_sections
-from t2t_jax.runs.steps import state_and_step
+from t2t_jax.runs.steps import has_members_at_once, state_and_step
 from t2t_jax.training.loss import make_loss_fn, shift_right
 from tests.model.configs import logits_of, model_and_variables, run, small, some_ids
 from tests.model.probes import step_by_step
@@ -70,7 +70,8 @@ def test_each_member_is_trained_as_it_would_be_alone(tokens_per_chunk, at_once):
         loss_fn = make_loss_fn(model, 0.1, tokens_per_chunk, members_at_once=at_once)
         return jax.grad(loss_fn, has_aux=True)(params, batch, key)
 
-    grads, metrics = grads_of(ensemble, params, key)
+    grads, metrics = grads_of(ensemble, stacked(params) if at_once else params, key)
+    grads = unstacked(grads, params) if at_once else grads
     alone = [
         grads_of(member, own, jax.random.fold_in(key, number))
         for number, own in enumerate(of_members)
@@ -95,14 +96,33 @@ def test_a_step_on_gpus_is_that_of_other_devices(monkeypatch, optimizer):
     states = []
     for are_gpus in (False, True):
         monkeypatch.setattr(Devices, "are_gpus", are_gpus)
-        devices = make_devices(data=4, fsdp=2)
+        devices = make_devices(data=8)
         make_state, step = state_and_step(read_sections(config), devices)
         state = compile_init(devices, make_state, 0)
         compiled = compile_train_step(devices, step, state)
         for _ in range(2):
             state, _ = compiled(state, devices.put_batch(Batch(ids, ids)))
-        states.append(jax.device_get(state))
+        states.append(jax.device_get(unstacked(state, states[0]) if are_gpus else state))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), *states)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"training.gradient_clip_norm": 1.0}, {"devices.fsdp": 2}, {"devices.tensor": 2}]
+)
+def test_what_members_at_once_cannot_do_is_done_one_after_another(monkeypatch, changes):
+    config = tiny.get_config()
+    config.update_from_flattened_dict({"model.ensemble_size": 2})
+    monkeypatch.setattr(Devices, "are_gpus", True)
+
+    def at_once():
+        sections = read_sections(config)
+        return has_members_at_once(
+            sections, make_devices(fsdp=sections.devices.fsdp, tensor=sections.devices.tensor)
+        )
+
+    assert at_once()
+    config.update_from_flattened_dict(changes)
+    assert not at_once()
 
 
 def test_members_lie_along_an_axis_and_come_back():
@@ -110,9 +130,10 @@ def test_members_lie_along_an_axis_and_come_back():
         "mean": {f"members_{n}": {"a": jnp.full(3, n)} for n in range(11)},
         "count": jnp.ones(()),
     }
-    arrays, axes = stacked(tree)
+    arrays = stacked(tree)
     np.testing.assert_array_equal(arrays["mean"]["a"][:, 0], np.arange(11))
-    assert axes == {"mean": 0, "count": None} and arrays["count"] is tree["count"]
+    assert arrays["count"] is tree["count"]
+    assert member_axes(tree) == {"mean": 0, "count": None}
     jax.tree.map(np.testing.assert_array_equal, unstacked(arrays, tree), tree)
 
 

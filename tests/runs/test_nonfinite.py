@@ -11,6 +11,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
+from t2t_jax.devices import Devices
 from t2t_jax.json_files import read_json
 from t2t_jax.runs import nonfinite, steps
 from t2t_jax.runs.nonfinite import reproduce
@@ -51,6 +52,17 @@ def test_a_step_that_failed_is_kept_and_fails_again(cache, tmp_path, layout):
     assert read_json(directory / "step.json")["batch"] == 1
     assert not list((tmp_path / "checkpoints").iterdir())
     assert not (tmp_path / "training.json").exists()
+
+
+def test_that_of_an_ensemble_on_gpus_is_kept_and_gone_back_from(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(Devices, "are_gpus", True)
+    policy = {"training.nonfinite": "rewind", "training.max_nonfinite": 1}
+    with pytest.raises(Diverged, match="is not|are not finite, and the run has gone back once"):
+        train(smallest(cache, **WILD, **policy, **{"model.ensemble_size": 2}), tmp_path)
+    [directory] = (tmp_path / "nonfinite").iterdir()
+    found = reproduce(directory)
+    assert not np.isfinite([found.loss, found.gradient_norm]).all()
+    assert "members_" in found.names
 
 
 @pytest.mark.parametrize(

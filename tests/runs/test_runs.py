@@ -19,6 +19,7 @@ from t2t_jax.data.vocabulary.vocabulary import learn_vocabulary
 from t2t_jax.decoding.long_lines import LineLimit
 from t2t_jax.decoding.sampling import Sampling
 from t2t_jax.decoding.translate import Translation
+from t2t_jax.devices import Devices
 from t2t_jax.evaluation.bleu import bleu_of
 from t2t_jax.evaluation.bleu_by_length import bleu_by_length
 from t2t_jax.json_files import read_json, write_json
@@ -317,6 +318,22 @@ def test_an_ensemble_is_a_run_like_any_other(cache, tmp_path):
     assert [best[0].text for best in one] == [best[0].text for best in many]
     with pytest.raises(ValueError, match="was trained with model.ensemble_size=2: with 1 its"):
         score(tmp_path, "dev", smallest(cache))
+
+
+def test_an_ensemble_goes_on_where_its_members_are_trained_at_once(cache, tmp_path, monkeypatch):
+    """As on a GPU; a checkpoint does not tell."""
+    found = []
+    for name, at_once in (("one after another", False), ("at once", True)):
+        for steps in (4, 8):
+            monkeypatch.setattr(Devices, "are_gpus", at_once and steps == 8)
+            changes = {"model.ensemble_size": 2, "model.dropout_rate": 0.1}
+            changes |= {"training.schedule": "peak", "training.steps": steps}
+            train(smallest(cache, **changes), tmp_path / name)
+        found.append(load_trained(tmp_path / name).params)
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=5e-4), *found)
+    entries = [read_metrics(path / "metrics.jsonl") for path in tmp_path.iterdir()]
+    dev = [[each["loss"] for each in some if each["split"] == "dev"] for some in entries]
+    assert len(dev[0]) == 2 and dev[0] == pytest.approx(dev[1], rel=1e-4)
 
 
 def test_bleu_is_counted_as_the_config_says(trained):

@@ -14,7 +14,7 @@ import pytest
 
 from configs import base
 from experiments.benchmarks.traffic import compile_step, traffic
-from t2t_jax.compilation import lower_by_row
+from t2t_jax.compilation import ByRow
 from t2t_jax.decoding.translate import make_decode
 from t2t_jax.devices import make_devices
 from t2t_jax.model import tpu_attention
@@ -179,7 +179,7 @@ def test_the_beam_search_fits_and_moves_nothing_but_its_results():
     model = make_model(config.model)
     decode = make_decode(model, config.decoding, config.data.vocabulary_size)
     sources = np.zeros((SENTENCES, WORDS), np.int32)
-    lowered = lower_by_row(devices, decode, parameter_shapes(model), sources)
+    lowered = ByRow(devices, decode).lower(devices.shapes(parameter_shapes(model)), sources)
     compiled = lowered.compile()
     results = jax.tree.leaves(lowered.out_info)
     result_bytes = sum(leaf.size * leaf.dtype.itemsize for leaf in results)

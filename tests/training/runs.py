@@ -61,7 +61,9 @@ class Run:
                 learning_rate=lambda step: 0.001 * step,
                 checkpoints=checkpoints,
                 workdir=workdir,
-                begin=lambda: jax.tree.map(jnp.asarray, self.initial),
+                restore=lambda: jax.tree.map(
+                    jnp.asarray, checkpoints.restore_last(self.initial) or self.initial
+                ),
                 dump=dump or (lambda state, batch: "it is not kept"),
                 **(options or {}),
             )

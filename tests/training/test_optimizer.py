@@ -8,11 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from optax.contrib import muon
 
 from t2t_jax.devices import make_devices
+from t2t_jax.model.ensemble import stacked
 from t2t_jax.training.config import Optimizer
 from t2t_jax.training.loop import Stopped
-from t2t_jax.training.optimizer import make_optimizer, members_at_once
+from t2t_jax.training.optimizer import _sides, make_optimizer, members_at_once
 from tests.training.configs import short
 from tests.training.runs import Run, batch
 from tests.training.test_loop import interrupting
@@ -136,14 +138,46 @@ def test_members_updated_at_once_are_as_one_after_another(kind):
         return _float32({f"members_{number}": each for number, each in enumerate(own)})
 
     params = some()
-    state = other = optimizer.init(params)
+    state = optimizer.init(params)
+    other = members_at_once(optimizer).init(stacked(params))
     for _ in range(2):
         grads = some()
         expected, state = optimizer.update(grads, state, params)
-        actual, other = members_at_once(optimizer).update(grads, other, params)
+        at_once = members_at_once(optimizer).update(stacked(grads), other, stacked(params))
+        actual, other = at_once
         close = partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-6)
-        jax.tree.map(close, (actual, other), (expected, state))
+        jax.tree.map(close, (actual, other), stacked((expected, state)))
         params = optax.apply_updates(params, expected)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_muon_is_that_of_optax_and_so_is_its_state(monkeypatch, backend):
+    """Ours orthogonalises matrices of one shape at once, but not on a CPU."""
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    config = short(optimizer="muon", weight_decay=0.1, warmup_steps=3)
+    ours = make_optimizer(config, d_model=16)
+    theirs = muon(
+        lambda updates_so_far: rate(updates_so_far + 1, config, 16),
+        beta=0.95,
+        eps=config.adam_epsilon,
+        weight_decay=0.1,
+        adam_b1=config.adam_beta1,
+        adam_b2=config.adam_beta2,
+        muon_weight_dimension_numbers=_sides,
+        consistent_rms=0.2,
+    )
+    rng = np.random.default_rng(0)
+    shapes = SHAPES | {f"other/{name}": shape for name, shape in SHAPES.items()}
+    params = _float32({name: rng.normal(size=shape) for name, shape in shapes.items()})
+    states = ours.init(params), theirs.init(params)
+    for _ in range(3):
+        grads = _float32({name: rng.normal(size=shape) for name, shape in shapes.items()})
+        found, state = ours.update(grads, states[0], params)
+        expected, other = theirs.update(grads, states[1], params)
+        close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-7)
+        jax.tree.map(close, (found, state), (expected, other))
+        states = state, other
+        params = optax.apply_updates(params, found)
 
 
 def _float32(tree):
