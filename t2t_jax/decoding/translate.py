@@ -28,6 +28,8 @@ from t2t_jax.decoding.length_batches import (
 )
 from t2t_jax.decoding.stages import Rows, StagedSearch
 from t2t_jax.decoding.step import DecodeStep, Hypotheses, Search, searched
+from t2t_jax.model.ensemble import Ensemble, MembersAtOnce
+from t2t_jax.model.fused_attention import asks_for_a_kernel
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.model.masks import is_token
 
@@ -80,8 +82,10 @@ class Translator:
         # Of batches compiled so far, whole and in stages.
         self._shapes: tuple[set[tuple[int, int]], ...] = (set(), set())
         self._max_positions = model.config.longest_sequence
-        self._decoder = TranslationDecoder(model, config, vocabulary.size)
-        self._decode = compile(make_decode(model, config, vocabulary.size))
+        # cuDNN's attention takes no axis of members.
+        at_once = jax.default_backend() == "gpu" and not asks_for_a_kernel(model.config)
+        self._decoder = TranslationDecoder(model, config, vocabulary.size, at_once)
+        self._decode = compile(make_decode(model, config, vocabulary.size, at_once))
         # A CPU's cores gain nothing, and hosts may have to compile each program together.
         self._compiles_ahead = jax.default_backend() != "cpu" and not hosts.are_several()
         self._compiled: set[tuple[int, int]] = set()
@@ -200,6 +204,7 @@ class TranslationDecoder:
     model: TranslationModel
     config: DecodingConfig
     vocabulary_size: int
+    members_at_once: bool = False  # of an ensemble, see `MembersAtOnce`
 
     @property
     def search(self) -> Search:
@@ -225,7 +230,7 @@ class TranslationDecoder:
         limits = self.config.max_tokens or num_tokens + self.config.max_extra_tokens
         limits = jnp.minimum(limits, self.most_tokens(source_ids.shape[1]))
         # Once per sentence: all its beams share it.
-        bound = self.model.bind({"params": params})
+        bound = self._bound(params)
         encoded = bound.encode(source_ids, deterministic=True)
         cache = bound.start_cache(encoded, len(source_ids) * self.config.beam_size, room)
         return Rows(encoded, self.search.start(cache, jnp.where(num_tokens > 0, limits, 0), room))
@@ -235,19 +240,28 @@ class TranslationDecoder:
 
         def decode_step(cache, last_ids, position):
             # Bound again: Linen requires it in the function that JAX traces, here a loop body.
-            bound = self.model.bind({"params": params})
-            return bound.decode_step(cache, encoded, last_ids, position)
+            return self._bound(params).decode_step(cache, encoded, last_ids, position)
 
         return decode_step
 
+    def _bound(self, params: PyTree) -> TranslationModel | MembersAtOnce:
+        if self.members_at_once and isinstance(self.model, Ensemble):
+            return MembersAtOnce(self.model, params)
+        return self.model.bind({"params": params})
 
-def make_decode(model: TranslationModel, config: DecodingConfig, vocabulary_size: int) -> _Decode:
+
+def make_decode(
+    model: TranslationModel,
+    config: DecodingConfig,
+    vocabulary_size: int,
+    members_at_once: bool = False,
+) -> _Decode:
     """Builds `decode(params, source_ids)`, the whole search over a batch, ready to compile.
 
     `source_ids` are padded, with the end token, without a start token; a row of only padding has no
     hypotheses.
     """
-    decoder = TranslationDecoder(model, config, vocabulary_size)
+    decoder = TranslationDecoder(model, config, vocabulary_size, members_at_once)
 
     def decode(params: PyTree, source_ids: Int[Array, "B S"]) -> Hypotheses:
         most = decoder.most_tokens(source_ids.shape[1])

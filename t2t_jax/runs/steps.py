@@ -191,6 +191,8 @@ def make_evaluate(
 ) -> Callable[[PyTree], Metrics]:
     """Builds `evaluate(params)`: the sums of the loss over every pair of `split`, once each.
 
+    If the config `has_members_at_once`, parameters may be `stacked`.
+
     A batch goes through the model whole. Where training cuts it in microbatches, its logits, most
     of what it takes without gradients, are held in chunks. They are in float32, whatever training
     stores: rounded ones are often equal, and more tokens would count as right.
@@ -198,7 +200,9 @@ def make_evaluate(
     chunk = sections.training.loss_chunk_tokens
     if not chunk and sections.training.microbatches != 1:
         chunk = _CHUNK_OF_EVALUATION
-    eval_step = compile_sums(devices, make_eval_step(_loss_fn(sections, model, chunk, "float32")))
+    at_once = has_members_at_once(sections, devices)
+    loss_fn = _loss_fn(sections, model, chunk, "float32", at_once)
+    eval_step = compile_sums(devices, make_eval_step(loss_fn))
     batches = evaluation_batches(prepared, split, sections, devices)
 
     def evaluate(params: PyTree[Any]) -> Metrics:

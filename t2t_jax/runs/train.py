@@ -99,25 +99,32 @@ def _train_alone(
     # A device may have no room for two states: the first is made only where no checkpoint is.
     shapes = devices.shapes(jax.eval_shape(make_state, sections.seed))
 
+    # On GPUs, the step has the members of an ensemble in another form than a checkpoint.
+    at_once = has_members_at_once(sections, devices)
+    for_step = stacked if at_once else lambda state: state
+    step_shapes = devices.shapes(jax.eval_shape(for_step, shapes))
+
+    def as_saved(state: TrainState) -> TrainState:
+        # On the host, where nothing is compiled.
+        return devices.put(unstacked(jax.device_get(state), shapes)) if at_once else state
+
+    def last_state() -> TrainState | None:
+        state = checkpoints.restore_last(shapes)
+        if state is None or not at_once:
+            return state
+        return devices.put(stacked(jax.device_get(state)))
+
     def first_state() -> TrainState:
-        state = compile_init(devices, make_state, sections.seed, shapes)
+        state = compile_init(
+            devices, lambda seed: for_step(make_state(seed)), sections.seed, step_shapes
+        )
         if begin is None:
             return state
         params = pretrained.with_pretrained(state.params, begin.params)
         return state._replace(params=devices.put(params))
 
-    # The form of the step's state, and that of a checkpoint's.
-    at_once = has_members_at_once(sections, devices)
-    for_step = stacked if at_once else lambda state: state
-    as_saved = unstacked if at_once else lambda state, like: state
-
     batches, train_step, microbatches = batches_and_step(
-        prepared,
-        sections,
-        devices,
-        model,
-        optimizer,
-        devices.shapes(jax.eval_shape(for_step, shapes)),
+        prepared, sections, devices, model, optimizer, step_shapes
     )
     num_params = num_parameters(sections.model)
     hosts.log(f"{num_params / 1e6:.2f} million parameters")
@@ -126,7 +133,7 @@ def _train_alone(
         hosts.log(line)
 
     with _checkpoints(workdir, sections, prepared) as checkpoints:
-        state = checkpoints.restore_last(shapes)
+        state = last_state()
         record_file = workdir / "training.json"
         if state is None and (there := run_directory.steps_done(workdir)):
             raise ValueError(
@@ -158,8 +165,6 @@ def _train_alone(
             hosts.log(f"continuing after step {step}")
         elif devices.are_accelerators and sections.model.dtype == "float32":
             hosts.log("model.dtype='float32' is slow on accelerators: 'bfloat16' is usually faster")
-        state = for_step(state)
-        evaluate = make_evaluate(sections, devices, model, prepared, "dev")
         dump = partial(nonfinite.dump, workdir, sections, devices, microbatches)
         started = time.monotonic()
         summary = loop.train(
@@ -169,15 +174,15 @@ def _train_alone(
                 devices, train_step, state, batches, sections.training.microbatches
             ),
             feed=lambda start, stop: feed(batches, start, stop, devices.put_batch),
-            evaluate=lambda params: evaluate(as_saved(params, shapes.params)),
+            evaluate=make_evaluate(sections, devices, model, prepared, "dev"),
             learning_rate=lambda step: float(
                 learning_rate(jnp.asarray(step), sections.training, sections.model.d_model)
             ),
             checkpoints=checkpoints,
             workdir=workdir,
-            restore=lambda: for_step(checkpoints.restore_last(shapes) or first_state()),
-            dump=lambda state, batch: dump(as_saved(state, shapes), batch),
-            as_saved=lambda state: as_saved(state, shapes),
+            restore=lambda: last_state() or first_state(),
+            dump=lambda state, batch: dump(as_saved(state), batch),
+            as_saved=as_saved,
             measures=measures_of(batches, sections, devices),
             profile_steps=profile_steps,
         )

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID
 from t2t_jax.model.embedding import table_logits
-from t2t_jax.model.ensemble import Ensemble, params_of_members
+from t2t_jax.model.ensemble import Ensemble, MembersAtOnce, params_of_members
 from t2t_jax.model.interface import Inputs, Model
 from t2t_jax.model.masks import is_first, packing_of
 from t2t_jax.training.config import LabelSmoothingMass, LogitsDtype
@@ -139,11 +139,11 @@ def make_loss_fn(
 
     The members of an ensemble are trained apart: with a key, the summed loss is that of all, and
     all other sums are the members' means. Without one, they are those of the mean of the logits.
-    With `members_at_once`, they are then one computation of larger arrays instead of one after
-    another, and `params` is `stacked`.
+    With `members_at_once`, they are one computation of larger arrays instead of one after another;
+    with a key, `params` is then `stacked`.
     """
     options = (label_smoothing, tokens_per_chunk, mass, logits_dtype)
-    together = _loss_of_logits(model, *options)
+    together = _loss_of_logits(model, *options, members_at_once)
     if not isinstance(model, Ensemble):
         return together
     of_members = [make_loss_fn(each, *options) for each in model.members]
@@ -175,6 +175,7 @@ def _loss_of_logits(
     tokens_per_chunk: int,
     mass: LabelSmoothingMass,
     logits_dtype: LogitsDtype,
+    members_at_once: bool,
 ) -> LossFn:
     of_logits = partial(cross_entropy, label_smoothing=label_smoothing, mass=mass)
 
@@ -188,15 +189,19 @@ def _loss_of_logits(
         if source_segments is not None:
             packings = (packing_of(source_segments), packing_of(target_segments))
             inputs = inputs._replace(packings=packings)
-        rngs = {} if dropout_key is None else {"dropout": dropout_key}
-        bound = model.bind({"params": params}, rngs=rngs)
-        factors = bound.features(inputs, deterministic=dropout_key is None)
-        dtype = jnp.promote_types(factors[0].dtype, logits_dtype)
+        bound: Any
+        if members_at_once and isinstance(model, Ensemble):
+            bound = MembersAtOnce(model, params)  # without a key
+        else:
+            rngs = {} if dropout_key is None else {"dropout": dropout_key}
+            bound = model.bind({"params": params}, rngs=rngs)
+        x, table = bound.features(inputs, deterministic=dropout_key is None)
+        dtype = jnp.promote_types(x.dtype, logits_dtype)
         if tokens_per_chunk == 0:
-            metrics = of_logits(table_logits(*factors, dtype), target_ids)
+            metrics = of_logits(table_logits(x, table, dtype), target_ids)
         else:
             metrics: Any = sums_over_chunks(
-                of_logits, *factors, target_ids, tokens_per_chunk, dtype
+                of_logits, x, table, target_ids, tokens_per_chunk, dtype
             )
         return metrics.loss, metrics
 

@@ -1,5 +1,7 @@
 """Models that are trained apart and translate together."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,13 +10,22 @@ import pytest
 from configs import tiny
 from t2t_jax.compilation import compile_init, compile_train_step
 from t2t_jax.data.batches.batches import Batch
+from t2t_jax.decoding.translate import make_decode
 from t2t_jax.devices import Devices, make_devices
-from t2t_jax.model.ensemble import member_axes, params_of_members, stacked, unstacked
+from t2t_jax.model.ensemble import MembersAtOnce, member_axes, params_of_members, stacked, unstacked
 from t2t_jax.model.families import initial_params, make_model, num_parameters
+from t2t_jax.model.interface import Inputs
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.steps import has_members_at_once, state_and_step
 from t2t_jax.training.loss import make_loss_fn, shift_right
-from tests.model.configs import logits_of, model_and_variables, run, small, some_ids
+from tests.model.configs import (
+    logits_of,
+    model_and_variables,
+    random_variables,
+    run,
+    small,
+    some_ids,
+)
 from tests.model.probes import step_by_step
 
 FAMILIES = ["encoder_decoder", "recurrent"]
@@ -46,6 +57,33 @@ def test_factors_and_steps_give_the_same_logits(family):
     np.testing.assert_allclose(logits_of(ensemble, variables, source, target), expected, atol=1e-4)
     stepwise, _ = step_by_step(ensemble, variables, target, source)
     np.testing.assert_allclose(stepwise, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_members_at_once_compute_what_they_do_one_after_another(family):
+    ensemble, params, *_ = members(family, size=3, output_bias=True)
+    inputs = Inputs(some_ids(2, 6), some_ids(2, 5, seed=1))
+    bound = ensemble.bind({"params": params})
+    expected = bound.features(inputs, deterministic=True)
+    actual = MembersAtOnce(ensemble, params).features(inputs)
+    for one, other in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_members_at_once_find_the_same_translations(family, beam_size):
+    ensemble = make_model(small(family=family, ensemble_size=3))
+    params = random_variables(ensemble, seed=3)["params"]  # with others all outputs are equal
+    config = read_sections(tiny.get_config()).decoding
+    config = dataclasses.replace(config, beam_size=beam_size, max_extra_tokens=4)
+    found = [
+        jax.jit(make_decode(ensemble, config, 11, at_once))(params, some_ids(4, 6))
+        for at_once in (False, True)
+    ]
+    np.testing.assert_array_equal(*(each.ids for each in found))
+    np.testing.assert_allclose(*(each.scores for each in found), atol=1e-5)
+    assert len(np.unique(found[0].ids[:, 0], axis=0)) > 1
 
 
 def test_in_bfloat16_factors_are_not_rounded_once_more():
@@ -137,11 +175,13 @@ def test_members_lie_along_an_axis_and_come_back():
     jax.tree.map(np.testing.assert_array_equal, unstacked(arrays, tree), tree)
 
 
-def test_without_dropout_keys_the_sums_are_those_of_the_mean_of_logits():
+@pytest.mark.parametrize("at_once", [False, True])
+def test_without_dropout_keys_the_sums_are_those_of_the_mean_of_logits(at_once):
     ensemble, params, *_ = members("encoder_decoder")
     source, target = some_ids(2, 6), some_ids(2, 5, seed=1)
     batch = Batch(np.asarray(source), np.asarray(target))
-    loss, metrics = make_loss_fn(ensemble, 0.0)(params, batch, None)
+    loss_fn = make_loss_fn(ensemble, 0.0, members_at_once=at_once)
+    loss, metrics = loss_fn(stacked(params) if at_once else params, batch, None)
     logits = logits_of(ensemble, {"params": params}, source, shift_right(target))
     expected = -np.take_along_axis(jax.nn.log_softmax(logits), target[..., None], axis=-1).sum()
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
