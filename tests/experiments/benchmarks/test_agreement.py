@@ -1,5 +1,7 @@
 """Differences between two devices: none if they agree, and the right size if not."""
 
+import functools
+
 import jax
 import pytest
 
@@ -21,6 +23,22 @@ def test_two_devices_of_a_cpu_agree_to_the_bit(sections):
     assert found == agreement.Agreement(
         loss=0, parameters=0, tokens=1, is_repeated=True, is_found_again=True, memory=None
     )
+
+
+def test_the_cpu_beside_a_gpu_has_no_kernel_of_the_gpu(monkeypatch, tmp_path):
+    changes = {"model.dtype": "bfloat16", "model.attention_kernel": "fused"}
+    kernels = []
+
+    for name in ("train", "search"):
+        found = getattr(agreement, name)
+        monkeypatch.setattr(agreement, name, functools.partial(_noting, kernels, found))
+    agreement.agreement(read_sections(smallest_config(tmp_path, **changes)), 1, jax.devices()[1])
+    assert kernels == ["einsum", "fused", "fused", "fused", "einsum", "fused"]
+
+
+def _noting(kernels, function, sections, *others):
+    kernels.append(sections.model.attention_kernel)
+    return function(sections, *others)
 
 
 @pytest.mark.parametrize("peaks, memory", [((5, 30), 1.5), ((30, 30), None), ((None, None), None)])
