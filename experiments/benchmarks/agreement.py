@@ -98,12 +98,20 @@ def train(sections: "Sections", devices: "Devices", steps: int) -> Training:
     import jax
 
     from t2t_jax.compilation import compile_init, lower_train_step, memory_needed
-    from t2t_jax.runs.steps import state_and_step
+    from t2t_jax.model.ensemble import unstacked
+    from t2t_jax.model.families import make_model, parameter_shapes
+    from t2t_jax.runs.steps import has_members_at_once, state_and_step
 
     before = devices.peak_memory()
     make_state, step = state_and_step(sections, devices)
     state = compile_init(devices, make_state, 0)
-    start = jax.device_get(state.params)
+    like = parameter_shapes(make_model(sections.model))
+
+    def in_one_form(params: "PyTree") -> "PyTree":
+        is_other = has_members_at_once(sections, devices)
+        return unstacked(jax.device_get(params), like) if is_other else jax.device_get(params)
+
+    start = in_one_form(state.params)
     batch = devices.put_batch(_batch(sections))
     compiled = lower_train_step(devices, step, state, batch).compile()
     losses = []
@@ -114,7 +122,7 @@ def train(sections: "Sections", devices: "Devices", steps: int) -> Training:
     memory = None
     if held is not None and before is not None and held > before:
         memory = held / memory_needed(devices, step, state, batch)
-    return Training(np.array(jax.device_get(losses)), start, jax.device_get(state.params), memory)
+    return Training(np.array(jax.device_get(losses)), start, in_one_form(state.params), memory)
 
 
 def search(sections: "Sections", devices: "Devices", params: "PyTree") -> np.ndarray:
@@ -122,14 +130,15 @@ def search(sections: "Sections", devices: "Devices", params: "PyTree") -> np.nda
     import jax
 
     from t2t_jax.compilation import ByRow
-    from t2t_jax.decoding.translate import make_decode
+    from t2t_jax.decoding.translate import has_members_at_once, make_decode
     from t2t_jax.model.families import make_model
 
     model: Any = make_model(sections.model)
     found = []
     for beam_size in (1, sections.decoding.beam_size):
         config = dataclasses.replace(sections.decoding, beam_size=beam_size)
-        decode = make_decode(model, config, sections.data.vocabulary_size)
+        at_once = devices.are_gpus and has_members_at_once(sections.model)
+        decode = make_decode(model, config, sections.data.vocabulary_size, at_once)
         searched = ByRow(devices, decode)(
             jax.device_put(params, devices.layout(params)), _batch(sections).source_ids
         )

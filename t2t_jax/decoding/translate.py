@@ -28,7 +28,8 @@ from t2t_jax.decoding.length_batches import (
 )
 from t2t_jax.decoding.stages import Rows, StagedSearch
 from t2t_jax.decoding.step import DecodeStep, Hypotheses, Search, searched
-from t2t_jax.model.ensemble import Ensemble, MembersAtOnce
+from t2t_jax.model.config import TransformerConfig
+from t2t_jax.model.ensemble import Ensemble, MembersAtOnce, stacked
 from t2t_jax.model.fused_attention import asks_for_a_kernel
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.model.masks import is_token
@@ -82,8 +83,7 @@ class Translator:
         # Of batches compiled so far, whole and in stages.
         self._shapes: tuple[set[tuple[int, int]], ...] = (set(), set())
         self._max_positions = model.config.longest_sequence
-        # cuDNN's attention takes no axis of members.
-        at_once = jax.default_backend() == "gpu" and not asks_for_a_kernel(model.config)
+        at_once = has_members_at_once(model.config)
         self._decoder = TranslationDecoder(model, config, vocabulary.size, at_once)
         self._decode = compile(make_decode(model, config, vocabulary.size, at_once))
         # A CPU's cores gain nothing, and hosts may have to compile each program together.
@@ -237,6 +237,8 @@ class TranslationDecoder:
 
     def decode_step(self, params: PyTree, encoded: PyTree) -> DecodeStep:
         """See `stages.Decoder`."""
+        if self.members_at_once:
+            params = stacked(params)  # before the search's loop, not in each of its steps
 
         def decode_step(cache, last_ids, position):
             # Bound again: Linen requires it in the function that JAX traces, here a loop body.
@@ -248,6 +250,12 @@ class TranslationDecoder:
         if self.members_at_once and isinstance(self.model, Ensemble):
             return MembersAtOnce(self.model, params)
         return self.model.bind({"params": params})
+
+
+def has_members_at_once(config: TransformerConfig) -> bool:
+    """Whether this process searches with the members of an ensemble as one computation."""
+    # cuDNN's attention takes no axis of members.
+    return jax.default_backend() == "gpu" and not asks_for_a_kernel(config)
 
 
 def make_decode(

@@ -102,7 +102,9 @@ def state_and_step(
     Without `training.microbatches` there is one. The state is that of the step.
     """
     model = make_model(sections.model)
-    optimizer = make_optimizer(sections.training, sections.model.d_model)
+    optimizer = make_optimizer(
+        sections.training, sections.model.d_model, matrices_at_once=devices.are_accelerators
+    )
     microbatches = sections.training.microbatches or 1
 
     def make_state(seed: int | Int[Array, ""]) -> TrainState:

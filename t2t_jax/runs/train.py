@@ -93,7 +93,9 @@ def _train_alone(
     devices = make_devices(**dataclasses.asdict(sections.devices))
     check_lengths(prepared, sections, devices)
     model = make_model(sections.model)
-    optimizer = make_optimizer(sections.training, sections.model.d_model)
+    optimizer = make_optimizer(
+        sections.training, sections.model.d_model, matrices_at_once=devices.are_accelerators
+    )
 
     make_state = partial(make_train_state, model, optimizer)
     # A device may have no room for two states: the first is made only where no checkpoint is.
@@ -104,15 +106,20 @@ def _train_alone(
     for_step = stacked if at_once else lambda state: state
     step_shapes = devices.shapes(jax.eval_shape(for_step, shapes))
 
+    # It is changed on the host, where nothing is compiled.
     def as_saved(state: TrainState) -> TrainState:
-        # On the host, where nothing is compiled.
-        return devices.put(unstacked(jax.device_get(state), shapes)) if at_once else state
+        if not at_once:
+            return state
+        on_host = unstacked(jax.device_get(state), shapes)
+        return devices.put(on_host) if hosts.are_several() else on_host
 
     def last_state() -> TrainState | None:
         state = checkpoints.restore_last(shapes)
         if state is None or not at_once:
             return state
-        return devices.put(stacked(jax.device_get(state)))
+        on_host = stacked(jax.device_get(state))
+        del state
+        return devices.put(on_host)
 
     def first_state() -> TrainState:
         state = compile_init(

@@ -149,14 +149,14 @@ def train(
             if saves:
                 with goodput.spent_on("checkpoint"):
                     _save(
-                        checkpoints, as_saved(state), file, clock, workdir, out_of_turn=not is_due
+                        checkpoints, as_saved, state, file, clock, workdir, out_of_turn=not is_due
                     )
                 turn.restart()
                 window.restart()
             if stops:
                 break
         # Unless it has one.
-        _save(checkpoints, as_saved(state), file, clock, workdir, out_of_turn=True)
+        _save(checkpoints, as_saved, state, file, clock, workdir, out_of_turn=True)
         checkpoints.wait()  # while requests to stop are still handled
         if stops or hosts.any_of(stop_requested.is_set()):
             raise Stopped(
@@ -202,6 +202,7 @@ def _restored(
 
 def _save(
     checkpoints: Checkpoints,
+    as_saved: Callable[[TrainState], TrainState],
     state: TrainState,
     file: MetricsFile,
     clock: Clock,
@@ -216,12 +217,13 @@ def _save(
             buckets.upload(workdir)
         except Exception as error:  # they go with the next ones; a checkpoint has tries of its own
             hosts.log(f"measurements have not reached {buckets.name_of(workdir)}: {error}")
-    checkpoints.save(
-        state,
-        target_tokens=clock.target_tokens,
-        seconds=clock.seconds,
-        out_of_turn=out_of_turn,
-    )
+    if int(state.step) not in checkpoints.steps:
+        checkpoints.save(
+            as_saved(state),
+            target_tokens=clock.target_tokens,
+            seconds=clock.seconds,
+            out_of_turn=out_of_turn,
+        )
     checkpoints.tidy()
 
 

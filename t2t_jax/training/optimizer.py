@@ -5,7 +5,7 @@ devices, by the parameter names in it.
 """
 
 import math
-from typing import assert_never
+from typing import Any, assert_never
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,9 @@ _MUON_MOMENTUM = 0.95  # Jordan et al. 2024, at all sizes
 _MUON_RMS = 0.2  # that of Adam's updates in Liu et al. 2025: Adam's rate and decay then fit
 
 
-def make_optimizer(config: TrainingConfig, d_model: int) -> optax.GradientTransformation:
+def make_optimizer(
+    config: TrainingConfig, d_model: int, *, matrices_at_once: bool = False
+) -> optax.GradientTransformation:
     """The optimizer of `config`; its first update is step 1 of the schedule.
 
     `gradient_clip_norm` bounds the joint norm of all per-token gradients, before the optimizer sees
@@ -40,12 +42,16 @@ def make_optimizer(config: TrainingConfig, d_model: int) -> optax.GradientTransf
     muon          Jordan et al. 2024: orthogonalised momentum of every matrix inside the model, all
                   heads of a projection together; the rest by Adam with Nesterov momentum, as in
                   optax, with the betas and epsilon of `config`
+
+    With `matrices_at_once`, muon orthogonalises matrices of one shape as one computation; the state
+    is the same. One by one, they are half of the kernels of a small model's step on a GPU. A CPU
+    takes them one by one, while gradients of others are still being computed.
     """
 
     def rate(updates_so_far) -> Float[Array, ""]:
         return learning_rate(jnp.asarray(updates_so_far) + 1, config, d_model)
 
-    optimizer = _make(config, rate)
+    optimizer = _make(config, rate, matrices_at_once)
     if config.gradient_clip_norm > 0:
         return optax.chain(optax.clip_by_global_norm(config.gradient_clip_norm), optimizer)
     return optimizer
@@ -54,28 +60,24 @@ def make_optimizer(config: TrainingConfig, d_model: int) -> optax.GradientTransf
 def members_at_once(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
     """The same for the `stacked` members of an ensemble, whose updates become one computation.
 
-    The optimizer must treat every parameter by itself, which `gradient_clip_norm` does not.
+    The optimizer must treat every parameter by itself, which `gradient_clip_norm` does not. Its
+    state is `stacked`, too, after `init`.
     """
-
-    def init(params: PyTree) -> PyTree:
-        axes = member_axes(_state_of_one(params))
-        return jax.vmap(optimizer.init, out_axes=axes)(params)
 
     def update(
         updates: PyTree, state: PyTree, params: PyTree | None = None
     ) -> tuple[PyTree, PyTree]:
-        axes = member_axes(_state_of_one(params))
+        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
+        axes = member_axes(jax.eval_shape(optimizer.init, {"members_0": one}))
         of_all = jax.vmap(optimizer.update, in_axes=(0, axes, 0), out_axes=(0, axes))
         return of_all(updates, state, params)
 
-    def _state_of_one(params: PyTree) -> PyTree:
-        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
-        return jax.eval_shape(optimizer.init, {"members_0": one})
-
-    return optax.GradientTransformation(init, update)
+    return optax.GradientTransformation(optimizer.init, update)
 
 
-def _make(config: TrainingConfig, rate: optax.Schedule) -> optax.GradientTransformation:
+def _make(
+    config: TrainingConfig, rate: optax.Schedule, matrices_at_once: bool
+) -> optax.GradientTransformation:
     beta1, beta2, epsilon = config.adam_beta1, config.adam_beta2, config.adam_epsilon
     decay = config.weight_decay
     match config.optimizer:
@@ -102,7 +104,7 @@ def _make(config: TrainingConfig, rate: optax.Schedule) -> optax.GradientTransfo
                     eps=epsilon,
                     weight_dimension_numbers=_sides,
                 ),
-                optax.stateless(lambda updates, _: _orthogonalised(updates)),
+                optax.stateless(lambda updates, _: _orthogonalised(updates, matrices_at_once)),
                 optax.add_decayed_weights(decay),
                 optax.scale_by_learning_rate(rate),
             )
@@ -125,26 +127,25 @@ def _muon_or_adam(params: PyTree) -> PyTree[str]:
     return jax.tree.map(lambda is_matrix: "muon" if is_matrix else "adam", _are_matrices(params))
 
 
-def _orthogonalised(updates: PyTree[Array]) -> PyTree[Array]:
+def _orthogonalised(updates: PyTree[Array], at_once: bool) -> PyTree[Array]:
     """Every matrix orthogonalised by optax's Newton-Schulz iteration, and scaled to `_MUON_RMS`.
 
-    On accelerators those of one shape at once: one by one, they are half of the kernels of a small
-    model's step. On a CPU one by one, while others' gradients are still being computed.
+    `at_once`: those that have the same axes, and are split over devices in the same way, together.
     """
     leaves, structure = jax.tree.flatten(updates)
-    alike: dict[tuple[int, int, int], list[int]] = {}
-    on_cpu = jax.default_backend() == "cpu"
+    alike: dict[Any, list[int]] = {}
     for place, sides in enumerate(structure.flatten_up_to(_sides(updates))):
         inputs = math.prod(leaves[place].shape[axis] for axis in sides.reduction_axis)
-        outputs = leaves[place].size // inputs
-        alike.setdefault((inputs, outputs, on_cpu * place), []).append(place)
+        kind = leaves[place].shape if at_once else place
+        alike.setdefault((kind, inputs), []).append(place)
     iterate = scale_by_muon(
         beta=0, nesterov=False, weight_dimension_numbers=MuonDimensionNumbers(1, 2)
     )
-    for (*shape, _), places in alike.items():
-        matrices = jnp.stack([leaves[place].reshape(shape) for place in places])
-        matrices, _ = iterate.update(matrices, iterate.init(matrices))
-        for place, matrix in zip(places, matrices * (_MUON_RMS * max(shape) ** 0.5), strict=True):
+    for (_, inputs), places in alike.items():
+        matrices = jnp.stack([leaves[place].reshape(inputs, -1) for place in places])
+        found: Any = iterate.update(matrices, iterate.init(matrices))[0]
+        found *= _MUON_RMS * max(found.shape[1:]) ** 0.5
+        for place, matrix in zip(places, found, strict=True):
             leaves[place] = matrix.reshape(leaves[place].shape)
     return structure.unflatten(leaves)
 

@@ -56,6 +56,12 @@ def test_the_fused_kernel_is_attention_to_the_rounding_of_bfloat16(batching):
     assert in_bfloat16(**fused).loss < 0.02
 
 
+def test_members_of_an_ensemble_at_once_are_those_one_after_another_on_a_cpu():
+    ensemble = in_float32(**{"model.ensemble_size": 2})
+    assert ensemble.loss < 1e-4 and ensemble.parameters < 0.02 and ensemble.tokens > 0.99
+    assert ensemble.is_repeated and ensemble.is_found_again
+
+
 @pytest.mark.parametrize("of", [in_float32, in_bfloat16])
 def test_two_trainings_and_two_searches_are_the_same_bits(of):
     assert of().is_repeated and of().is_found_again

@@ -39,7 +39,7 @@ def built(dropout_rate=0.0, optimizer="adam", ensemble_size=1):
     model = make_model(small(dropout_rate=dropout_rate, ensemble_size=ensemble_size, **sizes))
     # At a rate that learns: at a wild one rounding errors grow from step to step.
     config = short(steps=STEPS, learning_rate_scale=0.1, optimizer=optimizer)
-    made = make_optimizer(config, 12)
+    made = make_optimizer(config, 12, matrices_at_once=True)
     return model, made, lambda seed: make_train_state(model, made, seed)
 
 

@@ -6,6 +6,7 @@ import jax
 import pytest
 
 from experiments.benchmarks import agreement
+from t2t_jax.decoding import translate
 from t2t_jax.devices import Devices, make_devices
 from t2t_jax.runs.sections import read_sections
 from tests.runs.configs import smallest_config
@@ -34,6 +35,18 @@ def test_the_cpu_beside_a_gpu_has_no_kernel_of_the_gpu(monkeypatch, tmp_path):
         monkeypatch.setattr(agreement, name, functools.partial(_noting, kernels, found))
     agreement.agreement(read_sections(smallest_config(tmp_path, **changes)), 1, jax.devices()[1])
     assert kernels == ["einsum", "fused", "fused", "fused", "einsum", "fused"]
+
+
+def test_an_ensemble_is_compared_in_one_form(monkeypatch, tmp_path):
+    """As where the other device is a GPU."""
+    monkeypatch.setattr(
+        Devices, "are_gpus", property(lambda of: jax.devices()[0] not in of.mesh.devices)
+    )
+    monkeypatch.setattr(translate, "has_members_at_once", lambda config: True)
+    sections = read_sections(smallest_config(tmp_path, **{"model.ensemble_size": 2}))
+    found = agreement.agreement(sections, STEPS, jax.devices()[1])
+    assert found.loss < 1e-5 and 0 < found.parameters < 0.01 and found.tokens == 1
+    assert found.is_repeated and found.is_found_again
 
 
 def _noting(kernels, function, sections, *others):
