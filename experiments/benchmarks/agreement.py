@@ -100,7 +100,8 @@ def train(sections: "Sections", devices: "Devices", steps: int) -> Training:
     from t2t_jax.compilation import compile_init, lower_train_step, memory_needed
     from t2t_jax.model.ensemble import unstacked
     from t2t_jax.model.families import make_model, parameter_shapes
-    from t2t_jax.runs.steps import has_members_at_once, state_and_step
+    from t2t_jax.runs.state_form import has_members_at_once
+    from t2t_jax.runs.steps import state_and_step
 
     before = devices.peak_memory()
     make_state, step = state_and_step(sections, devices)
@@ -130,14 +131,14 @@ def search(sections: "Sections", devices: "Devices", params: "PyTree") -> np.nda
     import jax
 
     from t2t_jax.compilation import ByRow
-    from t2t_jax.decoding.translate import has_members_at_once, make_decode
+    from t2t_jax.decoding.translate import make_decode, searches_members_at_once
     from t2t_jax.model.families import make_model
 
     model: Any = make_model(sections.model)
     found = []
     for beam_size in (1, sections.decoding.beam_size):
         config = dataclasses.replace(sections.decoding, beam_size=beam_size)
-        at_once = devices.are_gpus and has_members_at_once(sections.model)
+        at_once = devices.are_gpus and searches_members_at_once(sections.model)
         decode = make_decode(model, config, sections.data.vocabulary_size, at_once)
         searched = ByRow(devices, decode)(
             jax.device_put(params, devices.layout(params)), _batch(sections).source_ids

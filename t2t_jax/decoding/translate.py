@@ -83,7 +83,7 @@ class Translator:
         # Of batches compiled so far, whole and in stages.
         self._shapes: tuple[set[tuple[int, int]], ...] = (set(), set())
         self._max_positions = model.config.longest_sequence
-        at_once = has_members_at_once(model.config)
+        at_once = searches_members_at_once(model.config)
         self._decoder = TranslationDecoder(model, config, vocabulary.size, at_once)
         self._decode = compile(make_decode(model, config, vocabulary.size, at_once))
         # A CPU's cores gain nothing, and hosts may have to compile each program together.
@@ -252,7 +252,7 @@ class TranslationDecoder:
         return self.model.bind({"params": params})
 
 
-def has_members_at_once(config: TransformerConfig) -> bool:
+def searches_members_at_once(config: TransformerConfig) -> bool:
     """Whether this process searches with the members of an ensemble as one computation."""
     # cuDNN's attention takes no axis of members.
     return jax.default_backend() == "gpu" and not asks_for_a_kernel(config)

@@ -19,10 +19,9 @@ from t2t_jax.compilation import (
 from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
-from t2t_jax.devices import FSDP, Devices
+from t2t_jax.devices import Devices
 from t2t_jax.model.ensemble import stacked
 from t2t_jax.model.families import make_model
-from t2t_jax.model.fused_attention import asks_for_a_kernel
 from t2t_jax.model.interface import Model
 from t2t_jax.runs.batches import (
     describe_cut,
@@ -32,6 +31,7 @@ from t2t_jax.runs.batches import (
     train_batches,
 )
 from t2t_jax.runs.sections import Sections
+from t2t_jax.runs.state_form import has_members_at_once
 from t2t_jax.training.config import LogitsDtype
 from t2t_jax.training.loss import LossFn, Metrics, make_loss_fn, sum_of
 from t2t_jax.training.optimizer import make_optimizer, members_at_once
@@ -112,23 +112,6 @@ def state_and_step(
         return stacked(state) if has_members_at_once(sections, devices) else state
 
     return make_state, train_step_of(sections, devices, model, optimizer, microbatches)
-
-
-def has_members_at_once(sections: Sections, devices: Devices) -> bool:
-    """Whether the members of an ensemble are trained as one computation of larger arrays.
-
-    On GPUs they are: one after another, they take as many times the compilation, the kernels and
-    the arrays that a step is called with. Not so where an array is split over devices, with
-    cuDNN's attention, which takes no such axis, or if gradients are clipped by their joint norm.
-    """
-    return (
-        sections.model.ensemble_size > 1
-        and devices.are_gpus
-        and devices.num_data == devices.mesh.size
-        and devices.mesh.shape[FSDP] == 1
-        and not asks_for_a_kernel(sections.model)
-        and not sections.training.gradient_clip_norm
-    )
 
 
 def train_step_of(

@@ -17,20 +17,15 @@ from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import make_devices
 from t2t_jax.json_files import flat_dict, read_json, write_json
-from t2t_jax.model.ensemble import stacked, unstacked
 from t2t_jax.model.families import make_model, num_parameters
 from t2t_jax.runs import nonfinite, pretrained
 from t2t_jax.runs import workdir as run_directory
 from t2t_jax.runs.batches import check_lengths, describe
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.sections import Sections
+from t2t_jax.runs.state_form import StateForm, has_members_at_once
 from t2t_jax.runs.step_cost import measures_of, step_cost
-from t2t_jax.runs.steps import (
-    batches_and_step,
-    compiled_step,
-    has_members_at_once,
-    make_evaluate,
-)
+from t2t_jax.runs.steps import batches_and_step, compiled_step, make_evaluate
 from t2t_jax.runs.switches import switches
 from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
@@ -101,29 +96,15 @@ def _train_alone(
     # A device may have no room for two states: the first is made only where no checkpoint is.
     shapes = devices.shapes(jax.eval_shape(make_state, sections.seed))
 
-    # On GPUs, the step has the members of an ensemble in another form than a checkpoint.
-    at_once = has_members_at_once(sections, devices)
-    for_step = stacked if at_once else lambda state: state
-    step_shapes = devices.shapes(jax.eval_shape(for_step, shapes))
-
-    # It is changed on the host, where nothing is compiled.
-    def as_saved(state: TrainState) -> TrainState:
-        if not at_once:
-            return state
-        on_host = unstacked(jax.device_get(state), shapes)
-        return devices.put(on_host) if hosts.are_several() else on_host
+    form = StateForm(has_members_at_once(sections, devices), devices, shapes)
 
     def last_state() -> TrainState | None:
         state = checkpoints.restore_last(shapes)
-        if state is None or not at_once:
-            return state
-        on_host = stacked(jax.device_get(state))
-        del state
-        return devices.put(on_host)
+        return None if state is None else form.restored(state)
 
     def first_state() -> TrainState:
         state = compile_init(
-            devices, lambda seed: for_step(make_state(seed)), sections.seed, step_shapes
+            devices, lambda seed: form.begun(make_state(seed)), sections.seed, form.shapes
         )
         if begin is None:
             return state
@@ -131,7 +112,7 @@ def _train_alone(
         return state._replace(params=devices.put(params))
 
     batches, train_step, microbatches = batches_and_step(
-        prepared, sections, devices, model, optimizer, step_shapes
+        prepared, sections, devices, model, optimizer, form.shapes
     )
     num_params = num_parameters(sections.model)
     hosts.log(f"{num_params / 1e6:.2f} million parameters")
@@ -188,8 +169,8 @@ def _train_alone(
             checkpoints=checkpoints,
             workdir=workdir,
             restore=lambda: last_state() or first_state(),
-            dump=lambda state, batch: dump(as_saved(state), batch),
-            as_saved=as_saved,
+            dump=lambda state, batch: dump(form.for_checkpoint(state), batch),
+            as_saved=form.for_checkpoint,
             measures=measures_of(batches, sections, devices),
             profile_steps=profile_steps,
         )

@@ -16,7 +16,8 @@ from t2t_jax.model.ensemble import MembersAtOnce, member_axes, params_of_members
 from t2t_jax.model.families import initial_params, make_model, num_parameters
 from t2t_jax.model.interface import Inputs
 from t2t_jax.runs.sections import read_sections
-from t2t_jax.runs.steps import has_members_at_once, state_and_step
+from t2t_jax.runs.state_form import has_members_at_once
+from t2t_jax.runs.steps import state_and_step
 from t2t_jax.training.loss import make_loss_fn, shift_right
 from tests.model.configs import (
     logits_of,

@@ -42,7 +42,7 @@ def test_an_ensemble_is_compared_in_one_form(monkeypatch, tmp_path):
     monkeypatch.setattr(
         Devices, "are_gpus", property(lambda of: jax.devices()[0] not in of.mesh.devices)
     )
-    monkeypatch.setattr(translate, "has_members_at_once", lambda config: True)
+    monkeypatch.setattr(translate, "searches_members_at_once", lambda config: True)
     sections = read_sections(smallest_config(tmp_path, **{"model.ensemble_size": 2}))
     found = agreement.agreement(sections, STEPS, jax.devices()[1])
     assert found.loss < 1e-5 and 0 < found.parameters < 0.01 and found.tokens == 1
