@@ -348,9 +348,12 @@ def main(_: list[str]) -> None:
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", given.num_cpu_devices)
 
+    kept: dict[str, Any] = {}
+
     def keep(found: Found) -> None:
+        kept.update(record(found, shape))
         if given.output:
-            write_json(Path(given.output), record(found, shape))
+            write_json(Path(given.output), kept)
 
     try:
         shape = shape_of(given.shape)
@@ -358,7 +361,7 @@ def main(_: list[str]) -> None:
     except (TypeError, ValueError) as error:
         sys.exit(f"step: {error}")
     print(table(found), file=sys.stderr)
-    print(json.dumps(record(found, shape)))
+    print(json.dumps(kept))
 
 
 if __name__ == "__main__":

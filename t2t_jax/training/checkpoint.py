@@ -79,10 +79,9 @@ class Checkpoints:
         keep: int | None = None,
     ) -> None:
         keep_threads_quiet()
-        # Orbax leaves them behind where it cannot read a damaged file.
-        warnings.filterwarnings(
-            "ignore", "coroutine '.*[._]metadata.*' was never awaited", RuntimeWarning
-        )
+        # Orbax leaves them behind where it cannot read a damaged file, or write to a full disk.
+        left = "coroutine '(.*[._]metadata|async_serialize).*' was never awaited"
+        warnings.filterwarnings("ignore", left, RuntimeWarning)
         self._directory = directory.resolve() if isinstance(directory, Path) else directory
         self._identity = dict(identity)
         self._config = dict(config or {})

@@ -274,7 +274,14 @@ def test_of_a_damaged_type_nothing_is_left_to_warn_of(run, tmp_path):
         gc.collect()
 
 
-@pytest.mark.parametrize("left", ["ArrayHandler.metadata", "Store._get_array_metadatas"])
+@pytest.mark.parametrize(
+    "left",
+    [
+        "ArrayHandler.metadata",
+        "Store._get_array_metadatas",
+        "async_serialize_from_host.<locals>.write_fragment",
+    ],
+)
 def test_of_what_the_library_leaves_unread_nothing_is_told(left, tmp_path):
     warnings.simplefilter("error")
     with Checkpoints(tmp_path / "c", identity=IDENTITY):
