@@ -8,9 +8,9 @@ Translates the test split of the run's corpus from text to text, in stages: a fi
 ours compiles or loads what an earlier run compiled, then rounds in which all take turns. The rate
 is in output tokens/s, in pieces of the vocabulary, end tokens included. Then sentences one at a
 time, as from a waiting user. The others compute in float32, CTranslate2 on all cores, transformers
-on a GPU if PyTorch has one, each with its fastest batch size. Beside them, ours divides by n^alpha
-as they do, and with beams they are measured twice: ending a sentence by their own rule, and "as
-thorough" as ours.
+on a GPU if PyTorch has one, each in its fastest way: batch size, and all cores on one batch or each
+on its own, chosen anew for single sentences. Beside them, ours divides by n^alpha as they do, and
+with beams they are measured twice: ending a sentence by their own rule, and "as thorough" as ours.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.benchmarks import roof
-from experiments.benchmarks.peers.translators import PEERS, Translate
+from experiments.benchmarks.peers.translators import PEERS, Peer, Translate
 from experiments.benchmarks.results import Measured, in_turns, over
 
 if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
@@ -49,24 +49,25 @@ def measure(
     measured = [] if others else _beside({}, ours, trained, lines, rounds)
     for name, peer, as_thorough in others:
         # One at a time: two users of OpenMP in a process slow each other down, up to nine times.
-        made = _at_its_fastest(PEERS[peer](trained, as_thorough=as_thorough), lines)
-        found = _beside({name: made}, ours, trained, lines, rounds)
+        found = _beside(
+            {name: _fastest_ways(PEERS[peer](trained, as_thorough=as_thorough), lines)},
+            *(ours, trained, lines, rounds),
+        )
         measured += [each for each in found if not measured or name in each.what]
-        del made
         gc.collect()
     return [each._replace(what=f"{search}, {each.what}") for each in measured]
 
 
 def _beside(
-    others: dict[str, Translate],
+    others: dict[str, tuple[Translate, Translate]],
     ours: tuple[Translate, Translate],
     trained: "Trained",
     lines: Sequence[str],
     rounds: int,
 ) -> list[Measured]:
-    in_stages, single = ours
-    whole = _whole(trained, {"ours": in_stages, **others}, lines, rounds)
-    return whole + _one_by_one({"ours": single, **others}, lines, rounds)
+    both = {"ours": ours, **others}
+    whole = _whole(trained, {name: whole for name, (whole, _) in both.items()}, lines, rounds)
+    return whole + _one_by_one({name: single for name, (_, single) in both.items()}, lines, rounds)
 
 
 def _whole(
@@ -137,12 +138,20 @@ def _ours(trained: "Trained", *, in_stages: bool | None = None) -> Translate:
     return lambda lines: [best[0].text for best in make()(lines)]
 
 
-def _at_its_fastest(translate_by: Callable[[int], Translate], lines: Sequence[str]) -> Translate:
-    """The translator with its fastest batch size."""
-    _timed(translate_by(_THEIR_BATCHES[0]), lines[:_SINGLE])
-    sizes = [_THEIR_BATCHES[0], *(size for size in _THEIR_BATCHES[1:] if size < 2 * len(lines))]
-    seconds = {size: _timed(translate_by(size), lines)[0] for size in sizes}
-    return translate_by(min(seconds, key=seconds.__getitem__))
+def _fastest_ways(peer: Peer, lines: Sequence[str]) -> tuple[Translate, Translate]:
+    """The peer's fastest ways to translate all lines, and one at a time."""
+    few, (smallest, *larger) = lines[:_SINGLE], _THEIR_BATCHES
+    sizes = [smallest, *(size for size in larger if size < 2 * len(lines))]
+    whole: dict[Translate, float] = {}
+    single: dict[Translate, float] = {}
+    for at_once in peer.at_once:
+        ways = [
+            functools.partial(peer.translate, batch_size=size, at_once=at_once) for size in sizes
+        ]
+        ways[0](few)  # so that none is timed when it is new
+        single[ways[0]] = sum(_timed(ways[0], [line])[0] for line in few)
+        whole |= {way: _timed(way, lines)[0] for way in ways}
+    return min(whole, key=whole.__getitem__), min(single, key=single.__getitem__)
 
 
 def trained_or_kept(workdir: str) -> Path:

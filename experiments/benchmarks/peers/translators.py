@@ -10,7 +10,7 @@ import importlib
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_jax.cores import own_cores
 
@@ -24,26 +24,36 @@ _MAX_POSITIONS = 512  # of the exported model
 # are ours, by tests/parity/test_translations.py.
 _OWN_PATIENCE, _AS_THOROUGH = 1, 10
 
-# Batch size in sentences -> translator.
-Translators = Callable[[int], Translate]
+
+class Peer(NamedTuple):
+    """A library with a model; how many sentences are a batch, and how many batches go at once."""
+
+    translate: Callable[..., list[str]]  # (lines, batch_size=, at_once=)
+    at_once: Sequence[int] = (1,)  # the choices there are
 
 
-def ctranslate2(trained: "Trained", *, as_thorough: bool = False) -> Translators:
-    """In float32, on all cores."""
+def ctranslate2(trained: "Trained", *, as_thorough: bool = False) -> Peer:
+    """In float32, on all cores: together on one batch, or each on its own."""
     library: Any = importlib.import_module("ctranslate2")  # of the extra parity
 
     vocabulary, config = trained.vocabulary, trained.sections.decoding
-    with tempfile.TemporaryDirectory() as directory:
-        model = _exported(trained, "ctranslate2", Path(directory))
-        translator = library.Translator(
-            str(model), compute_type="float32", intra_threads=len(own_cores())
-        )
+    cores = len(own_cores())
     pieces = [vocabulary.piece(number) for number in range(vocabulary.size)]
     ids_of = {piece: number for number, piece in enumerate(pieces)}
+    held: dict[int, Any] = {}
 
-    def translate(lines: Sequence[str], batch_size: int) -> list[str]:
+    def translator(at_once: int) -> Any:
+        if at_once not in held:
+            held.clear()  # two in a process slow each other down
+            with tempfile.TemporaryDirectory() as directory:
+                model = _exported(trained, "ctranslate2", Path(directory))
+                threads = dict(inter_threads=at_once, intra_threads=cores // at_once)
+                held[at_once] = library.Translator(str(model), compute_type="float32", **threads)
+        return held[at_once]
+
+    def translate(lines: Sequence[str], batch_size: int, at_once: int) -> list[str]:
         sources = [[pieces[number] for number in ids] for ids in vocabulary.encode(list(lines))]
-        found = translator.translate_batch(
+        found = translator(at_once).translate_batch(
             sources,
             max_batch_size=batch_size,
             beam_size=config.beam_size,
@@ -53,10 +63,10 @@ def ctranslate2(trained: "Trained", *, as_thorough: bool = False) -> Translators
         )
         return vocabulary.decode([[ids_of[piece] for piece in row.hypotheses[0]] for row in found])
 
-    return lambda batch_size: lambda lines: translate(lines, batch_size)
+    return Peer(translate, sorted({1, cores}))
 
 
-def transformers(trained: "Trained", *, as_thorough: bool = False) -> Translators:
+def transformers(trained: "Trained", *, as_thorough: bool = False) -> Peer:
     """In batches of similar length, on a GPU if PyTorch has one."""
     torch: Any = importlib.import_module("torch")  # of the extra parity, like the next
     library: Any = importlib.import_module("transformers")
@@ -73,7 +83,7 @@ def transformers(trained: "Trained", *, as_thorough: bool = False) -> Translator
     # Greedy search does not use it and gets the default.
     options |= dict(length_penalty=config.length_penalty if config.beam_size > 1 else 1.0)
 
-    def translate(lines: Sequence[str], batch_size: int) -> list[str]:
+    def translate(lines: Sequence[str], batch_size: int, at_once: int) -> list[str]:
         sources = [[*ids, END_ID] for ids in vocabulary.encode(list(lines))]
         order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
         found: list[list[int]] = [[] for _ in lines]
@@ -93,7 +103,7 @@ def transformers(trained: "Trained", *, as_thorough: bool = False) -> Translator
                 found[place] = row
         return vocabulary.decode(found)
 
-    return lambda batch_size: lambda lines: translate(lines, batch_size)
+    return Peer(translate)
 
 
 def _exported(trained: "Trained", format: str, directory: Path) -> Path:
@@ -108,8 +118,8 @@ def _exported(trained: "Trained", format: str, directory: Path) -> Path:
     return directory / format
 
 
-# Package -> function that makes translators of a trained model.
-PEERS: dict[str, Callable[..., Translators]] = {
+# Package -> function that gives it a trained model.
+PEERS: dict[str, Callable[..., Peer]] = {
     "ctranslate2": ctranslate2,
     "transformers": transformers,
 }

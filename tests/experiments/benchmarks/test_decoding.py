@@ -1,9 +1,11 @@
 import dataclasses
 import subprocess
+import time
 
 import pytest
 
 from experiments.benchmarks import decoding
+from experiments.benchmarks.peers.translators import Peer
 from experiments.benchmarks.roof import is_plain
 from t2t_jax.runs.train import train
 from tests.model.configs import small
@@ -39,7 +41,7 @@ def test_another_library_searches_alike_and_with_beams_twice(trained, monkeypatc
 
     def echo(trained, *, as_thorough):
         made.append((trained.sections.decoding.length_penalty_formula, as_thorough))
-        return lambda size: list
+        return Peer(lambda lines, batch_size, at_once: list(lines))
 
     monkeypatch.setitem(decoding.PEERS, "echo", echo)
     measured = list(decoding.measure_run(trained, 20, rounds=1, peers=("echo",)))
@@ -56,6 +58,21 @@ def test_another_library_searches_alike_and_with_beams_twice(trained, monkeypatc
     ]
     assert all(found[name] < [1.0] for name in others)  # an echo is fast
     assert found["greedy, other outputs than echo's"] == [100]
+
+
+def test_a_peer_takes_the_fastest_way_for_all_lines_and_for_each():
+    def translate(lines, batch_size, at_once):
+        used.append((batch_size, at_once))
+        # Many at once are fast for many lines, one for one.
+        time.sleep(0.002 if (at_once == 2) == (len(lines) > 1) else 0.004 + batch_size / 1e5)
+        return list(lines)
+
+    used = []
+    whole, single = decoding._fastest_ways(Peer(translate, (1, 2)), ["a"] * 20)
+    assert {*used} == {(size, at_once) for size in (16, 32) for at_once in (1, 2)}
+    used.clear()
+    single(["a"]), whole(["a"] * 20)
+    assert used[0] == (16, 1) and used[1][1] == 2
 
 
 def test_a_model_of_other_products_has_no_roof():
