@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from experiments.run import record
 from experiments.run.plain_text import plain_text, plain_values
 from experiments.run.record import Run
+from t2t_jax.json_files import error_text
 
 
 class Outcome(NamedTuple):
@@ -42,14 +43,15 @@ class Outcomes(NamedTuple):
 
 def read_outcomes(workdir: Path) -> Outcomes:
     """The outcome of every run below `workdir`; a damaged file affects only its own run."""
-    found = Outcomes([], {})
-    for path in sorted(workdir.rglob(record.RUN_FILE)):
+    directories, unreadable = record.find_runs(workdir)
+    found = Outcomes([], {each: plain_text(why) for each, why in unreadable.items()})
+    for directory in directories:
         try:
-            run = Run(**plain_values(record.read_run(path.parent)._asdict()))
+            run = Run(**plain_values(record.read_run(directory)._asdict()))
         except (OSError, ValueError) as error:
-            found.unreadable[path.parent] = plain_text(error)
+            found.unreadable[directory] = plain_text(error_text(error))
         else:
-            found.runs.append(_outcome(path.parent, run))
+            found.runs.append(_outcome(directory, run))
     return found
 
 
@@ -63,7 +65,7 @@ def _outcome(directory: Path, run: Run) -> Outcome:
             return Outcome(directory, run, None, divergence)
         return Outcome(directory, run, values, failure)
     except (OSError, ValueError) as error:
-        return Outcome(directory, run, None, failure, refused=plain_text(error))
+        return Outcome(directory, run, None, failure, refused=plain_text(error_text(error)))
 
 
 def is_divergence(failure: str) -> bool:

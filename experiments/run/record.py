@@ -11,6 +11,7 @@ point chosen by the trials.
 """
 
 import math
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
@@ -149,6 +150,19 @@ def check_same_run(directory: Path, run: Run) -> None:
             f"{directory} holds a run with another config: {shown}; "
             "choose another --workdir, or remove that directory to run it anew"
         )
+
+
+def find_runs(workdir: Path) -> tuple[list[Path], dict[Path, str]]:
+    """The directories of the runs below `workdir`, and those that cannot be read, with why."""
+    unreadable: dict[Path, str] = {}
+
+    def note(error: OSError) -> None:
+        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            why = f"{error.filename} cannot be read ({error.strerror}): its runs are missing"
+            unreadable[Path(error.filename)] = why
+
+    found = [Path(at) for at, _, files in os.walk(workdir, onerror=note) if RUN_FILE in files]
+    return sorted(found), unreadable
 
 
 def read_run(directory: Path) -> Run:

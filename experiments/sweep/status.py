@@ -25,7 +25,7 @@ from experiments.run.outcomes import divergence_of, is_divergence
 from experiments.run.plain_text import counted, plain_text
 from experiments.sweep import time_left
 from experiments.tables.registry import find_table
-from t2t_jax.json_files import flat_dict
+from t2t_jax.json_files import error_text, flat_dict
 from t2t_jax.runs.keys import with_later_keys
 from t2t_jax.training.metrics_file import read_metrics
 
@@ -63,13 +63,14 @@ class Standing(NamedTuple):
 def standing(workdir: Path) -> Standing:
     """The state of every run below `workdir`, in the order of their tables.
 
-    A run with a damaged file has the state "damaged", and a remark that names the file.
+    A run with a damaged file has the state "damaged", and a remark that names the file; so has a
+    directory that cannot be read.
 
     Raises:
       ValueError: there are no runs.
     """
-    paths = workdir.rglob(record.RUN_FILE) if workdir.is_dir() else []
-    directories = sorted((path.parent for path in paths), key=_place)
+    found, unreadable = record.find_runs(workdir)
+    directories = sorted([*found, *unreadable], key=_place)
     if not directories:
         raise ValueError(f"there are no runs below {workdir}; experiments.sweep makes them")
     runs = [_status_or_damage(directory) for directory in directories]
@@ -116,7 +117,7 @@ def _status_or_damage(directory: Path) -> Status:
     try:
         return status(directory)
     except (OSError, ValueError) as error:
-        return Status(" ".join(directory.parts[-3:]), "damaged", 0, 0, remark=str(error))
+        return Status(" ".join(directory.parts[-3:]), "damaged", 0, 0, remark=error_text(error))
 
 
 def status(directory: Path) -> Status:

@@ -1,6 +1,8 @@
 """A file that is damaged, or another run's, affects only its own run, and is named."""
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -99,6 +101,29 @@ def test_a_damaged_record_spoils_its_run_alone(workdir, damage, words):
     assert "as long as the 5 finished runs" in basis.words and sentence in basis.words
     with pytest.raises(ValueError, match="record.json"):
         evidence.keep(workdir, workdir / "kept")
+
+
+@pytest.mark.parametrize("of_run", [True, False])
+def test_a_directory_that_may_not_be_read_is_named(workdir, monkeypatch, of_run):
+    closed = workdir / "quickstart" / "base" / "seed-1"
+    closed = closed if of_run else closed.parent
+    scandir = os.scandir
+
+    def refusing(path):  # as to anyone but root
+        if str(path) == str(closed):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    sentence = f"{closed} cannot be read (Permission denied): its runs are missing"
+    [table] = summaries(workdir)
+    assert table.damaged == [sentence]
+    assert ("base" in [row.name for row in table.rows if row.num_seeds]) == of_run
+    assert sentence in report.text(workdir, "markdown")
+    shown = [one for one in status.standing(workdir).runs if one.name.endswith(closed.name)]
+    assert len(shown) >= 1
+    with pytest.raises(ValueError, match="Permission denied"):
+        evidence.keep(workdir, workdir.parent / "kept")
 
 
 @pytest.mark.parametrize(
