@@ -322,16 +322,17 @@ def test_an_ensemble_is_a_run_like_any_other(cache, tmp_path):
 
 def test_an_ensemble_goes_on_where_its_members_are_trained_at_once(cache, tmp_path, monkeypatch):
     """As on a GPU; a checkpoint does not tell."""
+    changes = {"model.ensemble_size": 2, "model.dropout_rate": 0.1, "training.schedule": "peak"}
+    one_after_another, at_once = tmp_path / "one after another", tmp_path / "at once"
+    train(smallest(cache, **changes, **{"training.steps": 4}), one_after_another)
+    shutil.copytree(one_after_another, at_once)
     found = []
-    for name, at_once in (("one after another", False), ("at once", True)):
-        for steps in (4, 8):
-            monkeypatch.setattr(Devices, "are_gpus", at_once and steps == 8)
-            changes = {"model.ensemble_size": 2, "model.dropout_rate": 0.1}
-            changes |= {"training.schedule": "peak", "training.steps": steps}
-            train(smallest(cache, **changes), tmp_path / name)
-        found.append(load_trained(tmp_path / name).params)
+    for directory in (one_after_another, at_once):
+        monkeypatch.setattr(Devices, "are_gpus", directory == at_once)
+        train(smallest(cache, **changes, **{"training.steps": 8}), directory)
+        found.append(load_trained(directory).params)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=5e-4), *found)
-    entries = [read_metrics(path / "metrics.jsonl") for path in tmp_path.iterdir()]
+    entries = [read_metrics(path / "metrics.jsonl") for path in (one_after_another, at_once)]
     dev = [[each["loss"] for each in some if each["split"] == "dev"] for some in entries]
     assert len(dev[0]) == 2 and dev[0] == pytest.approx(dev[1], rel=1e-4)
 
