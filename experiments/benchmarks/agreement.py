@@ -108,9 +108,11 @@ def train(sections: "Sections", devices: "Devices", steps: int) -> Training:
     state = compile_init(devices, make_state, 0)
     like = parameter_shapes(make_model(sections.model))
 
+    at_once = has_members_at_once(sections, devices)
+
     def in_one_form(params: "PyTree") -> "PyTree":
-        is_other = has_members_at_once(sections, devices)
-        return unstacked(jax.device_get(params), like) if is_other else jax.device_get(params)
+        on_host = jax.device_get(params)
+        return unstacked(on_host, like) if at_once else on_host
 
     start = in_one_form(state.params)
     batch = devices.put_batch(_batch(sections))

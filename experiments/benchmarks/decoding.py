@@ -49,11 +49,10 @@ def measure(
     measured = [] if others else _beside({}, ours, trained, lines, rounds)
     for name, peer, as_thorough in others:
         # One at a time: two users of OpenMP in a process slow each other down, up to nine times.
-        found = _beside(
-            {name: _fastest_ways(PEERS[peer](trained, as_thorough=as_thorough), lines)},
-            *(ours, trained, lines, rounds),
-        )
+        ways = _fastest_ways(PEERS[peer](trained, as_thorough=as_thorough), lines)
+        found = _beside({name: ways}, ours, trained, lines, rounds)
         measured += [each for each in found if not measured or name in each.what]
+        del ways
         gc.collect()
     return [each._replace(what=f"{search}, {each.what}") for each in measured]
 

@@ -158,7 +158,7 @@ def find_runs(workdir: Path) -> tuple[list[Path], dict[Path, str]]:
 
     def note(error: OSError) -> None:
         if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-            why = f"{error.filename} cannot be read ({error.strerror}): its runs are missing"
+            why = f"{error.filename} cannot be read ({error.strerror}): any run in it is missing"
             unreadable[Path(error.filename)] = why
 
     found = [Path(at) for at, _, files in os.walk(workdir, onerror=note) if RUN_FILE in files]

@@ -102,9 +102,7 @@ def state_and_step(
     Without `training.microbatches` there is one. The state is that of the step.
     """
     model = make_model(sections.model)
-    optimizer = make_optimizer(
-        sections.training, sections.model.d_model, matrices_at_once=devices.are_accelerators
-    )
+    optimizer = optimizer_on(devices, sections)
     microbatches = sections.training.microbatches or 1
 
     def make_state(seed: int | Int[Array, ""]) -> TrainState:
@@ -112,6 +110,13 @@ def state_and_step(
         return stacked(state) if has_members_at_once(sections, devices) else state
 
     return make_state, train_step_of(sections, devices, model, optimizer, microbatches)
+
+
+def optimizer_on(devices: Devices, sections: Sections) -> optax.GradientTransformation:
+    """The optimizer of the config as these devices compute it best."""
+    return make_optimizer(
+        sections.training, sections.model.d_model, matrices_at_once=devices.are_accelerators
+    )
 
 
 def train_step_of(

@@ -25,11 +25,10 @@ from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.sections import Sections
 from t2t_jax.runs.state_form import StateForm, has_members_at_once
 from t2t_jax.runs.step_cost import measures_of, step_cost
-from t2t_jax.runs.steps import batches_and_step, compiled_step, make_evaluate
+from t2t_jax.runs.steps import batches_and_step, compiled_step, make_evaluate, optimizer_on
 from t2t_jax.runs.switches import switches
 from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
-from t2t_jax.training.optimizer import make_optimizer
 from t2t_jax.training.schedule import learning_rate
 from t2t_jax.training.step import TrainState, make_train_state
 from t2t_jax.training.trace import Steps
@@ -88,9 +87,7 @@ def _train_alone(
     devices = make_devices(**dataclasses.asdict(sections.devices))
     check_lengths(prepared, sections, devices)
     model = make_model(sections.model)
-    optimizer = make_optimizer(
-        sections.training, sections.model.d_model, matrices_at_once=devices.are_accelerators
-    )
+    optimizer = optimizer_on(devices, sections)
 
     make_state = partial(make_train_state, model, optimizer)
     # A device may have no room for two states: the first is made only where no checkpoint is.
