@@ -1,6 +1,7 @@
 """Other ways to compute attention, fused and as one product, equal equation 1."""
 
 import dataclasses
+import re
 from functools import partial
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 from jax.experimental.pallas import tpu as pltpu
 
 from t2t_jax.data.batches.batches import Batch
@@ -17,6 +19,7 @@ from t2t_jax.model.capture import capture_modules
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.model.fused_attention import fused_attention, is_too_odd_to_fuse, why_not_fused
 from t2t_jax.model.interface import Inputs
+from t2t_jax.model.layers import Layer
 from t2t_jax.model.linear import into_heads, out_of_heads
 from t2t_jax.model.masks import PAD_ID, causal_mask, padding_mask, segment_mask
 from t2t_jax.model.tpu_attention import (
@@ -112,8 +115,11 @@ def test_a_model_whose_attention_is_fused_learns_the_same(family, monkeypatch):
         changes = FUSED | {"attention_kernel": kernel, "activation": "gelu"}
         model = make_model(small(family=family, **changes))
         params = random_variables(model)["params"]
-        grad = jax.jit(jax.value_and_grad(make_loss_fn(model, 0.1), has_aux=True))
+        loss_fn = make_loss_fn(model, 0.1)
+        grad = jax.jit(jax.value_and_grad(loss_fn, has_aux=True))
         results.append(grad(params, Batch(source, target), jax.random.key(0)))
+        calls.clear()  # layers of a compiled program share a trace
+        loss_fn(params, Batch(source, target), jax.random.key(0))
         assert len(calls) == (0 if kernel == "einsum" else len(ATTENTIONS[family]))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0.02, atol=0.02), *results)
     # Not where one token follows another, nor where dev is evaluated.
@@ -203,7 +209,7 @@ def test_one_product_gives_what_three_give_and_the_same_gradients(changes):
             jnp.shape, parameter_shapes(model)
         )
         grad = jax.jit(jax.value_and_grad(make_loss_fn(model, 0.1), has_aux=True))
-        results.append(grad(variables["params"], batch(0), None))
+        results.append(grad(variables["params"], batch(0), jax.random.key(0)))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), *results)
 
 
@@ -250,7 +256,13 @@ def test_who_listens_hears_each_projection_and_the_weights():
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"rematerialise": True}, {"norm": "pre", "num_self_attentions": 2}, *POSITION_CHANGES],
+    [
+        {},
+        {"rematerialise": True},
+        {"dropout_rate": 0.5},
+        {"norm": "pre", "num_self_attentions": 2},
+        *POSITION_CHANGES,
+    ],
     ids=str,
 )
 def test_a_loop_over_layers_gives_what_each_of_them_gives_and_the_same_gradients(changes):
@@ -267,13 +279,35 @@ def test_a_loop_over_layers_gives_what_each_of_them_gives_and_the_same_gradients
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), *results)
 
 
-def test_each_layer_of_a_loop_has_dropout_of_its_own():
+@pytest.mark.parametrize("rematerialise", [False, True])
+def test_a_compiled_program_traces_one_layer_of_a_stack_and_names_each(rematerialise):
+    config = small(num_encoder_layers=3, num_decoder_layers=4, rematerialise=rematerialise)
+    model = make_model(config)
+    variables = random_variables(model)
+    traced = []
+
+    def record(next_function, arguments, keywords, context):
+        if isinstance(context.module, Layer) and context.method_name == "__call__":
+            traced.append(context.module)
+        return next_function(*arguments, **keywords)
+
+    with nn.intercept_methods(record):
+        grad = jax.jit(jax.grad(make_loss_fn(model, 0.1), has_aux=True))
+        program = grad.lower(variables["params"], batch(0), None)
+    assert len(traced) == 2
+    names = program.as_text(debug_info=True)
+    expected = {f"encoder/layers_{n}" for n in range(3)} | {f"decoder/layers_{n}" for n in range(4)}
+    assert {*re.findall(r"(?:en|de)coder/layers_\d+", names)} == expected
+
+
+@pytest.mark.parametrize("scan_layers", [False, True])
+def test_each_layer_has_dropout_of_its_own(scan_layers):
     """Layers that add ones and drop half of them: their sum has more values than all or none."""
     config = small(
         family="decoder_only",
         num_decoder_layers=3,
         dropout_rate=0.5,
-        scan_layers=True,
+        scan_layers=scan_layers,
         norm="pre",
         positions="none",
     )
