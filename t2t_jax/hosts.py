@@ -107,7 +107,7 @@ def join(
     except (RuntimeError, ValueError) as error:
         raise ValueError(
             f"the other processes of this job were not found: {error}; to run this process "
-            "alone, give --nodistributed"
+            "alone, give t2t-jax --nodistributed"
         ) from error
     _have_a_witness()
 

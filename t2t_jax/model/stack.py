@@ -136,15 +136,15 @@ class Stack(nn.Module):
         if not self._is_alike:
             return [partial(call, layer) for layer in self.layers]
         of_layer = self._of_layer(call, deterministic)
-        # Traced for the first layer, with its gradient; the others take the same program.
-        traced_once = jax.jit(of_layer)
+        is_in_program = isinstance(jnp.arange(1), Tracer)  # whatever is differentiated or mapped
+        if is_in_program:  # elsewhere, a program would be compiled for this call alone
+            # Traced for the first layer, with its gradient; the others take the same program.
+            of_layer = jax.jit(of_layer)
 
-        def of_number(number: int, x: Array, *args: Any) -> Any:
+        def of_number(number: int, *args: Any) -> Any:
             params = self.layers[number].variables["params"]
             with jax.named_scope(f"layers_{number}"):  # as profiles have it
-                # Outside of `jit`, a program would be compiled for this call alone.
-                call = traced_once if isinstance(x, Tracer) else of_layer
-                return call(params, np.asarray(number, np.int32), x, *args)
+                return of_layer(params, np.asarray(number, np.int32), *args)
 
         return [partial(of_number, number) for number in range(self.num_layers)]
 
@@ -169,7 +169,8 @@ class Stack(nn.Module):
 
     def _of_layer(self, call: Callable[..., Any], deterministic: bool) -> Callable[..., Any]:
         """`call` with a layer of the given parameters and number as its first argument."""
-        drops = not deterministic and self.has_rng("dropout")
+        has_key = self.has_rng("dropout") or self.has_rng("params")  # which Flax takes instead
+        drops = not deterministic and has_key
         key = self.make_rng("dropout") if drops else None
 
         def of_layer(params: PyTree, number: Int[Array | np.ndarray, ""], *args: Any) -> Any:

@@ -1,5 +1,6 @@
 """Other ways to compute attention, fused and as one product, equal equation 1."""
 
+import collections
 import dataclasses
 import re
 from functools import partial
@@ -13,6 +14,7 @@ from flax import linen as nn
 from jax.experimental.pallas import tpu as pltpu
 
 from t2t_jax.data.batches.batches import Batch
+from t2t_jax.decoding.translate import make_decode
 from t2t_jax.model import attention
 from t2t_jax.model.attention import make_attention, scaled_dot_product_attention
 from t2t_jax.model.capture import capture_modules
@@ -28,6 +30,7 @@ from t2t_jax.model.tpu_attention import (
     kernel_or_not,
 )
 from t2t_jax.training.loss import make_loss_fn
+from tests.decoding.configs import BEAM_OF_3
 from tests.model.configs import POSITION_CHANGES, random_variables, small, some_ids
 from tests.training.runs import batch
 
@@ -118,6 +121,7 @@ def test_a_model_whose_attention_is_fused_learns_the_same(family, monkeypatch):
         loss_fn = make_loss_fn(model, 0.1)
         grad = jax.jit(jax.value_and_grad(loss_fn, has_aux=True))
         results.append(grad(params, Batch(source, target), jax.random.key(0)))
+        assert bool(calls) == (kernel == "fused")
         calls.clear()  # layers of a compiled program share a trace
         loss_fn(params, Batch(source, target), jax.random.key(0))
         assert len(calls) == (0 if kernel == "einsum" else len(ATTENTIONS[family]))
@@ -209,7 +213,7 @@ def test_one_product_gives_what_three_give_and_the_same_gradients(changes):
             jnp.shape, parameter_shapes(model)
         )
         grad = jax.jit(jax.value_and_grad(make_loss_fn(model, 0.1), has_aux=True))
-        results.append(grad(variables["params"], batch(0), jax.random.key(0)))
+        results.append(grad(variables["params"], batch(0), None))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), *results)
 
 
@@ -275,29 +279,40 @@ def test_a_loop_over_layers_gives_what_each_of_them_gives_and_the_same_gradients
             jnp.shape, parameter_shapes(model)
         )
         grad = jax.jit(jax.value_and_grad(make_loss_fn(model, 0.1), has_aux=True))
-        results.append(grad(variables["params"], batch(0), None))
+        results.append(grad(variables["params"], batch(0), jax.random.key(0)))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), *results)
 
 
 @pytest.mark.parametrize("rematerialise", [False, True])
-def test_a_compiled_program_traces_one_layer_of_a_stack_and_names_each(rematerialise):
+def test_a_program_traces_one_layer_of_a_stack_and_names_each(rematerialise):
     config = small(num_encoder_layers=3, num_decoder_layers=4, rematerialise=rematerialise)
     model = make_model(config)
-    variables = random_variables(model)
-    traced = []
+    params = random_variables(model)["params"]
+    traced = collections.Counter()
 
     def record(next_function, arguments, keywords, context):
-        if isinstance(context.module, Layer) and context.method_name == "__call__":
-            traced.append(context.module)
+        if isinstance(context.module, Layer):
+            traced[context.method_name] += 1
         return next_function(*arguments, **keywords)
 
+    grad = jax.jit(jax.grad(make_loss_fn(model, 0.1), has_aux=True))
+    decode = jax.jit(make_decode(model, BEAM_OF_3, 11))
     with nn.intercept_methods(record):
-        grad = jax.jit(jax.grad(make_loss_fn(model, 0.1), has_aux=True))
-        program = grad.lower(variables["params"], batch(0), None)
-    assert len(traced) == 2
-    names = program.as_text(debug_info=True)
+        names = grad.lower(params, batch(0), None).as_text(debug_info=True)
+        assert (traced["__call__"], traced["memory"]) == (2, 1)
+        decode.lower(params, some_ids(2, 5))
+        assert (traced["__call__"], traced["memory"]) == (2 + 2, 1 + 1)
     expected = {f"encoder/layers_{n}" for n in range(3)} | {f"decoder/layers_{n}" for n in range(4)}
     assert {*re.findall(r"(?:en|de)coder/layers_\d+", names)} == expected
+
+
+def test_a_gradient_outside_of_a_program_compiles_no_layer(caplog):
+    """It would compile it anew in each call."""
+    model = make_model(small())
+    params = random_variables(model)["params"]
+    with jax.log_compiles():
+        jax.grad(make_loss_fn(model, 0.1), has_aux=True)(params, batch(0), None)
+    assert "Compiling jit(" in caplog.text and "layer" not in caplog.text
 
 
 @pytest.mark.parametrize("scan_layers", [False, True])
