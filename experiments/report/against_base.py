@@ -128,8 +128,11 @@ def smallest_p_value(found: Contrasts) -> np.ndarray:
     return 1 - _coverage(found, _ratios(found).max(1))
 
 
-def half_widths(found: Contrasts, level: float) -> np.ndarray:
-    """Half of each simultaneous interval: in 1 - `level` of all tables, all of them hold."""
+def half_widths(found: Contrasts, level: float, precision: float = 1e-7) -> np.ndarray:
+    """Half of each simultaneous interval: in 1 - `level` of all tables, all of them hold.
+
+    At most a share `precision` too wide.
+    """
     low, high = np.zeros(len(found.differences)), np.full(len(found.differences), 4.0)
     while (too_low := 1 - _coverage(found, high) > level).any():
         high = np.where(too_low, 2 * high, high)
@@ -137,7 +140,7 @@ def half_widths(found: Contrasts, level: float) -> np.ndarray:
         middle = (low + high) / 2
         is_enough = 1 - _coverage(found, middle) <= level
         low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
-        if (high - low < 1e-7 * high).all():
+        if (high - low < precision * high).all():
             break
     return high[:, None] * found.errors
 

@@ -1,7 +1,7 @@
 """The outcomes of the runs below a directory, from their files."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,8 +41,8 @@ class Outcomes(NamedTuple):
         return [*self.unreadable.values(), *(run.refused for run in self.runs if run.refused)]
 
 
-def read_outcomes(workdir: Path) -> Outcomes:
-    """The outcome of every run below `workdir`; a damaged file affects only its own run."""
+def read_outcomes(workdir: Path, is_wanted: Callable[[Run], bool] = lambda run: True) -> Outcomes:
+    """The outcome of every wanted run below `workdir`; a damaged file affects only its own run."""
     directories, unreadable = record.find_runs(workdir)
     found = Outcomes([], {each: plain_text(why) for each, why in unreadable.items()})
     for directory in directories:
@@ -51,7 +51,8 @@ def read_outcomes(workdir: Path) -> Outcomes:
         except (OSError, ValueError) as error:
             found.unreadable[directory] = plain_text(error_text(error))
         else:
-            found.runs.append(_outcome(directory, run))
+            if is_wanted(run):  # of the others nothing more is read
+                found.runs.append(_outcome(directory, run))
     return found
 
 

@@ -8,6 +8,8 @@ from t2t_jax.json_files import error_text
 def plain_text(text: object) -> str:
     r"""The text in one line; unprintable characters, such as "\x1b", become escapes."""
     words = error_text(text) if isinstance(text, BaseException) else str(text)
+    if words.isprintable():
+        return words
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in words)
 
 

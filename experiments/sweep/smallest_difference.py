@@ -35,6 +35,7 @@ KEPT = Path(experiments.__path__[0]) / "results"
 _SEEDS = (2, 3, 5, 10)
 # Enough for a median within a few percent, in a second or two.
 _NUM_TABLES = 60
+_PRECISION = 1e-3  # relative; no more digits are shown
 
 
 class Noise(NamedTuple):
@@ -52,7 +53,7 @@ def smallest(num_rows: int, num_seeds: int) -> float:
     """
     random = np.random.default_rng(0)
     values = random.normal(size=(_NUM_TABLES, num_rows + 1, num_seeds))
-    halves = against_base.half_widths(against_base.contrasts(values), SIGNIFICANT)
+    halves = against_base.half_widths(against_base.contrasts(values), SIGNIFICANT, _PRECISION)
     return float(np.median(halves))
 
 
@@ -122,17 +123,16 @@ def _of_base(workdir: Path, base: dict[str, Any]) -> list[Outcome]:
     defaults = record.settings(config_file("base"))
     wanted = defaults | record.settings(base)
 
-    def is_wanted(outcome: Outcome) -> bool:
-        its = defaults | record.settings(outcome.run.base)
+    def is_wanted(run: record.Run) -> bool:
+        if run.kind != "fixed":
+            return False
+        its = defaults | record.settings(run.base)
         return its.keys() == wanted.keys() and not any(
             its[key] != wanted[key] and matters(key, wanted) for key in its
         )
 
-    return [
-        outcome
-        for outcome in read_outcomes(workdir).runs
-        if outcome.record is not None and outcome.run.kind == "fixed" and is_wanted(outcome)
-    ]
+    found = read_outcomes(workdir, is_wanted).runs
+    return [outcome for outcome in found if outcome.record is not None]
 
 
 def _noise(outcomes: Sequence[Outcome]) -> dict[Measure, Noise]:

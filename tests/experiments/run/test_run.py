@@ -140,6 +140,13 @@ def test_a_finished_run_calls_no_verb(verbs, directory):
     assert verbs.calls == []
 
 
+def test_of_runs_that_are_not_wanted_no_record_is_read(verbs, directory):
+    run.run(directory)
+    (directory / record.RECORD_FILE).write_text("{")
+    assert len(read_outcomes(directory).refused) == 1
+    assert read_outcomes(directory, lambda run: run.seed < 0) == ([], {})
+
+
 def test_a_run_that_diverged_leaves_at_which_step(verbs, directory):
     def diverges(config, workdir):
         raise Diverged("diverged at step 7: the loss is nan")
