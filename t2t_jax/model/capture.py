@@ -29,8 +29,6 @@ def capture(
         encoder.layers_0.self_attentions_0.weights     B H T S, before dropout
         decoder.layers_0.cross_attention.weights       B H T S
 
-    With dropout, layers draw other masks than uncaptured, where each draws by its number.
-
     A running search cannot be captured; `decoding.replay` returns what it saw. In `decode_step`, T
     is 1 and S the length of the cache; in attention to the source, B counts sentences and T the
     beams of each.

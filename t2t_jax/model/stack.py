@@ -5,15 +5,11 @@ D d_model.
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import linen as nn
-from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
 from t2t_jax.model.attention import KeysAndValues
 from t2t_jax.model.config import TransformerConfig
@@ -78,17 +74,17 @@ class Stack(nn.Module):
         def through(layer: Layer, x: Array, memory: Memory | None) -> Array:
             return layer(x, mask, encoded, memory, deterministic=deterministic)[0]
 
-        if self.config.scan_layers and self._is_alike:
+        if self._is_scanned:
             return self._normalised(self._scanned(through, x, memories, deterministic))
-        layers = self._each_layer(through, deterministic=deterministic)
-        for layer, memory in zip(layers, self._each(memories), strict=True):
-            x = layer(x, memory)
+        if self.config.rematerialise:
+            through = nn.remat(through)
+        for layer, memory in zip(self.layers, self._each(memories), strict=True):
+            x = through(layer, x, memory)
         return self._normalised(x)
 
     def memories(self, states: Float[Array, "B S D"], mask: Bool[Array, "#B #T S"]) -> list[Memory]:
         """Keys and values of an encoder's `states`, for each layer."""
-        layers = self._each_layer(Layer.memory, deterministic=True)
-        return [layer(states, mask) for layer in layers]
+        return [layer.memory(states, mask) for layer in self.layers]
 
     def start_cache(self, num_rows: int, max_length: int) -> Cache:
         """An empty cache for `step`, with room for `max_length` positions.
@@ -113,40 +109,17 @@ class Stack(nn.Module):
         encoded = self.positions(positions, key_positions)
         x = self._embed(last_ids[:, None], encoded, deterministic=True)
         new_cache = []
-
-        def through(layer: Layer, x: Array, memory: Memory | None, past: Past) -> tuple:
-            return layer(x, mask, encoded, memory, past, deterministic=True)
-
-        layers = self._each_layer(through, deterministic=True)
-        for layer, memory, kept in zip(layers, self._each(memories), cache, strict=True):
-            x, looked_at = layer(x, memory, Past(kept, position))
+        for layer, memory, kept in zip(self.layers, self._each(memories), cache, strict=True):
+            x, looked_at = layer(x, mask, encoded, memory, Past(kept, position), deterministic=True)
             new_cache.append(looked_at)
         return self._normalised(x), new_cache
 
     @property
-    def _is_alike(self) -> bool:
-        """Whether layers differ in parameters alone: not in initialisation or under capture."""
+    def _is_scanned(self) -> bool:
+        """Whether to loop over one compiled layer: not in initialisation or under capture."""
         is_heard = self.is_mutable_collection("intermediates")
-        return self.num_layers > 0 and not self.is_initializing() and not is_heard
-
-    def _each_layer(
-        self, call: Callable[..., Any], *, deterministic: bool
-    ) -> list[Callable[..., Any]]:
-        """For each layer, `call` with that layer as its first argument."""
-        if not self._is_alike:
-            return [partial(call, layer) for layer in self.layers]
-        of_layer = self._of_layer(call, deterministic)
-        is_in_program = isinstance(jnp.arange(1), Tracer)  # whatever is differentiated or mapped
-        if is_in_program:  # elsewhere, a program would be compiled for this call alone
-            # Traced for the first layer, with its gradient; the others take the same program.
-            of_layer = jax.jit(of_layer)
-
-        def of_number(number: int, *args: Any) -> Any:
-            params = self.layers[number].variables["params"]
-            with jax.named_scope(f"layers_{number}"):  # as profiles have it
-                return of_layer(params, np.asarray(number, np.int32), *args)
-
-        return [partial(of_number, number) for number in range(self.num_layers)]
+        is_there = self.num_layers > 0 and not self.is_initializing()
+        return self.config.scan_layers and is_there and not is_heard
 
     def _scanned(
         self,
@@ -156,29 +129,20 @@ class Stack(nn.Module):
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
         """`x` through the layers, as a loop over their stacked parameters."""
-        of_layer = self._of_layer(through, deterministic)
+        key = None if deterministic else self.make_rng("dropout")
 
-        def one(x: Array, layer: tuple) -> tuple[Array, None]:
-            params, number, memory = layer
-            return of_layer(params, number, x, memory), None
+        def one(x: Array, of_layer: tuple) -> tuple[Array, None]:
+            params, number, memory = of_layer
+            rngs = {} if key is None else {"dropout": jax.random.fold_in(key, number)}
+            layer = Layer(self.config, parent=None).bind({"params": params}, rngs=rngs)
+            return through(layer, x, memory), None
 
         params = [layer.variables["params"] for layer in self.layers]
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)
         side_by_side = jax.tree.map(lambda *leaves: jnp.stack(leaves), *self._each(memories))
+        if self.config.rematerialise:
+            one = jax.checkpoint(one)
         return jax.lax.scan(one, x, (stacked, jnp.arange(self.num_layers), side_by_side))[0]
-
-    def _of_layer(self, call: Callable[..., Any], deterministic: bool) -> Callable[..., Any]:
-        """`call` with a layer of the given parameters and number as its first argument."""
-        has_key = self.has_rng("dropout") or self.has_rng("params")  # which Flax takes instead
-        drops = not deterministic and has_key
-        key = self.make_rng("dropout") if drops else None
-
-        def of_layer(params: PyTree, number: Int[Array | np.ndarray, ""], *args: Any) -> Any:
-            rngs = {} if key is None else {"dropout": jax.random.fold_in(key, number)}
-            layer = Layer(self.config, parent=None).bind({"params": params}, rngs=rngs)
-            return call(layer, *args)
-
-        return jax.checkpoint(of_layer) if self.config.rematerialise else of_layer
 
     def _mask(
         self, positions: Int[Array, "#B T"], key_positions: Int[Array, "#B S"]

@@ -117,5 +117,5 @@ def dropped_shapes(model: nn.Module, variables: PyTree, *ids: Array) -> list[tup
 
     rngs = {"dropout": jax.random.key(0)}
     with nn.intercept_methods(record):
-        model.apply(variables, *ids, deterministic=False, rngs=rngs)
+        jax.eval_shape(lambda: model.apply(variables, *ids, deterministic=False, rngs=rngs))
     return dropped
