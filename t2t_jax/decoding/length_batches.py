@@ -61,13 +61,12 @@ def batches_by_length(
             length = _padded_length(lengths[place], max_length)
             places_by_length.setdefault(length, []).append(place)
     for length, places in places_by_length.items():
-        # A few texts are not worth a full batch, nor a compilation for each number of them.
-        num_rows = min(
-            max(1, tokens_per_batch // (length + extra_length)), _power_of_two(len(places))
-        )
+        most = max(1, tokens_per_batch // (length + extra_length))
+        num_rows = _num_rows(len(places), most)
         num_rows = -(-num_rows // row_multiple) * row_multiple
-        roomy = [rows for rows, known in shapes if known == length and rows >= num_rows]
-        num_rows = min(roomy, default=num_rows)
+        # Compiling one more shape takes longer than twice as many batches.
+        known = [rows for rows, each in shapes if each == length and 2 * rows >= num_rows]
+        num_rows = min(known, key=lambda rows: (-len(places) % rows, rows), default=num_rows)
         shapes.add((num_rows, length))
         for start in range(0, len(places), num_rows):
             yield LengthBatch(places[start : start + num_rows], num_rows, length)
@@ -111,6 +110,17 @@ def worked_ahead(
 def _padded_length(num_tokens: int, max_length: int | None) -> int:
     length = max(SHORTEST, _power_of_two(num_tokens))
     return length if max_length is None else min(length, max_length)
+
+
+def _num_rows(num_texts: int, most: int) -> int:
+    """Rows of each batch if `num_texts` are spread evenly over as few batches as possible.
+
+    Rounded up, so that similar numbers of texts have the same shape.
+    """
+    rows = -(-num_texts // -(-num_texts // most))
+    above = _power_of_two(rows)
+    step = min(above, max(8, above // 16))
+    return min(-(-rows // step) * step, most)
 
 
 def _power_of_two(number: int) -> int:

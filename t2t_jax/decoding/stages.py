@@ -36,7 +36,7 @@ _SHORTEST_STAGE = 4
 # the share _FEW is left. A batch with fewer rows runs in one stage: one program, compiled once.
 _FULL_ENOUGH = 0.75
 _FEW = 0.25
-_FEWEST_ROWS = 16
+_FEWEST_ROWS = 8
 
 
 Item = TypeVar("Item")

@@ -39,6 +39,26 @@ def test_the_shape_of_a_batch(options, shape):
     assert (batch.num_rows, batch.length) == shape
 
 
+@pytest.mark.parametrize(
+    ("num_texts", "num_rows"),
+    [(1, 1), (3, 4), (9, 16), (97, 104), (255, 256), (257, 144), (619, 208), (768, 256)],
+)
+def test_texts_are_spread_evenly_over_as_few_batches_as_possible(num_texts, num_rows):
+    batches = list(batches_by_length([9] * num_texts, tokens_per_batch=256 * 16))
+    assert {batch.num_rows for batch in batches} == {num_rows}
+    assert len(batches) == -(-num_texts // 256)
+
+
+def test_of_the_shapes_that_are_compiled_the_one_with_the_fewest_empty_rows_is_used():
+    def num_rows(num_texts, *known):
+        shapes = {(rows, 16) for rows in known}
+        return next(batches_by_length([9] * num_texts, tokens_per_batch=4_096, shapes=shapes))[1]
+
+    assert num_rows(710, 224, 256) == 256  # 3 of 256, not 4 of 224
+    assert num_rows(710, 80, 90) == 240  # new: many more batches would be as small
+    assert num_rows(5, 240) == 240
+
+
 def test_shapes_that_are_compiled_are_used_again_where_texts_fit_in():
     shapes = set()
     for lengths in ([3] * 20, [3] * 7, [3] * 9, [17], [3] * 100):
@@ -46,7 +66,7 @@ def test_shapes_that_are_compiled_are_used_again_where_texts_fit_in():
         assert sum(len(batch.places) for batch in found) == len(lengths)
         assert all(len(batch.places) <= batch.num_rows for batch in found)
         assert {(batch.num_rows, batch.length) for batch in found} <= shapes
-    assert shapes == {(32, 16), (1, 32), (50, 16)}
+    assert shapes == {(24, 16), (1, 32), (50, 16)}
 
 
 def test_one_batch_is_in_work_while_another_is_looked_at():
