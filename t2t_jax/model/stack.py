@@ -5,11 +5,14 @@ D d_model.
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Bool, Float, Int
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from t2t_jax.model.attention import KeysAndValues
 from t2t_jax.model.config import TransformerConfig
@@ -74,12 +77,13 @@ class Stack(nn.Module):
         def through(layer: Layer, x: Array, memory: Memory | None) -> Array:
             return layer(x, mask, encoded, memory, deterministic=deterministic)[0]
 
-        if self._is_scanned:
+        if self.config.scan_layers and self._is_alike:
             return self._normalised(self._scanned(through, x, memories, deterministic))
         if self.config.rematerialise:
             through = nn.remat(through)
-        for layer, memory in zip(self.layers, self._each(memories), strict=True):
-            x = through(layer, x, memory)
+        layers = self._each_layer(through, deterministic=deterministic)
+        for layer, memory in zip(layers, self._each(memories), strict=True):
+            x = layer(x, memory)
         return self._normalised(x)
 
     def memories(self, states: Float[Array, "B S D"], mask: Bool[Array, "#B #T S"]) -> list[Memory]:
@@ -109,17 +113,43 @@ class Stack(nn.Module):
         encoded = self.positions(positions, key_positions)
         x = self._embed(last_ids[:, None], encoded, deterministic=True)
         new_cache = []
-        for layer, memory, kept in zip(self.layers, self._each(memories), cache, strict=True):
-            x, looked_at = layer(x, mask, encoded, memory, Past(kept, position), deterministic=True)
+
+        def through(layer: Layer, x: Array, memory: Memory | None, past: Past) -> tuple:
+            return layer(x, mask, encoded, memory, past, deterministic=True)
+
+        layers = self._each_layer(through, deterministic=True)
+        for layer, memory, kept in zip(layers, self._each(memories), cache, strict=True):
+            x, looked_at = layer(x, memory, Past(kept, position))
             new_cache.append(looked_at)
         return self._normalised(x), new_cache
 
     @property
-    def _is_scanned(self) -> bool:
-        """Whether to loop over one compiled layer: not in initialisation or under capture."""
+    def _is_alike(self) -> bool:
+        """Whether layers differ in parameters alone: not in initialisation or under capture."""
         is_heard = self.is_mutable_collection("intermediates")
-        is_there = self.num_layers > 0 and not self.is_initializing()
-        return self.config.scan_layers and is_there and not is_heard
+        return self.num_layers > 0 and not self.is_initializing() and not is_heard
+
+    def _each_layer(
+        self, call: Callable[..., Any], *, deterministic: bool
+    ) -> list[Callable[..., Any]]:
+        """For each layer, `call` with that layer as its first argument.
+
+        In a program, deterministic layers share one trace: a search is a dozen programs. Dropout
+        is drawn by a layer's path, which a shared trace cannot know.
+        """
+        is_in_program = isinstance(jnp.arange(1), Tracer)  # elsewhere, each call would compile
+        if not (deterministic and self._is_alike and is_in_program):
+            return [partial(call, layer) for layer in self.layers]
+
+        @jax.jit
+        def of_params(params: PyTree, *args: Any) -> Any:
+            return call(Layer(self.config, parent=None).bind({"params": params}), *args)
+
+        def of_layer(number: int, *args: Any) -> Any:
+            with jax.named_scope(f"layers_{number}"):  # as profiles have it
+                return of_params(self.layers[number].variables["params"], *args)
+
+        return [partial(of_layer, number) for number in range(self.num_layers)]
 
     def _scanned(
         self,

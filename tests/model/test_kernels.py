@@ -1,6 +1,7 @@
 """Other ways to compute attention, fused and as one product, equal equation 1."""
 
 import dataclasses
+import re
 from functools import partial
 from types import SimpleNamespace
 
@@ -8,15 +9,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 from jax.experimental.pallas import tpu as pltpu
 
 from t2t_jax.data.batches.batches import Batch
+from t2t_jax.decoding.translate import make_decode
 from t2t_jax.model import attention
 from t2t_jax.model.attention import make_attention, scaled_dot_product_attention
 from t2t_jax.model.capture import capture_modules
 from t2t_jax.model.families import make_model, parameter_shapes
 from t2t_jax.model.fused_attention import fused_attention, is_too_odd_to_fuse, why_not_fused
 from t2t_jax.model.interface import Inputs
+from t2t_jax.model.layers import Layer
 from t2t_jax.model.linear import into_heads, out_of_heads
 from t2t_jax.model.masks import PAD_ID, causal_mask, padding_mask, segment_mask
 from t2t_jax.model.tpu_attention import (
@@ -25,6 +29,7 @@ from t2t_jax.model.tpu_attention import (
     kernel_or_not,
 )
 from t2t_jax.training.loss import make_loss_fn
+from tests.decoding.configs import BEAM_OF_3
 from tests.model.configs import POSITION_CHANGES, random_variables, small, some_ids
 from tests.training.runs import batch
 
@@ -265,6 +270,41 @@ def test_a_loop_over_layers_gives_what_each_of_them_gives_and_the_same_gradients
         grad = jax.jit(jax.value_and_grad(make_loss_fn(model, 0.1), has_aux=True))
         results.append(grad(variables["params"], batch(0), None))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), *results)
+
+
+@pytest.mark.parametrize("rematerialise", [False, True])
+def test_a_program_without_dropout_traces_one_layer_of_a_stack_and_names_each(rematerialise):
+    config = small(num_encoder_layers=3, num_decoder_layers=4, rematerialise=rematerialise)
+    model = make_model(config)
+    params = random_variables(model)["params"]
+    traced = []
+
+    def record(next_function, arguments, keywords, context):
+        if isinstance(context.module, Layer) and context.method_name == "__call__":
+            traced.append(context.module)
+        return next_function(*arguments, **keywords)
+
+    grad = jax.jit(jax.grad(make_loss_fn(model, 0.1), has_aux=True))
+    decode = jax.jit(make_decode(model, BEAM_OF_3, 11))
+    with nn.intercept_methods(record):
+        names = grad.lower(params, batch(0), None).as_text(debug_info=True)
+        assert len(traced) == 2
+        decode.lower(params, some_ids(2, 5))
+        assert len(traced) == 2 + 2
+        grad.lower(params, batch(0), jax.random.key(0))  # dropout is drawn by a layer's path
+        assert len(traced) == 2 + 2 + 3 + 4
+    expected = {f"encoder/layers_{n}" for n in range(3)} | {f"decoder/layers_{n}" for n in range(4)}
+    assert {*re.findall(r"(?:en|de)coder/layers_\d+", names)} == expected
+
+
+def test_a_gradient_outside_of_a_program_compiles_no_layer(caplog):
+    """It would compile it anew in each call."""
+    model = make_model(small())
+    params = random_variables(model)["params"]
+    with jax.log_compiles():
+        jax.grad(make_loss_fn(model, 0.1), has_aux=True)(params, batch(0), None)
+    assert "Compiling jit(" in caplog.text
+    assert "of_params" not in caplog.text and "layer" not in caplog.text
 
 
 def test_each_layer_of_a_loop_has_dropout_of_its_own():
