@@ -46,7 +46,9 @@ def _newest(records: Sequence[Record]) -> list[Record]:
     """The records without results that a later one from the same machine replaces."""
 
     def key(record: Record, one: Result) -> tuple[object, ...]:
-        machine = [record.machine.get(name) for name in ("cpu", "cores", "gpus", "JAX_PLATFORMS")]
+        machine = [record.machine.get(name) for name in ("cpu", "cores", "gpus")]
+        if record.machine.get("gpus"):  # elsewhere it says nothing
+            machine.append(record.machine.get("JAX_PLATFORMS"))
         # More rounds and more peers are no other work; in decode, peers set the length penalty.
         peers = " --against" if one.part == "decode" else ""
         command = re.sub(r" --rounds=\S+", "", re.sub(r" --against=\S+", peers, one.command))
