@@ -47,12 +47,12 @@ def read_outcomes(workdir: Path, is_wanted: Callable[[Run], bool] = lambda run: 
     found = Outcomes([], {each: plain_text(why) for each, why in unreadable.items()})
     for directory in directories:
         try:
-            run = Run(**plain_values(record.read_run(directory)._asdict()))
+            run = record.read_run(directory)
         except (OSError, ValueError) as error:
             found.unreadable[directory] = plain_text(error_text(error))
         else:
             if is_wanted(run):  # of the others nothing more is read
-                found.runs.append(_outcome(directory, run))
+                found.runs.append(_outcome(directory, Run(**plain_values(run._asdict()))))
     return found
 
 

@@ -51,17 +51,24 @@ def parameter_shapes(model: Model) -> PyTree[jax.ShapeDtypeStruct]:
     return jax.eval_shape(lambda: initial_params(model, jax.random.key(0)))
 
 
-@cache
 def num_parameters(config: TransformerConfig) -> int:
-    """How many parameters a model of this config has; cached."""
+    """How many parameters a model of this config has."""
     if config.ensemble_size > 1:
         return config.ensemble_size * num_parameters(_of_member(config))
     depths = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
-    if config.family != "recurrent":  # all layers of a stack have the same size
+    # What has no parameters is left out, and all layers of a stack have the same size.
+    alike = dataclasses.replace(config, dropout_rate=0.0)
+    if config.family != "recurrent":
         depths_to_count = {f"num_{stack}_layers": min(depths[stack], 1) for stack in depths}
-        config = dataclasses.replace(config, **depths_to_count)
-    shapes = parameter_shapes(make_model(config))
+        alike = dataclasses.replace(alike, **depths_to_count)
     return sum(
-        math.prod(leaf.shape) * (depths[path[0].key] if path[1].key == "layers_0" else 1)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(shapes)
+        size * (depths[stack] if part == "layers_0" else 1) for (stack, part), size in _sizes(alike)
     )
+
+
+@cache
+def _sizes(config: TransformerConfig) -> list[tuple[tuple[str, str], int]]:
+    """The number of parameters of each leaf, with the first two parts of its path; cached."""
+    shapes = parameter_shapes(make_model(config))
+    leaves = jax.tree_util.tree_leaves_with_path(shapes)
+    return [((path[0].key, path[1].key), math.prod(leaf.shape)) for path, leaf in leaves]
