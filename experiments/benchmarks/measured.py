@@ -47,7 +47,7 @@ def _newest(records: Sequence[Record]) -> list[Record]:
 
     def key(record: Record, one: Result) -> tuple[object, ...]:
         machine = [record.machine.get(name) for name in ("cpu", "cores", "gpus")]
-        if record.machine.get("gpus"):  # elsewhere it says nothing
+        if {"gpus", "libtpu"} & record.machine.keys():  # elsewhere it says nothing
             machine.append(record.machine.get("JAX_PLATFORMS"))
         # More rounds and more peers are no other work; in decode, peers set the length penalty.
         peers = " --against" if one.part == "decode" else ""

@@ -52,7 +52,8 @@ def batches_by_length(
       extra_length: counted in addition to the length, such as tokens to generate.
       row_multiple: every batch has a multiple of this many rows.
       max_length: lengths are not padded beyond it; texts must not be longer.
-      shapes: rows and length of compiled shapes; fitting ones are reused, new ones added.
+      shapes: rows and length of compiled shapes; one is reused if that takes at most one batch
+        more than a new one, which is added.
     """
     shapes = set() if shapes is None else shapes
     places_by_length: dict[int, list[int]] = {}
@@ -64,9 +65,11 @@ def batches_by_length(
         most = max(1, tokens_per_batch // (length + extra_length))
         num_rows = _num_rows(len(places), most)
         num_rows = -(-num_rows // row_multiple) * row_multiple
-        # Compiling one more shape takes longer than twice as many batches.
-        known = [rows for rows, each in shapes if each == length and 2 * rows >= num_rows]
-        num_rows = min(known, key=lambda rows: (-len(places) % rows, rows), default=num_rows)
+        # Of the compiled shapes, the one with the fewest batches, then the fewest rows: one more
+        # batch takes less than compiling one more shape.
+        known = [(-(-len(places) // rows), rows) for rows, each in shapes if each == length]
+        num_batches, best = min(known, default=(len(places), num_rows))
+        num_rows = best if num_batches <= -(-len(places) // num_rows) + 1 else num_rows
         shapes.add((num_rows, length))
         for start in range(0, len(places), num_rows):
             yield LengthBatch(places[start : start + num_rows], num_rows, length)

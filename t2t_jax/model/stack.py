@@ -137,7 +137,7 @@ class Stack(nn.Module):
         In a program, deterministic layers share one trace: a search is a dozen programs. Dropout
         is drawn by a layer's path, which a shared trace cannot know.
         """
-        is_in_program = isinstance(jnp.arange(1), Tracer)  # elsewhere, each call would compile
+        is_in_program = isinstance(jnp.arange(1), Tracer)  # outside, each call would compile
         if not (deterministic and self._is_alike and is_in_program):
             return [partial(call, layer) for layer in self.layers]
 

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from t2t_jax.decoding.length_batches import LengthBatch, batches_by_length, worked_ahead
@@ -49,14 +50,30 @@ def test_texts_are_spread_evenly_over_as_few_batches_as_possible(num_texts, num_
     assert len(batches) == -(-num_texts // 256)
 
 
-def test_of_the_shapes_that_are_compiled_the_one_with_the_fewest_empty_rows_is_used():
-    def num_rows(num_texts, *known):
-        shapes = {(rows, 16) for rows in known}
-        return next(batches_by_length([9] * num_texts, tokens_per_batch=4_096, shapes=shapes))[1]
+@pytest.mark.parametrize(
+    ("num_texts", "known", "num_rows"),
+    [
+        (710, [224, 256], 256),  # 3 batches, not 4
+        (710, [240, 256], 240),  # 3 batches of either
+        (256, [128, 256], 256),
+        (5, [8, 240], 8),
+        (5, [240], 240),
+        (710, [232], 232),  # 4 batches, not 3 of a new shape
+        (710, [176], 240),  # not 5
+        (10_000, [128], 256),
+    ],
+)
+def test_a_compiled_shape_is_used_if_it_takes_one_more_batch_at_most(num_texts, known, num_rows):
+    shapes = {(rows, 16) for rows in known}
+    options = {"tokens_per_batch": 256 * 16, "shapes": shapes}
+    assert next(batches_by_length([9] * num_texts, **options)).num_rows == num_rows
 
-    assert num_rows(710, 224, 256) == 256  # 3 of 256, not 4 of 224
-    assert num_rows(710, 80, 90) == 240  # new: many more batches would be as small
-    assert num_rows(5, 240) == 240
+
+def test_chunks_of_any_number_of_texts_have_few_shapes():
+    shapes = set()
+    for num_texts in np.random.default_rng(0).integers(1, 1_000, 500):
+        list(batches_by_length([9] * num_texts, tokens_per_batch=256 * 16, shapes=shapes))
+    assert len(shapes) <= 3
 
 
 def test_shapes_that_are_compiled_are_used_again_where_texts_fit_in():

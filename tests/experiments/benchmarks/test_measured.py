@@ -39,12 +39,19 @@ def test_of_each_figure_the_newest_of_a_machine_is_shown():
     assert table(old.results[:1]) in text
     assert table(new.results) in text and table(elsewhere.results) in text
     assert document(_EMPTY, [record(1, two=2.0), new]).count("2026-") == 1
-    # Where there is no GPU, JAX takes the CPU, asked or not.
-    asked = record(1, {**_MACHINE, "JAX_PLATFORMS": "cpu"}, two=2.0)
-    assert document(_EMPTY, [asked, new]).count("2026-") == 1
-    gpu = {**_MACHINE, "gpus": "1 x some GPU"}
-    asked = record(1, {**gpu, "JAX_PLATFORMS": "cpu"}, two=2.0)
-    assert document(_EMPTY, [asked, record(2, gpu, two=3.0)]).count("2026-") == 2
+
+
+@pytest.mark.parametrize(
+    ("machine", "num_machines"),
+    [({}, 1), ({"gpus": "1 x some GPU"}, 2), ({"libtpu": "0.0.44"}, 2)],
+)
+def test_the_platform_asked_for_makes_another_machine_only_beside_an_accelerator(
+    machine, num_machines
+):
+    machine = _MACHINE | machine
+    asked = record(1, {**machine, "JAX_PLATFORMS": "cpu"}, two=2.0)
+    text = document(_EMPTY, [asked, record(2, machine, two=3.0)])
+    assert text.count("2026-") == num_machines
 
 
 def test_a_search_beside_another_library_is_not_replaced_by_one_alone():
