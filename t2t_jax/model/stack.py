@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from t2t_jax.model.attention import KeysAndValues
 from t2t_jax.model.config import TransformerConfig
@@ -143,7 +143,7 @@ class Stack(nn.Module):
 
         @jax.jit
         def of_params(params: PyTree, *args: Any) -> Any:
-            return call(Layer(self.config, parent=None).bind({"params": params}), *args)
+            return call(_layer(self.config, params), *args)
 
         def of_layer(number: int, *args: Any) -> Any:
             with jax.named_scope(f"layers_{number}"):  # as profiles have it
@@ -164,8 +164,7 @@ class Stack(nn.Module):
         def one(x: Array, of_layer: tuple) -> tuple[Array, None]:
             params, number, memory = of_layer
             rngs = {} if key is None else {"dropout": jax.random.fold_in(key, number)}
-            layer = Layer(self.config, parent=None).bind({"params": params}, rngs=rngs)
-            return through(layer, x, memory), None
+            return through(_layer(self.config, params, rngs), x, memory), None
 
         params = [layer.variables["params"] for layer in self.layers]
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)
@@ -203,3 +202,10 @@ class Stack(nn.Module):
                 pass
         self.sow("intermediates", "output", x)
         return x
+
+
+def _layer(
+    config: TransformerConfig, params: PyTree, rngs: dict[str, Key[Array, ""]] | None = None
+) -> Layer:
+    """A layer of no stack, with these parameters."""
+    return Layer(config, parent=None).bind({"params": params}, rngs=rngs)
