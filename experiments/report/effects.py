@@ -70,6 +70,12 @@ class _Side(NamedTuple):
         """The seeds that both sides have."""
         return tuple(sorted(self.here.keys() & self.there.keys()))
 
+    @property
+    def difference(self) -> float:
+        """Between the means over the shared seeds or, if there are none, over all."""
+        sides = _at(self.shared, *self[:2]) if self.shared else self[:2]
+        return _difference(*sides)
+
 
 def effects(measure: Measure, rows: Mapping[str, Sequence[Outcome]]) -> dict[str, Effect]:
     """The effect of each measured row, by name; empty without a base row."""
@@ -79,7 +85,7 @@ def effects(measure: Measure, rows: Mapping[str, Sequence[Outcome]]) -> dict[str
         for name, outcomes in rows.items()
         if name != "base" and (side := _side(measure, outcomes, base)) is not None
     }
-    found = {name: Effect(_difference(side.here, side.there)) for name, side in sides.items()}
+    found = {name: Effect(side.difference) for name, side in sides.items()}
     groups: dict[tuple, dict[str, _Side]] = {}
     for name, side in sides.items():
         if (test := _test(measure, side)) is not None:

@@ -204,13 +204,17 @@ def smallest(
 def not_all_seeds(
     records: Sequence[dict[str, Any]], effects: Mapping[str, Mapping[str, Effect]]
 ) -> list[str]:
-    """Which rows were tested on other seeds than base's."""
+    """Which rows have other seeds than base's, and what their differences are over."""
     tests = {(row, its[row].test) for its in effects.values() for row in its}
     independent = sorted(row for row, test in tests if test == WELCH)
     seeds: dict[str, set[int]] = {}
     for values in records:
         seeds.setdefault(values["row"], set()).add(values["seed"])
-    some = sorted(row for row, test in tests if test == SEEDS and seeds[row] != seeds["base"])
+    some = sorted(
+        row
+        for row in {row for row, test in tests if test in (SEEDS, "")}
+        if seeds[row] != seeds["base"] and seeds[row] & seeds["base"]
+    )
     found = []
     if some:
         found.append(

@@ -42,7 +42,7 @@ _ALWAYS = ("row", "changes", "n")
 
 
 def _all_columns(table: TableSummary) -> Iterator[Column]:
-    paper = table.paper_base is not None
+    paper = table.has_paper_base
     yield Column("row", lambda row: Cell(row.name), is_text=True)
     yield Column("changes", lambda row: Cell(row.changes), is_text=True)
     yield Column("n", lambda row: Cell(str(row.num_seeds)))

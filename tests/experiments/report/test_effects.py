@@ -42,9 +42,9 @@ def test_the_same_seeds_are_compared_and_perplexities_by_their_logarithm(tmp_pat
     found = _effects(tmp_path)["one_head"]
     expected = stats.ttest_rel([90.0, 88.0], [92.0, 91.0]).pvalue
     assert (found.test, found.comparison.p_value) == (SEEDS, pytest.approx(expected))
-    # Of the two seeds that both have, which the report says.
+    # Of the two seeds that both have, which the report says; the other row has a single seed.
     assert any(
-        note.startswith("Not the same seeds as base (one_head)")
+        note.startswith("Not the same seeds as base (no_positions, one_head)")
         for note in summaries(tmp_path)[0].notes
     )
     assert found.difference == found.comparison.difference == pytest.approx(-2.5)
@@ -175,6 +175,13 @@ def test_of_several_seeds_of_the_base_the_rows_own_is_taken(tmp_path):
     # shown is what was tested, and not the difference of the means.
     assert found.test == BOOTSTRAP
     assert found.difference == found.comparison.difference == 0
+    # Perplexity, which nothing tests at one seed, is compared at the same one.
+    found = _effects(tmp_path, PERPLEXITY)["one_head"]
+    assert (found.test, found.difference) == ("", 0)
+    assert any(
+        note.startswith("Not the same seeds as base (one_head)")
+        for note in summaries(tmp_path)[0].notes
+    )
 
 
 def test_sentences_of_other_translations_than_those_on_record_are_not_compared(tmp_path):

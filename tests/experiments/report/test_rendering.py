@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -236,6 +237,8 @@ def test_the_papers_scores_and_differences_stand_beside_ours_at_its_base_alone(t
         "5.29",
         "6.11",
     ]
+    shutil.rmtree(directory / "table3" / "base")
+    assert _markdown_rows(report.text(directory, "markdown"))["A.h=1"]["paper PPL"] == "5.29"
 
 
 class _Page(HTMLParser):
