@@ -51,9 +51,8 @@ _NOT_IN_A_STEP = (
     *("checkpoint_every_steps", "checkpoint_every_minutes", "keep_checkpoints", "patience"),
     "max_nonfinite",
 )
-_OF_DECODING = (
-    *("beam_size", "n_best", "max_extra_tokens", "max_tokens", "length_penalty_formula"),
-)
+# ... and these of decoding rank what was found, or say which parameters and sentences it is given.
+_NOT_IN_A_SEARCH = ("length_penalty", "tokens_per_batch", "average_checkpoints")
 _CODE = ("model", "training", "decoding", "compilation.py", "devices.py", "row_keys.py")
 _HOST_DEVICES = "xla_force_host_platform_device_count"  # changes no program for a TPU
 _OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
@@ -91,21 +90,27 @@ class Program(NamedTuple):
         }
         if self.is_search:
             decoding = dataclasses.asdict(self.sections.decoding)
+            searched = {key: decoding[key] for key in decoding if key not in _NOT_IN_A_SEARCH}
             model |= dict.fromkeys(RATES, False) | {"rematerialise": False}
             vocabulary = {"vocabulary_size": self.sections.data.vocabulary_size}
-            return same | {name: decoding[name] for name in _OF_DECODING} | vocabulary
+            return same | _but_later_keys("decoding", searched) | vocabulary
         training = _of_a_program("training", self.sections.training)
         return same | {"training": training | {"microbatches": max(training["microbatches"], 1)}}
 
 
 def _of_a_program(name: str, section: Any) -> dict[str, Any]:
-    """The values of a section that change a program; keys added later count only if they do."""
+    """The values of a section that change a program."""
     values = {
         key: value > 0 if key in _ZERO_OR_NOT else value
         for key, value in dataclasses.asdict(section).items()
         if key not in _NOT_IN_A_STEP
     }
-    before = completed({})  # so that kept facts stay valid when a key is added
+    return _but_later_keys(name, values)
+
+
+def _but_later_keys(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Without keys added later at their first value: kept facts stay valid when one is added."""
+    before = completed({})
     return {key: value for key, value in values.items() if before.get(f"{name}.{key}") != value}
 
 

@@ -1,8 +1,8 @@
 """How long a step takes: a range, from operations and bytes moved against published peaks.
 
 At best, products, memory and network overlap fully; at worst, they run one after the other. Which
-share of the peaks these programs reach has not been measured yet: a finished record on real
-hardware replaces the range, see `calibration`.
+share of the peaks these programs reach has not been measured on a TPU; docs/PLAN.md has it for one
+GPU. A finished record on real hardware replaces the range, see `calibration`.
 """
 
 import math
@@ -90,19 +90,26 @@ def estimated_bytes(
 ) -> float:
     """A rough estimate of the bytes that one chip reads and writes in a step, without a compiler.
 
-    Adam's pass over the parameters; some twenty passes over each sub-layer's output, ten over each
-    matrix of attention weights and five over the logits, forward and backward together. If
-    `as_einsum`, weights count even for a model that never writes them.
+    Adam's pass over the parameters; some twenty passes over each sub-layer's output, six over what
+    is hidden in it, ten over each matrix of attention weights and five over the logits, forward and
+    backward together. If `as_einsum`, weights count even for a model that never writes them.
     """
     rows, source, target = shape
     size = 2 if config.dtype == "bfloat16" else 4
-    layers = config.num_encoder_layers * source, config.num_decoder_layers * target
-    outputs = rows * (2 * layers[0] + 3 * layers[1]) * (20 * config.d_model) * size
-    hidden = rows * sum(layers) * (6 * config.d_ff) * size
-    looks = layers[0] * source + layers[1] * (target + source)
+    encoder = config.family != "decoder_only" and config.num_encoder_layers * source
+    decoder = config.family != "encoder_only" and config.num_decoder_layers * target
+    has_both = config.family in ("encoder_decoder", "recurrent")
+    of_itself = config.num_self_attentions
+    sub_layers = of_itself + config.feed_forward
+    outputs = encoder * sub_layers + decoder * (sub_layers + has_both)
+    outputs *= rows * (20 * config.d_model) * size
+    width = 4 * config.d_model if config.family == "recurrent" else config.d_ff
+    hidden = rows * (encoder + decoder) * (6 * width * config.feed_forward) * size
+    looks = encoder * of_itself * source + decoder * (of_itself * target + has_both * source)
     weights = rows * config.num_heads * looks * 10 * size  # a compiled bfloat16 step had 19 bytes
     if not as_einsum and (config.family == "recurrent" or is_fused(config)):
         weights = 0
-    logits = rows * target * config.vocabulary_rows * 22
+    has_classes = config.family == "encoder_only" and config.pooling != "none"
+    logits = rows * target * (config.num_classes if has_classes else config.vocabulary_rows) * 22
     of_members = config.ensemble_size * (outputs + hidden + weights + logits)
     return 28 * num_params + of_members / num_chips

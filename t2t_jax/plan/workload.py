@@ -17,8 +17,8 @@ from t2t_jax.runs.sections import Sections
 # About the mean of WMT14 English-German in 37,000 pieces. The tokens of a batch are fixed, so this
 # number affects attention alone.
 _USUAL_LENGTH = 32
-# Used without a corpus: the sizes of newstest2013 and newstest2014.
-_USUAL_SENTENCES = {"dev": 3_000, "test": 3_003}
+# Used without a corpus: the sizes of newstest2013 and newstest2014; `long` is embedded.
+_USUAL_SENTENCES = {"dev": 3_000, "test": 3_003, "long": 1_000}
 
 
 class Workload(NamedTuple):
@@ -79,8 +79,10 @@ def _of_corpus(prepared: Prepared, sections: Sections) -> Workload:
 
 
 def _scored(sections: Sections) -> list[str]:
-    """The splits that are translated at the end."""
-    return ["dev", "test"] if sections.evaluation.bleu_on_dev else ["test"]
+    """The splits that are translated at the end, as by `experiments.run`."""
+    evaluation = sections.evaluation
+    is_scored = {"dev": evaluation.bleu_on_dev, "test": True, "long": evaluation.bleu_on_long}
+    return [split for split in is_scored if is_scored[split]]
 
 
 def _of_budget(sections: Sections) -> Workload:

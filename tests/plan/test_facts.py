@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from t2t_jax.decoding.config import DecodingConfig
 from t2t_jax.json_files import read_json
 from t2t_jax.plan import facts
 from t2t_jax.plan.facts import Keeper, Program, shared
@@ -88,6 +89,21 @@ def test_a_key_that_came_later_is_no_part_of_a_program_that_does_as_before():
 
 def test_what_is_no_part_of_a_step_are_keys_of_training():
     assert {field.name for field in dataclasses.fields(TrainingConfig)} > set(facts._NOT_IN_A_STEP)
+
+
+@pytest.mark.parametrize("key", [field.name for field in dataclasses.fields(DecodingConfig)])
+def test_a_key_of_decoding_makes_another_search_unless_it_is_named(key):
+    search = program()._replace(is_search=True)
+    decoding = search.sections.decoding
+    value = getattr(decoding, key)
+    another = "power" if isinstance(value, str) else value + 1
+    changed = decoding.__class__(**dataclasses.asdict(decoding) | {"beam_size": 9, key: another})
+    before = decoding.__class__(**dataclasses.asdict(decoding) | {"beam_size": 9})
+    keys_of_searches = {
+        search._replace(sections=search.sections._replace(decoding=each)).key
+        for each in (before, changed)
+    }
+    assert len(keys_of_searches) == (1 if key in facts._NOT_IN_A_SEARCH else 2)
 
 
 def test_a_search_knows_nothing_of_training_and_a_step_nothing_of_searching():

@@ -2,8 +2,11 @@
 
 import pytest
 
+from t2t_jax.data.batches.assembling import BatchShape
 from t2t_jax.plan.hardware import CHIPS, topology
-from t2t_jax.plan.roofline import Range, Work, peak, seconds, sent_bytes
+from t2t_jax.plan.roofline import Range, Work, estimated_bytes, peak, seconds, sent_bytes
+from t2t_jax.runs.effect import READ_WHERE, unmet
+from tests.plan.stand_in import sections
 
 
 def test_at_best_all_is_at_work_side_by_side_and_at_worst_one_after_the_other():
@@ -47,3 +50,66 @@ def test_the_middle_of_a_range_is_as_far_from_both_ends():
     assert Range(1.0, 16.0).middle == 4
     assert Range(1.0, 16.0).times(2) == (2, 32)
     assert Range(1.0, 16.0).plus(Range(1.0, 1.0)) == (2, 17)
+
+
+_SIZES = {
+    "model.num_encoder_layers": 3,
+    "model.num_decoder_layers": 5,
+    "model.d_model": 32,
+    "model.d_ff": 48,
+    "model.num_heads": 2,
+    "model.vocabulary_rows": 2_001,
+}
+
+
+def _bytes(shape=(7, 11, 13), num_params=0, num_chips=1, **changes):
+    model = sections(**_SIZES | changes).model
+    return estimated_bytes(model, BatchShape(*shape), num_params, num_chips)
+
+
+def test_the_bytes_of_a_step_are_a_sum_over_all_that_is_written():
+    outputs = 7 * (3 * 11 * 2 + 5 * 13 * 3) * 20 * 32 * 4
+    hidden = 7 * (3 * 11 + 5 * 13) * 6 * 48 * 4
+    weights = 7 * 2 * (3 * 11 * 11 + 5 * 13 * (13 + 11)) * 10 * 4
+    logits = 7 * 13 * 2_001 * 22
+    assert _bytes() == outputs + hidden + weights + logits
+    assert _bytes(num_params=1_000, num_chips=4) == 28_000 + _bytes() / 4
+    assert _bytes(**{"model.ensemble_size": 2}) == 2 * _bytes()
+    assert _bytes(**{"model.dtype": "bfloat16"}) == (outputs + hidden + weights) / 2 + logits
+
+
+def test_parts_that_are_not_there_move_no_bytes():
+    assert _bytes() - _bytes(**{"model.feed_forward": False}) == (
+        7 * (3 * 11 + 5 * 13) * (20 * 32 + 6 * 48) * 4
+    )
+    assert _bytes(**{"model.num_self_attentions": 2}) - _bytes() == (
+        7 * ((3 * 11 + 5 * 13) * 20 * 32 + 2 * (3 * 11 * 11 + 5 * 13 * 13) * 10) * 4
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"model.family": "encoder_only", "data.task": "masked_language_modelling"},
+        {
+            "model.family": "encoder_only",
+            "data.task": "classification",
+            "model.pooling": "mean",
+            "training.label_smoothing": 0.0,
+        },
+        {"model.family": "decoder_only", "data.task": "language_modelling"},
+        {"model.family": "recurrent"},
+        {"model.feed_forward": False},
+    ],
+    ids=lambda model: "-".join(map(str, model.values())),
+)
+def test_a_key_that_no_model_reads_moves_no_bytes(model):
+    changes = {key: value for key, value in _SIZES.items() if key.startswith("model.")}
+    given = _SIZES | model
+    flat = {"data.task": "translation", "model.family": "encoder_decoder"}
+    flat |= {"model.feed_forward": True, "model.pooling": "none"} | given
+    unread = [key for key in changes if key in READ_WHERE and unmet(key, flat)]
+    assert unread or model == {"model.feed_forward": False}
+    for key in unread:
+        more = {**model, key: 2 * changes[key]}
+        assert _bytes(**more) == _bytes(**model), key

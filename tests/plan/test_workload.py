@@ -28,6 +28,8 @@ def test_lengths_are_rounded_and_splits_counted_as_in_a_run():
     assert [shape[1:] for shape in workload(run).shapes] == [(48, 48), (144, 144)]
     with_dev = sections(**{"evaluation.bleu_on_dev": True})
     assert (workload(run).num_scored, workload(with_dev).num_scored) == (3_003, 6_003)
+    with_long = sections(**{"evaluation.bleu_on_long": True})
+    assert workload(with_long).num_scored == 4_003
 
 
 def test_a_packed_run_has_one_shape():
