@@ -5,6 +5,7 @@ finished runs or one that the user gives. Nothing is assumed about any hardware.
 """
 
 import contextlib
+import math
 import statistics
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -25,7 +26,7 @@ from experiments.tables.ablation import (
     check_row,
     num_params,
 )
-from experiments.tables.tuning import Space, check
+from experiments.tables.tuning import Space, check, runs_of_a_row
 
 WIDTH = 120
 # Forward and backward, a multiplication and an addition each: the usual estimate. In an
@@ -72,8 +73,8 @@ def basis(
     if tokens_per_second is not None and tflops is not None:
         raise ValueError("--tokens_per_second and --tflops are two answers to one question")
     for name, value in (("tokens_per_second", tokens_per_second), ("tflops", tflops)):
-        if value is not None and value <= 0:
-            raise ValueError(f"--{name}={value:g}; it must be positive")
+        if value is not None and not 0 < value < math.inf:
+            raise ValueError(f"--{name}={value:g}; it must be positive and finite")
     if tokens_per_second is not None:
         seconds = 1 / tokens_per_second / num_params(base)
         return Basis(
@@ -102,10 +103,9 @@ def text(
         raise ValueError(f"seeds={num_seeds}; at least 1 is needed")
     for row in rows.rows:
         check_row(row, _with_some_directory(base))
-    num_runs = num_seeds
     if space is not None:
         check(space, rows.rows, _with_some_directory(base))
-        num_runs = 2 * num_seeds + len(space.points)
+    num_runs = runs_of_a_row(num_seeds, space)
     lines = [_line(row, base, num_runs, basis) for row in rows.rows]
     has_paper_base = table.has_paper_base(base)
     blocks = [

@@ -16,7 +16,7 @@ from experiments.launchers import options
 from experiments.sweep import dry_run, equal_rows, prepared_runs, smallest_difference
 from experiments.tables.ablation import Table, as_dict
 from experiments.tables.equal import Equal
-from experiments.tables.tuning import Space
+from experiments.tables.tuning import Space, runs_of_a_row
 
 # SLURM sends SIGUSR1 as a warning, if asked to.
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
@@ -99,8 +99,7 @@ def run_table(
     place = workdir / table.name
     share = None
     if equal == "seconds" and launcher.share is not None:
-        num_runs = num_seeds if space is None else 2 * num_seeds + len(space.points)
-        share = launcher.share(len(rows.rows) * num_runs)
+        share = launcher.share(len(rows.rows) * runs_of_a_row(num_seeds, space))
     rows = equal_rows.equal_rows(rows, base, equal, place, share)
     directories = prepared_runs.prepare(table, rows, base, num_seeds, workdir, equal, space)
     if launcher.shares_files:

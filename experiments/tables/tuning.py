@@ -39,6 +39,11 @@ class Space(NamedTuple):
         return list(self.points[0])
 
 
+def runs_of_a_row(num_seeds: int, space: Space | None) -> int:
+    """Runs of each row: its seeds; if it is tuned, its trials and its best point's seeds, too."""
+    return num_seeds if space is None else 2 * num_seeds + len(space.points)
+
+
 class _Axis(NamedTuple):
     key: str
     scale: str  # "log" | "lin" | "list"
