@@ -161,7 +161,13 @@ def find_runs(workdir: Path) -> tuple[list[Path], dict[Path, str]]:
             why = f"{error.filename} cannot be read ({error.strerror}): any run in it is missing"
             unreadable[Path(error.filename)] = why
 
-    found = [Path(at) for at, _, files in os.walk(workdir, onerror=note) if RUN_FILE in files]
+    # A record without its run is damaged, not absent.
+    files_of_runs = {RUN_FILE, RECORD_FILE}
+    found = [
+        Path(at)
+        for at, others, files in os.walk(workdir, onerror=note)
+        if files_of_runs.intersection(files) or RUN_FILE in others
+    ]
     return sorted(found), unreadable
 
 
