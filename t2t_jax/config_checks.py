@@ -6,6 +6,8 @@ from typing import Any, Literal, TypeVar, dataclass_transform, get_args, get_ori
 
 Section = TypeVar("Section")
 
+_LARGEST = 2**31 - 1  # JAX's integers have 32 bits
+
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def config_section(section: type[Section]) -> type[Section]:
@@ -21,7 +23,7 @@ def check_types(section: str, config: Any) -> None:
 
     Raises:
       TypeError: a value has another type.
-      ValueError: a value is none of the choices of a `Literal`.
+      ValueError: a value is none of the choices of a `Literal`, or too large a number.
     """
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
@@ -37,6 +39,8 @@ def check_types(section: str, config: Any) -> None:
                 f"{section}.{field.name}={value!r} is of type {type(value).__name__}, "
                 f"it must be {wanted}"
             )
+        elif field.type is int and abs(value) > _LARGEST:
+            raise ValueError(f"{section}.{field.name}={value} must be at most {_LARGEST}")
         elif field.type is str and not _is_unicode(value):
             raise ValueError(f"{section}.{field.name}={value!r} is not valid UTF-8")
 

@@ -27,9 +27,10 @@ class DiskFullError(OSError):
 
 def error_text(error: BaseException) -> str:
     """An error in words: where the system names a file, the file before the reason."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename2 or error.filename}: {error.strerror}"
-    return str(error)
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    file = error.filename2 or error.filename
+    return error.strerror if file is None else f"{file}: {error.strerror}"
 
 
 def write_json(path: Path, values: dict[str, Any], *, indent: int | None = 2) -> None:

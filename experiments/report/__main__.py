@@ -23,6 +23,7 @@ finished seed, as in `t2t-jax explain`. report.html links to the pages. It loads
 
 import errno
 import functools
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +51,8 @@ def main(argv: list[str]) -> None:
 
     try:
         workdir = local_path(argv[1], "W")
+        if math.isnan(flags.FLAGS.margin):
+            raise ValueError("--margin=nan; it must be a number from 0 to 100")
         read = functools.partial(report.read, workdir, flags.FLAGS.samples, flags.FLAGS.margin)
         found = read()
         if flags.FLAGS.pages:
@@ -99,6 +102,7 @@ if __name__ == "__main__":
         "points of BLEU or accuracy: a row shown to be nearer to base than this counts as "
         "equally good, not merely as not different",
         lower_bound=0.0,
+        upper_bound=100.0,
     )
     flags.DEFINE_bool("pages", False, "make a page for each row, see above")
     app.run(main, flags_parser=functools.partial(parse_flags, "report"))

@@ -49,12 +49,19 @@ from t2t_jax.cli import plan as plan_flags
 from t2t_jax.cli.command import may_be_cut_off, parse_flags
 from t2t_jax.cli.given_config import given_config
 
+_MOST_RUNS_OF_A_ROW = 10_000
+
 
 def define_flags() -> None:
     """The command's flags; not at import, since run has flags of the same names."""
     config_flags.DEFINE_config_file("base", None, "the base config, a file of configs/")
     flags.DEFINE_string("rows", "*", "names of rows, or patterns such as 'base,A.*'")
-    flags.DEFINE_integer("seeds", 1, "runs per row; seeds count up from the base config's")
+    flags.DEFINE_integer(
+        "seeds",
+        1,
+        "runs per row; seeds count up from the base config's",
+        upper_bound=_MOST_RUNS_OF_A_ROW,
+    )
     flags.DEFINE_enum(
         "equal",
         "steps",
@@ -68,7 +75,12 @@ def define_flags() -> None:
         "train each row at the same --trials=N values of a key, then again at its best: "
         "KEY=log(LOW,HIGH), KEY=lin(LOW,HIGH) or KEY=[A,B,C]; once per key",
     )
-    flags.DEFINE_integer("trials", None, "tune: trials per row, besides the runs of its seeds")
+    flags.DEFINE_integer(
+        "trials",
+        None,
+        "tune: trials per row, besides the runs of its seeds",
+        upper_bound=_MOST_RUNS_OF_A_ROW,
+    )
     flags.DEFINE_string("workdir", None, "where the runs and the tables go")
     flags.DEFINE_integer("retries", 0, "how often to retry a failed run")
     flags.DEFINE_integer(
@@ -120,7 +132,8 @@ def main(argv: list[str]) -> None:
             is_score = argv[1:2] == ["score"]
             num_failed = (_score if is_score else _run_table)(argv[1 + is_score :], values)
     except (KeyError, TypeError, ValueError) as error:
-        sys.exit(f"sweep: {plain_text(error.args[0])}")
+        sentence = error if isinstance(error, UnicodeError) else error.args[0]
+        sys.exit(f"sweep: {plain_text(sentence)}")
     except OSError as error:
         sys.exit(f"sweep: {plain_text(error)}")
     except KeyboardInterrupt:

@@ -68,11 +68,11 @@ def text(
       workdir: its runs come before the kept ones.
 
     Raises:
-      ValueError: `bleu` is not positive.
+      ValueError: `bleu` is not positive and finite.
     """
     if bleu is not None:
-        if bleu <= 0:
-            raise ValueError(f"--noise={bleu:g}; it must be positive")
+        if not 0 < bleu < math.inf:
+            raise ValueError(f"--noise={bleu:g}; it must be positive and finite")
         found = {TEST_BLEU: Noise(bleu, 0, 0.0)}
         source = f"--noise={bleu:g} BLEU between the seeds of a row"
     else:

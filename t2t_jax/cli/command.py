@@ -48,17 +48,29 @@ def parse_flags(name: str, argv: list[str], *, known_only: bool = False) -> list
 
 @contextlib.contextmanager
 def may_be_cut_off() -> Iterator[None]:
-    """Ends silently if the reader of standard output, such as `head`, stops reading."""
+    """Ends silently if the reader of standard output, such as `head`, stops reading.
+
+    Raises:
+      OSError: it cannot be written; named as the file.
+    """
     try:
         try:
             yield
         finally:
-            if sys.stdout is not None and not sys.stdout.closed:
-                sys.stdout.flush()
+            _flush()
     except BrokenPipeError:
+        sys.exit(128 + signal.SIGPIPE)
+
+
+def _flush() -> None:
+    if sys.stdout is None or sys.stdout.closed:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
         # Otherwise Python would try to write the rest again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(128 + signal.SIGPIPE)
+        raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 def _asks_for_help(argv: list[str]) -> bool:

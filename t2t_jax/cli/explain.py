@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from t2t_jax.runs.workdir import UsableModel
 
 _FIGURE_FORMATS = ("png", "svg", "pdf")
+_OF_A_RUN = ("config.json", "training.json", "run.json", "record.json")
 _FORMATS = ("html", "json", "csv", *_FIGURE_FORMATS)
 _OF_A_HEAD = ("attention", "contexts")
 # As in figures.py, which --help need not wait for.
@@ -138,6 +139,10 @@ def _output() -> Path:
     above = next(each for each in output.absolute().parents if each.exists())
     if not above.is_dir():
         raise ValueError(f"--output={output} cannot be written: {above} is not a directory")
+    if output.exists() and (output.name in _OF_A_RUN or output.parent.name == "scores"):
+        raise ValueError(
+            f"--output={output} is a file of a run, and is left as it is: name another"
+        )
     # Check the file's own mode: for root, and for a rename, everything is writable.
     if output.exists() and not output.stat().st_mode & stat.S_IWUSR:
         raise ValueError(f"--output={output} is read-only, and is left as it is")

@@ -23,7 +23,12 @@ def define_flags(arguments: list[str]) -> None:
     flags.DEFINE_multi_string(
         "prompt", None, "text to continue; repeatable; default: the lines of standard input"
     )
-    flags.DEFINE_integer("max_new_tokens", 50, "most tokens after the prompt, end token included")
+    flags.DEFINE_integer(
+        "max_new_tokens",
+        50,
+        "most tokens after the prompt, end token included",
+        upper_bound=1_000_000,
+    )
     flags.DEFINE_integer(
         "top_n",
         3,

@@ -61,6 +61,8 @@ def main() -> None:
         _main()
     except KeyboardInterrupt:  # while libraries are imported
         _end_at_once("t2t-jax: stopped")
+    except OSError as error:  # of standard output; verbs tell their own
+        sys.exit(f"t2t-jax: {_told(error)}")
 
 
 def _main() -> None:
@@ -77,9 +79,11 @@ def _main() -> None:
         from importlib import metadata
 
         try:
-            print(f"t2t-jax {metadata.version('t2t_jax')}")
+            version = f"t2t-jax {metadata.version('t2t_jax')}"
         except metadata.PackageNotFoundError:
-            print("t2t-jax, not installed")
+            version = "t2t-jax, not installed"
+        with may_be_cut_off():
+            print(version)
         return
     name, *rest = arguments
     if name not in _VERBS:
@@ -229,7 +233,7 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
         if values.debug or "RESOURCE_EXHAUSTED" not in str(error):
             raise
         sys.exit(f"t2t-jax {name}: {sentence}")
-    except (ValueError, TypeError, OSError, FloatingPointError) as error:
+    except (ValueError, TypeError, OSError, ArithmeticError, MemoryError) as error:
         if values.debug:
             traceback.print_exc()
         sentence = f"t2t-jax {name}: {_told(error)}"

@@ -6,6 +6,9 @@ from t2t_jax.config_checks import check_at_least, check_types, config_section
 
 LengthPenaltyFormula = Literal["gnmt", "power"]
 
+# With far more, all scores round to 0.
+_LARGEST_ALPHA = 10
+
 CHANGE_NO_TRANSLATION = ("n_best", "tokens_per_batch")
 
 
@@ -34,9 +37,9 @@ class DecodingConfig:
         counts = ("beam_size", "n_best", "tokens_per_batch", "average_checkpoints")
         check_at_least("decoding", self, 1, counts)
         check_at_least("decoding", self, 0, ("max_extra_tokens", "max_tokens"))
-        if not 0 <= self.length_penalty < float("inf"):
+        if not 0 <= self.length_penalty <= _LARGEST_ALPHA:
             raise ValueError(
-                f"decoding.length_penalty={self.length_penalty} must be finite and not negative"
+                f"decoding.length_penalty={self.length_penalty} must be from 0 to {_LARGEST_ALPHA}"
             )
         if self.n_best > self.beam_size:
             raise ValueError(

@@ -182,13 +182,16 @@ def read_classes(workdir: Path) -> tuple[str, ...]:
     """The names in `classes.txt`.
 
     Raises:
-      ValueError: it is not there.
+      ValueError: it is not there, or damaged.
     """
     path = workdir / "classes.txt"
     if not path.exists():
         raise ValueError(f"{workdir} has no {path.name}: t2t-jax train writes it for a classifier")
     # As bytes: a name may have another end of a line in it.
-    return tuple(path.read_bytes().decode("utf-8").removesuffix("\n").split("\n"))
+    *names, end = path.read_bytes().decode("utf-8", "replace").split("\n")
+    if end or not names or len({*names}) < len(names) or "\ufffd" in "".join(names):
+        raise ValueError(f"{path} is damaged: it must have a different name in each line, in UTF-8")
+    return tuple(names)
 
 
 def check_config(workdir: Path, sections: Sections) -> None:

@@ -108,6 +108,11 @@ def test_what_may_not_be_written_is_left_as_it_is(trained, tmp_path, monkeypatch
     path.chmod(0o444)
     done = command("explain", f"--workdir={trained}", SOURCE, f"--output={path}")
     assert done.returncode != 0 and "page.html is read-only, and is left as it is" in done.stderr
+    before = (trained / "config.json").read_bytes()
+    own = f"--output={trained / 'config.json'}"
+    done = command("explain", f"--workdir={trained}", SOURCE, own)
+    assert done.returncode != 0 and "is a file of a run, and is left as it is" in done.stderr
+    assert (trained / "config.json").read_bytes() == before
     path.chmod(0o644)
     monkeypatch.setattr("os.replace", mock.Mock(side_effect=PermissionError(13, "not yours")))
     done = command("explain", f"--workdir={trained}", SOURCE, f"--output={path}")

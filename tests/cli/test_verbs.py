@@ -264,6 +264,21 @@ def test_help_may_be_cut_off(command):
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full device here")
+@pytest.mark.parametrize("arguments", ["--version", "--help", "train --help"])
+def test_output_that_cannot_be_written_is_told(arguments):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "t2t_jax.cli.main", *arguments.split()],
+            **dict(stdout=full, stderr=subprocess.PIPE, timeout=60),
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        )
+    assert done.returncode == 1
+    said = done.stderr.decode().strip()
+    assert said.startswith("t2t-jax")
+    assert said.endswith(": standard output: No space left on device") and "\n" not in said
+
+
 def test_help_says_that_not_every_entry_of_the_metrics_is_printed():
     [entry] = [key for key in config_keys() if key.path == "training.log_every_steps"]
     assert f"printed at most once in {Progress._SECONDS_BETWEEN_LINES:.0f} s" in entry.comment

@@ -13,7 +13,7 @@ from t2t_jax.runs.batches import evaluation_batches, train_batches
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.score import score, score_splits
 from t2t_jax.runs.train import train
-from t2t_jax.runs.workdir import load_trained
+from t2t_jax.runs.workdir import load_trained, read_classes
 from tests.cli.command import command
 from tests.runs.configs import smallest
 
@@ -69,6 +69,13 @@ def test_a_classifier_is_scored_as_a_whole_and_by_class(run_of):
     trained = load_trained(run_of(classifier))
     assert trained.classes == ("statement", "question")
     assert (run_of(classifier) / "classes.txt").read_text() == "statement\nquestion\n"
+
+
+@pytest.mark.parametrize("content", [b"statement\nquest", b"x\nx\n", b"a\n\xff\n", b""])
+def test_class_names_that_are_damaged_are_refused(tmp_path, content):
+    (tmp_path / "classes.txt").write_bytes(content)
+    with pytest.raises(ValueError, match="classes.txt is damaged"):
+        read_classes(tmp_path)
 
 
 def test_scores_that_cannot_be_written_are_told(run_of, monkeypatch, capsys):
