@@ -174,7 +174,10 @@ class Table(NamedTuple):
             config = flat(entry.config(base))
             twin = next((name for name, other in configs.items() if other == config), None)
             if twin is not None:
-                reason = f"at this base it is the same as {twin}"
+                is_again = twin == entry.name
+                reason = (
+                    f"at this base it is {'that row again' if is_again else f'the same as {twin}'}"
+                )
                 if entry.note:
                     reason = f"{entry.note}: {reason}"
                 left_out.append(LeftOut(entry.name, reason))

@@ -120,7 +120,7 @@ def main() -> None:
         raise
     except OSError as error:
         raise ValueError(f"--output={output} cannot be written: {error.strerror}") from error
-    print(f"written: {output}, {len(content) / 1e6:.2f} MB")
+    print(f"written: {output}, {len(content) / 1e3:,.1f} kB")
 
 
 def _output() -> Path:

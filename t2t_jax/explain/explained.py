@@ -23,6 +23,7 @@ from t2t_jax.model.families import initial_params, make_model, num_parameters
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.model.language_model import LanguageModel
 from t2t_jax.row_keys import GENERATOR
+from t2t_jax.runs.effect import unmet
 from t2t_jax.runs.families import check_is_one
 from t2t_jax.runs.generate import generate
 from t2t_jax.runs.limits import line_limit
@@ -308,13 +309,5 @@ def _softmax(logits: Float[np.ndarray, "*rows vocab"]) -> Float[np.ndarray, "*ro
 
 def _facts_of(config: TransformerConfig) -> tuple[str, ...]:
     """The keys that the model reads."""
-    unread = {"recurrent_cell"}
-    if config.family == "recurrent":
-        unread = {"d_ff", "num_heads", "d_k", "positions", "norm", "activation"}
-    if config.family == "decoder_only":
-        unread = unread | {"num_encoder_layers"}
-    if config.family == "encoder_only":
-        unread = unread | {"num_decoder_layers"}
-    if not config.feed_forward:
-        unread = unread | {"d_ff"}
-    return tuple(name for name in _FACTS if name not in unread)
+    values = {f"model.{name}": value for name, value in dataclasses.asdict(config).items()}
+    return tuple(name for name in _FACTS if not unmet(f"model.{name}", values))

@@ -51,7 +51,7 @@ def make_ready(dataset: Dataset, log: Callable[[str], None]) -> None:
             if not _is_prepared(_builder(dataset)):  # by another process in the meantime
                 raise ValueError(
                     f"TFDS dataset {dataset.name!r} is not prepared in {folder} and could not be "
-                    f"downloaded: {_one_line(error)}"
+                    f"downloaded: {_one_line(error)}; data.directory names the directory of a copy"
                 ) from None
         builder = _builder(dataset)
     _check_prepared(builder, dataset)

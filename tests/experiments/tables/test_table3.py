@@ -171,7 +171,7 @@ def test_two_layers_have_room_for_two_other_depths_and_say_so():
     rows = table3.TABLE.rows(config)
     assert [row.name for row in rows.select("C.N=*").rows] == ["C.N=1", "C.N=3"]
     assert [reason for name, reason in rows.left_out if name == "C.N=1"] == [
-        "two thirds of 2+2 layers, rounded: at this base it is the same as C.N=1"
+        "two thirds of 2+2 layers, rounded: at this base it is that row again"
     ]
 
 
