@@ -174,10 +174,8 @@ class Table(NamedTuple):
             config = flat(entry.config(base))
             twin = next((name for name, other in configs.items() if other == config), None)
             if twin is not None:
-                is_again = twin == entry.name
-                reason = (
-                    f"at this base it is {'that row again' if is_again else f'the same as {twin}'}"
-                )
+                other = "that row again" if twin == entry.name else f"the same as {twin}"
+                reason = f"at this base it is {other}"
                 if entry.note:
                     reason = f"{entry.note}: {reason}"
                 left_out.append(LeftOut(entry.name, reason))

@@ -1,6 +1,6 @@
 """BLEU by sentence length, in words of the source."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,11 +48,16 @@ def bleu_by_length(
             f"BLEU by length needs the length of every source, but there are {len(source_words)} "
             f"lengths and {len(statistics)} sentences"
         )
+    return [
+        LengthScore(words, len(places), bleu_of(statistics[places].sum(0)))
+        for words, places in places_by_length(source_words)
+    ]
+
+
+def places_by_length(source_words: Sequence[int]) -> Iterator[tuple[list[int | None], list[int]]]:
+    """Each of `BINS` that has sentences, and the indices of these; no words count as one."""
     words = np.maximum(source_words, 1)
-    scores = []
     for low, high in BINS:
         chosen = (low <= words) & (words <= (np.inf if high is None else high))
         if chosen.any():
-            score = bleu_of(statistics[chosen].sum(0))
-            scores.append(LengthScore([low, high], int(chosen.sum()), score))
-    return scores
+            yield [low, high], np.flatnonzero(chosen).tolist()

@@ -13,7 +13,12 @@ from jaxtyping import Int
 from t2t_jax.data.corpora.corpus import read_pairs
 from t2t_jax.decoding.config import CHANGE_NO_TRANSLATION
 from t2t_jax.evaluation.bleu import bleu_of, sentence_bleu_of
-from t2t_jax.evaluation.bleu_by_length import LengthScore, bleu_by_length, num_words
+from t2t_jax.evaluation.bleu_by_length import (
+    LengthScore,
+    bleu_by_length,
+    num_words,
+    places_by_length,
+)
 from t2t_jax.evaluation.metrics import METRICS, score_of
 from t2t_jax.evaluation.significance import Comparison, paired_bootstrap
 from t2t_jax.json_files import read_json
@@ -216,13 +221,11 @@ def _by_length(
     ]
     found = []
     both = (bleu_by_length(kept.bleu, kept.words) for kept in (ours, theirs))
-    for scores in zip(*both, strict=True):
-        low, high = scores[0].words
+    for scores, (_, places) in zip(
+        zip(*both, strict=True), places_by_length(ours.words), strict=True
+    ):
         places = [
-            place
-            for place, words in enumerate(ours.words)
-            if low <= max(words, 1) <= (high or words + 1)
-            and ours.translations[place] != theirs.translations[place]
+            place for place in places if ours.translations[place] != theirs.translations[place]
         ]
         places.sort(key=lambda place: -abs(bleus[place][1] - bleus[place][0]))
         shown = [

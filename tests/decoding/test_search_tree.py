@@ -60,10 +60,11 @@ def test_every_leaf_says_what_ended_it_and_no_more_than_the_beam_are_kept(seed):
     assert max(np.bincount(depths)) <= config.beam_size
 
 
+@pytest.mark.parametrize("max_tokens", [0, 2])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_what_ended_a_hypothesis_is_true_of_it(seed):
-    tree, _, config = _tree_and_found(seed)
-    limit = S + config.max_extra_tokens
+def test_what_ended_a_hypothesis_is_true_of_it(seed, max_tokens):
+    tree, _, config = _tree_and_found(seed, max_tokens=max_tokens)
+    limit = max_tokens or S + config.max_extra_tokens
     finished = [node.score for node in tree.nodes if node.score is not None]
     lengths = [len(tree.path(place)) for place in range(len(tree.nodes))]
     seen = set()
@@ -79,7 +80,7 @@ def test_what_ended_a_hypothesis_is_true_of_it(seed):
                 assert node.log_prob / float(most) <= max(finished)
             case "crowded_out":
                 assert lengths.count(length + 1) >= config.beam_size
-    assert {"end", "crowded_out"} <= seen
+    assert ({"limit"} if max_tokens else {"end", "crowded_out"}) <= seen
 
 
 def test_a_model_of_no_numbers_is_told():

@@ -1,11 +1,13 @@
 """Tests against tables of Student's t, permutations and examples worked by hand."""
 
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy import special, stats
 
+from t2t_jax.evaluation import significance
 from t2t_jax.evaluation.bleu import bleu_of, sentence_statistics
 from t2t_jax.evaluation.significance import (
     holm,
@@ -169,6 +171,19 @@ def test_intervals_of_several_models_hold_all_at_once(num_models):
         assert its.difference == pytest.approx(ours.mean())
         assert its.high - its.difference == pytest.approx(half_width, rel=0.06)
         assert (its.p_value < 0.05) == (its.low > 0 or its.high < 0)
+
+
+def test_at_the_edge_of_its_interval_a_model_has_the_p_value_of_the_level(monkeypatch):
+    half = np.arange(1.0, significance._NUM_RESAMPLES // 2 + 1)
+    samples = np.concatenate([-half, half])
+    told = []
+    for observed in half[-80:] + 0.5:
+        bootstrap = mock.Mock(return_value=(observed, samples))
+        monkeypatch.setattr(significance, "_bootstrap", bootstrap)
+        [its] = simultaneous_bootstrap([(_statistics(3), _statistics(3))], bleu_of)
+        assert (its.p_value < 0.05) == (its.low > 0)
+        told.append(its.p_value < 0.05)
+    assert 0 < sum(told) < len(told)
 
 
 def test_a_model_against_itself_is_no_difference():

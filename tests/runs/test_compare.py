@@ -50,6 +50,9 @@ def test_the_sentences_that_differ_most_come_by_length(runs):
     assert sentence.translations == (WRONG[2], RIGHT[2])
     assert sentence.bleu[0] < sentence.bleu[1] == pytest.approx(100)
     assert [sentence.number for sentence in long.most_different] == [12]
+    # Also where it is the second that is worse.
+    other_way = compare(*runs[::-1], "mine", 1).by_length
+    assert [each.most_different[0].number for each in other_way] == [3, 12]
 
 
 def test_runs_scored_before_there_were_more_metrics_have_bleu(runs, tmp_path):
