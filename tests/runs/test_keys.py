@@ -41,3 +41,9 @@ def test_a_run_of_before_a_key_came_did_what_base_says(tmp_path):
     now.model.residual = False
     with pytest.raises(ValueError, match=r"model\.residual was True, now it is False; use"):
         check_config(tmp_path, read_sections(now))
+
+
+def test_a_section_without_keys_is_refused_by_name(tmp_path):
+    (tmp_path / "config.json").write_text('{"seed": 0, "data": 5}')
+    with pytest.raises(ValueError, match=r"config.json is not a config: data must have keys"):
+        read_config(tmp_path)

@@ -239,17 +239,32 @@ def test_what_is_compiled_is_kept_where_the_environment_says_and_never_where_a_r
     keep_programs()
     assert not updates
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
-    monkeypatch.setenv("T2T_JAX_CACHE", "mine")
+    monkeypatch.setenv("T2T_JAX_CACHE", str(tmp_path / "mine"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     run_file = directory / record.RUN_FILE
     text = run_file.read_text().replace("~/.cache/t2t_jax", str(tmp_path / "evil"))
     run_file.write_text(text)
     assert "evil" in text
     command.main(["run", str(directory)])
-    assert updates["jax_compilation_cache_dir"].startswith("mine/compiled/")
+    assert updates["jax_compilation_cache_dir"].startswith(f"{tmp_path}/mine/compiled/")
     monkeypatch.delenv("T2T_JAX_CACHE")
     keep_programs()
-    own = os.path.expanduser("~/.cache/t2t_jax/compiled/")
+    own = f"{tmp_path}/home/.cache/t2t_jax/compiled/"
     assert updates["jax_compilation_cache_dir"].startswith(own)
+
+
+def test_where_compiled_programs_cannot_be_kept_that_is_told_and_they_are_not(
+    monkeypatch, tmp_path, capsys
+):
+    updates = {}
+    monkeypatch.setattr(jax.config, "update", updates.__setitem__)
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    (tmp_path / "a_file").touch()
+    monkeypatch.setenv("T2T_JAX_CACHE", str(tmp_path / "a_file"))
+    keep_programs()
+    assert not updates
+    said = capsys.readouterr().err
+    assert said.startswith("compiled programs are not kept: ") and "a_file" in said
 
 
 @pytest.mark.parametrize(
