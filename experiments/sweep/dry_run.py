@@ -33,6 +33,8 @@ WIDTH = 120
 # encoder-decoder, each side's parameters see that side's tokens, equally many on both.
 _OPERATIONS = 6
 
+_PREDICT_FEW = ("classification", "masked_language_modelling")
+
 _IN_PROPORTION = "; in proportion to tokens and parameters"
 _NO_BASIS = (
     "Hours: give --tokens_per_second=N (target tokens, of the base row) or --tflops=N (sustained), "
@@ -68,10 +70,15 @@ def basis(
       tflops: 10^12 operations a second, sustained.
 
     Raises:
-      ValueError: both are given, or one is not positive.
+      ValueError: both are given, or one is not positive, or tokens/s are no measure of the task.
     """
     if tokens_per_second is not None and tflops is not None:
         raise ValueError("--tokens_per_second and --tflops are two answers to one question")
+    if tokens_per_second is not None and base.data.task in _PREDICT_FEW:
+        raise ValueError(
+            f"--tokens_per_second counts predicted tokens; with data.task={base.data.task!r} most "
+            "of a batch are not: give --tflops, or a --workdir in which runs are finished"
+        )
     for name, value in (("tokens_per_second", tokens_per_second), ("tflops", tflops)):
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"--{name}={value:g}; it must be positive and finite")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t2t_jax.data.batches import bucketed_batches
 from t2t_jax.data.batches.batches import BucketedBatches
 from t2t_jax.data.batches.bucket_shapes import cheapest_shapes, choose_shapes, length_histogram
 from t2t_jax.data.batches.masking import Masking
@@ -310,11 +311,43 @@ def test_lengths_are_multiples_and_every_pair_still_comes_once(multiples):
         batches_of([(17, 3)] * 4, length_multiples=(8, 8), source_tokens_per_batch=47)
 
 
-def test_a_corpus_like_wmts_has_a_dozen_shapes_and_little_more_padding():
+def _lengths_like_wmts():
     rng = np.random.default_rng(0)
     log_source = rng.normal(3.05, 0.65, 20_000)
     log_target = log_source + rng.normal(-0.02, 0.2, 20_000)
-    sides = (1 + np.rint(np.exp(np.stack([log_source, log_target])))).clip(2, 256).astype(int)
+    return (1 + np.rint(np.exp(np.stack([log_source, log_target])))).clip(2, 256).astype(int)
+
+
+def test_no_shape_that_is_chosen_would_save_more_elsewhere():
+    source, target = (-(-_lengths_like_wmts() // 8) * 8).astype(np.int32)
+    histogram = length_histogram(source, target)
+    lengths = [np.asarray(edges) for edges in histogram[:2]]
+
+    def num_cells(shapes):
+        cells = np.full(histogram.counts.shape, np.iinfo(np.int64).max)
+        for i, j in shapes:
+            here = cells[: i + 1, : j + 1]
+            np.minimum(here, lengths[0][i] + lengths[1][j], out=here)
+        return int((cells * histogram.counts).sum())
+
+    *_, shapes = choose_shapes(histogram, 5)
+    fewest = num_cells(shapes)
+    for moved in shapes[:-1]:
+        others = [shape for shape in shapes if shape != moved]
+        for place in itertools.product(*(range(len(each)) for each in lengths)):
+            assert num_cells([*others, place]) >= fewest
+
+
+@pytest.mark.parametrize(("num_pairs", "most", "multiple"), [(1_000, 96, 1), (1_000, 256, 8)])
+def test_a_batch_has_the_rows_that_leave_the_fewest_pairs_over(num_pairs, most, multiple):
+    rows = bucketed_batches._rows_with_least_over(num_pairs, most, multiple)
+    assert rows % multiple == 0 and 0.9 * most - multiple < rows <= most
+    others = [each for each in range(multiple, most + 1, multiple) if each >= 0.9 * most]
+    assert num_pairs % rows == min(num_pairs % each for each in others) < num_pairs % most
+
+
+def test_a_corpus_like_wmts_has_a_dozen_shapes_and_little_more_padding():
+    sides = _lengths_like_wmts()
     split = split_of([tuple(pair) for pair in sides.T.tolist()])
     shares = {}
     for of in (1, 8, 128):

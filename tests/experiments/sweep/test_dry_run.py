@@ -1,8 +1,10 @@
 """What a sweep would do, before anything is done."""
 
+import math
+
 import pytest
 
-from configs import base, tiny
+from configs import base, classifier, tiny
 from experiments.sweep import dry_run
 from experiments.tables import table3
 from tests.experiments import fakes
@@ -85,6 +87,10 @@ def test_the_whole_table_is_readable_in_120_columns(config, monkeypatch):
 def test_a_basis_that_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="two answers to one question"):
         dry_run.basis(CONFIG, tflops=1.0, tokens_per_second=2.0)
+    with pytest.raises(ValueError, match="with data.task='classification' most of a batch are"):
+        dry_run.basis(classifier.get_config(), tokens_per_second=2.0)
+    with pytest.raises(ValueError, match="--tflops=nan; it must be positive and finite"):
+        dry_run.basis(CONFIG, tflops=math.nan)
     with pytest.raises(ValueError, match="--tflops=-3; it must be positive"):
         dry_run.basis(CONFIG, tflops=-3.0)
     with pytest.raises(ValueError, match="seeds=0"):
