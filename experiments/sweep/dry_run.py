@@ -74,9 +74,10 @@ def basis(
     """
     if tokens_per_second is not None and tflops is not None:
         raise ValueError("--tokens_per_second and --tflops are two answers to one question")
-    if tokens_per_second is not None and base.data.task in _PREDICT_FEW:
+    task = as_dict(base)["data"]["task"]
+    if tokens_per_second is not None and task in _PREDICT_FEW:
         raise ValueError(
-            f"--tokens_per_second counts predicted tokens; with data.task={base.data.task!r} most "
+            f"--tokens_per_second counts predicted tokens; with data.task={task!r} most "
             "of a batch are not: give --tflops, or a --workdir in which runs are finished"
         )
     for name, value in (("tokens_per_second", tokens_per_second), ("tflops", tflops)):
