@@ -71,10 +71,9 @@ class _Side(NamedTuple):
         return tuple(sorted(self.here.keys() & self.there.keys()))
 
     @property
-    def difference(self) -> float:
-        """Between the means over the shared seeds or, if there are none, over all."""
-        sides = _at(self.shared, *self[:2]) if self.shared else self[:2]
-        return _difference(*sides)
+    def compared(self) -> Sequence[Mapping[int, float]]:
+        """Both, at the shared seeds or, if there are none, at all."""
+        return _at(self.shared, *self[:2]) if self.shared else self[:2]
 
 
 def effects(measure: Measure, rows: Mapping[str, Sequence[Outcome]]) -> dict[str, Effect]:
@@ -85,7 +84,7 @@ def effects(measure: Measure, rows: Mapping[str, Sequence[Outcome]]) -> dict[str
         for name, outcomes in rows.items()
         if name != "base" and (side := _side(measure, outcomes, base)) is not None
     }
-    found = {name: Effect(side.difference) for name, side in sides.items()}
+    found = {name: Effect(_difference(*side.compared)) for name, side in sides.items()}
     groups: dict[tuple, dict[str, _Side]] = {}
     for name, side in sides.items():
         if (test := _test(measure, side)) is not None:
@@ -102,9 +101,7 @@ def effects(measure: Measure, rows: Mapping[str, Sequence[Outcome]]) -> dict[str
 
 
 def _effect(measure: Measure, side: _Side, test: str, comparison: Comparison) -> Effect:
-    here, there = side.here, side.there
-    if test == SEEDS:
-        here, there = _at(side.shared, here, there)
+    here, there = side.compared if test == SEEDS else side[:2]
     is_bootstrap = test == BOOTSTRAP
     difference = comparison.difference if is_bootstrap else _difference(here, there)
     base = statistics.fmean(map(measure.compared, there.values()))

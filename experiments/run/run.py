@@ -119,14 +119,12 @@ def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
 
     training = _training(directory / "training.json")
     start = time.monotonic()
-    evaluation = this_run.config["evaluation"]
-    splits = {"dev": evaluation["bleu_on_dev"], "test": True}
-    if evaluation["bleu_on_long"]:
-        splits["long"] = True
+    # The config of run.json, not of config.json, whose paths are not to be followed.
+    sections = read_sections(ConfigDict(this_run.config))
+    splits = {"dev": False} | dict.fromkeys(sections.evaluation.translated_splits, True)
     if this_run.kind == "trial":
         splits = {"dev": False}  # trials are compared by perplexity; test is for the chosen one
-    # The config of run.json, not of config.json, whose paths are not to be followed.
-    scores = score_splits(directory, splits, read_sections(ConfigDict(this_run.config)))
+    scores = score_splits(directory, splits, sections)
     seconds = {"train": training["seconds"], "score": time.monotonic() - start}
     return (
         {"format": record.FORMAT, **this_run._asdict()}

@@ -24,6 +24,12 @@ class EvaluationConfig:
     bleu_on_long: bool  # whether it also translates the embedded corpus's long sentences
     num_probes: int  # per kind that the direction has; embedded corpus only; at most 500
 
+    @property
+    def translated_splits(self) -> list[str]:
+        """The splits that an experiment translates at its end."""
+        is_translated = {"dev": self.bleu_on_dev, "test": True, "long": self.bleu_on_long}
+        return [split for split in is_translated if is_translated[split]]
+
     def __post_init__(self) -> None:
         check_types("evaluation", self)
         check_at_least("evaluation", self, 0, ["num_probes"])

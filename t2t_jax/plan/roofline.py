@@ -99,12 +99,13 @@ def estimated_bytes(
     encoder = config.family != "decoder_only" and config.num_encoder_layers * source
     decoder = config.family != "encoder_only" and config.num_decoder_layers * target
     has_both = config.family in ("encoder_decoder", "recurrent")
-    of_itself = config.num_self_attentions
-    sub_layers = of_itself + config.feed_forward
+    of_itself, width = config.num_self_attentions, config.feed_forward * config.d_ff
+    if config.family == "recurrent":  # its gates
+        of_itself, width = 1, 4 * config.d_model
+    sub_layers = of_itself + (width > 0)
     outputs = encoder * sub_layers + decoder * (sub_layers + has_both)
     outputs *= rows * (20 * config.d_model) * size
-    width = 4 * config.d_model if config.family == "recurrent" else config.d_ff
-    hidden = rows * (encoder + decoder) * (6 * width * config.feed_forward) * size
+    hidden = rows * (encoder + decoder) * (6 * width) * size
     looks = encoder * of_itself * source + decoder * (of_itself * target + has_both * source)
     weights = rows * config.num_heads * looks * 10 * size  # a compiled bfloat16 step had 19 bytes
     if not as_einsum and (config.family == "recurrent" or is_fused(config)):

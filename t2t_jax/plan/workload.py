@@ -73,16 +73,11 @@ def _of_corpus(prepared: Prepared, sections: Sections) -> Workload:
         shares=tuple(count / sum(counts) for count in counts),
         num_shapes=len(counts),
         is_packed=sections.data.batching == "packed",
-        num_scored=sum(prepared.splits[split].num_pairs for split in _scored(sections)),
+        num_scored=sum(
+            prepared.splits[split].num_pairs for split in sections.evaluation.translated_splits
+        ),
         words=f"shapes of the prepared corpus {prepared.directory.name}",
     )
-
-
-def _scored(sections: Sections) -> list[str]:
-    """The splits that are translated at the end, as by `experiments.run`."""
-    evaluation = sections.evaluation
-    is_scored = {"dev": evaluation.bleu_on_dev, "test": True, "long": evaluation.bleu_on_long}
-    return [split for split in is_scored if is_scored[split]]
 
 
 def _of_budget(sections: Sections) -> Workload:
@@ -104,7 +99,7 @@ def _of_budget(sections: Sections) -> Workload:
         shares=(1.0, *[0.0] * (len(shapes) - 1)),
         num_shapes=1 if data.batching == "packed" else data.num_buckets,
         is_packed=data.batching == "packed",
-        num_scored=sum(_USUAL_SENTENCES[split] for split in _scored(sections))
+        num_scored=sum(_USUAL_SENTENCES[split] for split in sections.evaluation.translated_splits)
         if data.task == "translation"
         else 0,
         words=f"no prepared corpus: {words}",

@@ -240,8 +240,8 @@ def read_config(workdir: Path) -> ConfigDict:
       ValueError: it is damaged.
     """
     values = with_later_keys(_read_config(workdir))
-    for name in {*Sections._fields} - {"seed"}:
-        if not isinstance(values.get(name, {}), dict):
+    for name in Sections._fields:
+        if name != "seed" and not isinstance(values.get(name, {}), dict):
             raise ValueError(f"{workdir / 'config.json'} is not a config: {name} must have keys")
     if "data" in values:
         values["data"]["cache"] = own_cache()
