@@ -119,7 +119,7 @@ def text(
     blocks = [
         table.title,
         "\n".join(_table(lines, num_runs, has_paper_base)),
-        "\n".join([*_notes(lines, basis), *_of_tuning(space, num_seeds)]),
+        "\n".join([*_notes(lines, basis, base), *_of_tuning(space, num_seeds)]),
     ]
     if rows.left_out:
         left_out = (f"  {name}: {reason}" for name, reason in rows.left_out)
@@ -203,8 +203,10 @@ def _table(lines: Sequence[_Line], num_runs: int, has_paper_base: bool) -> Itera
         yield from (" " * indent + other for other in others)
 
 
-def _notes(lines: Sequence[_Line], basis: Basis | None) -> list[str]:
-    notes = ["Tokens: of the target side, steps x tokens per batch, padding included."]
+def _notes(lines: Sequence[_Line], basis: Basis | None, base: ConfigDict) -> list[str]:
+    task = as_dict(base)["data"]["task"]
+    fewer = f"; with data.task={task!r} far fewer are predicted" if task in _PREDICT_FEW else ""
+    notes = [f"Tokens: of the target side, steps x tokens per batch, padding included{fewer}."]
     if basis is None:
         return [*notes, *textwrap.wrap(_NO_BASIS, WIDTH)]
     hours = f"Hours: {basis.words}; training alone, one run after the other."

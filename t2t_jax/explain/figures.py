@@ -219,11 +219,11 @@ def steps_figure(document: Document, language: str = "en") -> Figure:
             axis.text(
                 column,
                 row,
-                f"{each.token.piece}  {100 * each.probability:.0f} %",
+                f"{each.token.piece}  {percent(each.probability)}",
                 ha="center",
                 va="center",
                 fontsize=7,
-                color="white" if each.probability > 0.5 else "black",
+                color="white" if each.probability > 0.65 else "black",
                 fontweight="bold" if each.token == step.chosen.token else "normal",
             )
     chosen = [step.chosen.token.piece for step in document.steps]
@@ -232,6 +232,14 @@ def steps_figure(document: Document, language: str = "en") -> Figure:
     name = words["next" if document.stack("decoder") else "hidden"]
     axis.set_title(f"{name}: {words['probability']}", fontsize=9)
     return figure
+
+
+def percent(probability: float) -> str:
+    """Without digits, below 1 % with one."""
+    found = 100 * probability
+    if found < 0.095:
+        return "< 0.1 %"
+    return f"{found:.0f} %" if found >= 0.95 else f"{found:.1f} %"
 
 
 def search_figure(document: Document, language: str = "en") -> Figure:
@@ -397,7 +405,7 @@ def _waves(axis: Any, vectors: Float[np.ndarray, "P D"], words: dict[str, str]) 
         axis.plot(vectors[:, column], color=COLOURS[number], label=str(column), linewidth=1.3)
     axis.set_xlabel(words["position"], fontsize=8)
     axis.set_title(words["waves"], fontsize=9)
-    axis.legend(fontsize=7, framealpha=0.9, edgecolor="none")
+    _legend_below(axis, 4)
 
 
 def _by_distance(
@@ -413,7 +421,15 @@ def _by_distance(
     axis.set_xlabel(words["distance"], fontsize=8)
     axis.set_title(words["by_distance"], fontsize=9)
     if len(squares) > 1:
-        axis.legend(fontsize=6, frameon=False, ncols=2)
+        _legend_below(axis, 4)
+
+
+def _legend_below(axis: Any, columns: int) -> None:
+    """Names the lines in a free strip below them."""
+    num_lines = len(axis.lines)
+    low, high = axis.get_ylim()
+    axis.set_ylim(low - (high - low) * 0.09 * (math.ceil(num_lines / columns) + 0.5), high)
+    axis.legend(fontsize=6, frameon=False, ncols=columns, loc="lower center")
 
 
 def _rows_by_token(

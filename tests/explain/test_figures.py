@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_jax.cli.explain import _FIGURE_FORMATS, _OF_A_HEAD
-from t2t_jax.explain.figures import FIGURES, attention_figure, file_of
+from t2t_jax.explain.figures import FIGURES, attention_figure, file_of, percent
 from t2t_jax.explain.words import labels
 from tests.explain.models import KINDS, document
 from tests.model.configs import POSITIONS
@@ -91,6 +91,23 @@ def test_no_title_of_positions_is_wider_than_its_half_of_the_page(language):
     assert title.get_text().replace("\n", " ") == labels(language)["likeness_rotary"]
     assert 0 <= title.get_window_extent().x0
     assert title.get_window_extent().width < figure.bbox.width / 2
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "alibi"])
+def test_no_legend_covers_a_line(positions):
+    figure = FIGURES["positions"](document("encoder_decoder", positions))
+    figure.draw_without_rendering()
+    legends = [(axis, axis.get_legend()) for axis in figure.axes if axis.get_legend()]
+    assert legends
+    for axis, legend in legends:
+        box = legend.get_window_extent()
+        lowest = min(axis.transData.transform(line.get_xydata())[:, 1].min() for line in axis.lines)
+        assert axis.bbox.y0 <= box.y0 and box.y1 < lowest
+
+
+def test_a_small_probability_is_not_shown_as_none():
+    shown = [percent(share) for share in (1.0, 0.016, 0.0096, 0.0094, 0.00096, 0.0009, 0.0)]
+    assert shown == ["100 %", "2 %", "1 %", "0.9 %", "0.1 %", "< 0.1 %", "< 0.1 %"]
 
 
 def test_pooling_is_beside_what_the_encoder_hands_on():

@@ -6,7 +6,7 @@ import pytest
 
 from configs import base, classifier, tiny
 from experiments.sweep import dry_run
-from experiments.tables import table3
+from experiments.tables import ablation, table3
 from tests.experiments import fakes
 
 CONFIG = tiny.get_config()
@@ -82,6 +82,13 @@ def test_the_whole_table_is_readable_in_120_columns(config, monkeypatch):
     text = dry_run.text(table3.TABLE, table3.TABLE.rows(config), config, 3, basis)
     assert max(map(len, text.splitlines())) <= 120
     assert sum(line.startswith(("A.", "B.", "C.", "D.", "E.")) for line in text.splitlines()) > 9
+
+
+def test_the_tokens_of_a_classifier_are_said_to_be_more_than_it_predicts():
+    more = "with data.task='classification' far fewer are predicted."
+    table = ablation.Table("one", "One", lambda base: [ablation.Row("base", {})])
+    for config, is_said in ((classifier.get_config(), True), (CONFIG, False)):
+        assert (more in dry_run.text(table, table.rows(config), config)) is is_said
 
 
 def test_a_basis_that_makes_no_sense_is_refused():
