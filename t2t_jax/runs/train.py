@@ -33,6 +33,8 @@ from t2t_jax.training.schedule import learning_rate
 from t2t_jax.training.step import TrainState, make_train_state
 from t2t_jax.training.trace import Steps
 
+_RECORD = "training.json"
+
 
 def train(
     sections: Sections,
@@ -119,33 +121,15 @@ def _train_alone(
 
     with _checkpoints(workdir, sections, prepared) as checkpoints:
         state = last_state()
-        record_file = workdir / "training.json"
         if state is None and (there := run_directory.steps_done(workdir)):
             raise ValueError(
                 f"{workdir} has trained {there:,} steps, but its checkpoints are gone: bring them "
                 "back, or use another --workdir"
             )
         state = state or first_state()
-        step, steps = int(state.step), sections.training.steps
-        if step > steps:
-            raise ValueError(f"{workdir} has {step} steps already, training.steps={steps} is less")
-        is_same = run_directory.has_config(workdir, sections)
-        # Not earlier: a refused run changes nothing.
-        run_directory.write_run(workdir, sections, prepared)
-        if profile_steps is not None and not step < profile_steps.first <= steps:
-            to_do = f"{step + 1} to {steps}" if step < steps else "none"
-            hosts.log(
-                f"no trace: --profile_steps begins at step {profile_steps.first}, and the steps "
-                f"to do are {to_do}"
-            )
-        record = _record_of(record_file, step)
-        is_over = step == steps or (is_same and record.get("stopped_early", False))
-        if not hosts.any_of(not (record and is_over)):
-            done = "all" if step == steps else "training stopped early:"
-            hosts.log(f"nothing to do: {done} {step:,} steps are done")
+        step = int(state.step)
+        if not _is_to_go_on(workdir, sections, prepared, step, profile_steps):
             return 0.0
-        if record.get("stopped_early") and hosts.is_first():  # from now on, until it ends again
-            write_json(record_file, record | {"stopped_early": False})
         if step > 0:
             hosts.log(f"continuing after step {step}")
         elif devices.are_accelerators and sections.model.dtype == "float32":
@@ -175,11 +159,42 @@ def _train_alone(
     facts = {"params": num_params, "hardware": devices.describe(), **kinds.facts}
     if hosts.is_first():
         facts |= _facts(sections, prepared, batches, summary.steps)
-        write_json(record_file, summary._asdict() | facts)
+        write_json(workdir / _RECORD, summary._asdict() | facts)
     hosts.wait("the run is recorded")
     early = ", stopped early: dev perplexity no longer improved" if summary.stopped_early else ""
     hosts.log(f"trained {summary.steps:,} steps in {summary.seconds:,.0f} s{early}")
     return seconds
+
+
+def _is_to_go_on(
+    workdir: Path, sections: Sections, prepared: Prepared, step: int, profile_steps: Steps | None
+) -> bool:
+    """Whether there is anything to train after `step`; writes what the directory says of the run.
+
+    Raises:
+      ValueError: the run has more steps already.
+    """
+    steps = sections.training.steps
+    if step > steps:
+        raise ValueError(f"{workdir} has {step} steps already, training.steps={steps} is less")
+    is_same = run_directory.has_config(workdir, sections)
+    # Not earlier: a refused run changes nothing.
+    run_directory.write_run(workdir, sections, prepared)
+    if profile_steps is not None and not step < profile_steps.first <= steps:
+        to_do = f"{step + 1} to {steps}" if step < steps else "none"
+        hosts.log(
+            f"no trace: --profile_steps begins at step {profile_steps.first}, and the steps "
+            f"to do are {to_do}"
+        )
+    record = _record_of(workdir / _RECORD, step)
+    is_over = step == steps or (is_same and record.get("stopped_early", False))
+    if not hosts.any_of(not (record and is_over)):
+        done = "all" if step == steps else "training stopped early:"
+        hosts.log(f"nothing to do: {done} {step:,} steps are done")
+        return False
+    if record.get("stopped_early") and hosts.is_first():  # from now on, until it ends again
+        write_json(workdir / _RECORD, record | {"stopped_early": False})
+    return True
 
 
 def _checkpoints(workdir: Path, sections: Sections, prepared: Prepared) -> Checkpoints:
