@@ -5,6 +5,7 @@ docs/STATISTICS.md has the rule in words, its reasons and the simulation that it
 Everything works on many tables at once, so that simulation and reports use the same code.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 # For the integral over the base's error, on each side of where it begins to matter.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _WILD = 16.0  # in variance
+_PRECISION = 1e-7  # no interval is wider than it should be by more than this share
 _NO_NOISE = 1e-9  # standard errors below this share of the difference are rounding alone
 
 
@@ -128,21 +130,45 @@ def smallest_p_value(found: Contrasts) -> np.ndarray:
     return 1 - _coverage(found, _ratios(found).max(1))
 
 
-def half_widths(found: Contrasts, level: float, precision: float = 1e-7) -> np.ndarray:
+def half_widths(found: Contrasts, level: float) -> np.ndarray:
     """Half of each simultaneous interval: in 1 - `level` of all tables, all of them hold.
 
-    At most a share `precision` too wide.
+    `level` is below 0.3: a standard error is less than half of any interval. By the secant method,
+    since the logarithm of the p value is nearly linear in that of the ratio.
     """
-    low, high = np.zeros(len(found.differences)), np.full(len(found.differences), 4.0)
-    while (too_low := 1 - _coverage(found, high) > level).any():
-        high = np.where(too_low, 2 * high, high)
-    for _ in range(40):
-        middle = (low + high) / 2
-        is_enough = 1 - _coverage(found, middle) <= level
-        low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
-        if (high - low < precision * high).all():
+
+    def excess(tables: np.ndarray, logs: np.ndarray) -> np.ndarray:
+        p_value = 1 - _coverage(found.only(tables), np.exp(logs))
+        return np.log(np.maximum(p_value, np.finfo(float).tiny) / level)
+
+    tables = np.arange(len(found.differences))
+    low, high = np.zeros(len(tables)), np.full(len(tables), math.log(4.0))
+    before, of_before, of_high = low.copy(), excess(tables, low), excess(tables, high)
+    high[of_before <= 0] = 0.0  # no noise, no width
+    while (is_short := of_high > 0).any():
+        low[is_short] = before[is_short] = high[is_short]
+        of_before[is_short] = of_high[is_short]
+        high[is_short] += 1
+        of_high[is_short] = excess(tables[is_short], high[is_short])
+    now, of_now = high.copy(), of_high
+    for turn in range(60):
+        left = tables[high - low > _PRECISION]
+        if not len(left):
             break
-    return high[:, None] * found.errors
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a slope of zero
+            step = (now[left] - before[left]) / (of_now[left] - of_before[left])
+            root = now[left] - of_now[left] * step
+        # A little to the side of it where the interval's other end is to be.
+        is_below = high[left] - root > 0.8 * _PRECISION
+        aim = root + np.where(is_below, 0.4, -0.4) * _PRECISION
+        inside = (low[left] < aim) & (aim < high[left]) & (turn < 20)
+        aim = np.where(inside, aim, (low[left] + high[left]) / 2)
+        before[left], of_before[left] = now[left], of_now[left]
+        now[left], of_now[left] = aim, excess(left, aim)
+        is_enough = of_now[left] <= 0
+        low[left] = np.where(is_enough, low[left], aim)
+        high[left] = np.where(is_enough, aim, high[left])
+    return np.exp(high)[:, None] * found.errors
 
 
 def _ratios(found: Contrasts) -> np.ndarray:

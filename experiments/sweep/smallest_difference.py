@@ -35,7 +35,6 @@ KEPT = Path(experiments.__path__[0]) / "results"
 _SEEDS = (2, 3, 5, 10)
 # Enough for a median within a few percent, in a second or two.
 _NUM_TABLES = 60
-_PRECISION = 1e-3  # relative; no more digits are shown
 
 
 class Noise(NamedTuple):
@@ -53,7 +52,7 @@ def smallest(num_rows: int, num_seeds: int) -> float:
     """
     random = np.random.default_rng(0)
     values = random.normal(size=(_NUM_TABLES, num_rows + 1, num_seeds))
-    halves = against_base.half_widths(against_base.contrasts(values), SIGNIFICANT, _PRECISION)
+    halves = against_base.half_widths(against_base.contrasts(values), SIGNIFICANT)
     return float(np.median(halves))
 
 

@@ -57,6 +57,34 @@ def test_the_ratio_of_dunnetts_test_is_scipys():
     assert dunnett_ratio(5, 6 * 3) == pytest.approx(half[0], rel=5e-3)
 
 
+@pytest.mark.parametrize("noise", ["equal", "base x4"])
+@pytest.mark.parametrize("num_rows, num_seeds", [(1, 2), (2, 5), (3, 2), (12, 3), (17, 10)])
+def test_intervals_have_the_coverage_that_is_asked_for_soon(
+    num_rows, num_seeds, noise, monkeypatch
+):
+    coverage, asked = against_base._coverage, []
+
+    def counted(found, ratio):
+        asked.append(len(ratio))
+        return coverage(found, ratio)
+
+    monkeypatch.setattr(against_base, "_coverage", counted)
+    found = contrasts(_random(num_rows, num_seeds, 20, noise))
+    for level in (0.05, 0.001):
+        ratios = (half_widths(found, level) / found.errors)[:, 0]
+        assert coverage(found, ratios) == pytest.approx(np.full(20, 1 - level), abs=1e-7)
+        assert (coverage(found, ratios) >= 1 - level).all()
+    assert sum(asked) < 2 * 20 * 14  # by halves it takes 27
+
+
+def test_without_noise_there_is_no_interval_beside_tables_that_have_one():
+    values = _random(3, 4, 3)
+    values[1] = 7.0
+    halves = half_widths(contrasts(values), 0.05)
+    assert (halves[1] == 0).all() and (halves[[0, 2]] > 0).all()
+    np.testing.assert_array_equal(halves[[0, 2]], half_widths(contrasts(values[[0, 2]]), 0.05))
+
+
 def test_the_coverage_is_that_of_errors_drawn_at_random():
     of_rows, degrees = np.array([[1.0, 1.0, 9.0]]), np.array([[5.0]])
     found = Contrasts(np.zeros((1, 3)), np.array([[4.0]]), of_rows, 2, degrees, 1)
