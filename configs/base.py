@@ -135,6 +135,7 @@ def get_config() -> ConfigDict:
     decoding.n_best = 1  # translations per sentence
     decoding.tokens_per_batch = 16_384  # source tokens x beams, at once
     decoding.average_checkpoints = 1  # the last n; 1: no averaging, as in Table 3 (Table 2: 5)
+    decoding.weights_dtype = "float32"  # | "bfloat16": a search's products, summed in float32
 
     config.evaluation = evaluation = ConfigDict()
     evaluation.bleu_tokenizer = "13a"  # of sacreBLEU; | "intl" | "char" | "zh" | "none"

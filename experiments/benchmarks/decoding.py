@@ -7,10 +7,12 @@
 Translates the test split of the run's corpus from text to text, in stages: a first pass, in which
 ours compiles or loads what an earlier run compiled, then rounds in which all take turns. The rate
 is in output tokens/s, in pieces of the vocabulary, end tokens included. Then sentences one at a
-time, as from a waiting user. The others compute in float32, CTranslate2 on all cores, transformers
-on a GPU if PyTorch has one, each in its fastest way: batch size, and all cores on one batch or each
-on its own, chosen anew for single sentences. Beside them, ours divides by n^alpha as they do, and
-with beams they are measured twice: ending a sentence by their own rule, and "as thorough" as ours.
+time, as from a waiting user. Ours is measured in float32 and "rounded", with
+decoding.weights_dtype=bfloat16. The others and the roof compute in float32, CTranslate2 on all
+cores, transformers on a GPU if PyTorch has one, each in its fastest way: batch size, and all cores
+on one batch or each on its own, chosen anew for single sentences. Beside them, ours divides by
+n^alpha as they do, and with beams they are measured twice: ending a sentence by their own rule, and
+"as thorough" as ours.
 """
 
 import dataclasses
@@ -34,6 +36,9 @@ if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
 
 _THEIR_BATCHES = (16, 32, 64, 128, 256)  # sentences
 _SINGLE = 50  # sentences sent one at a time
+_ROUNDED = "ours, rounded"
+
+_Ways = tuple[Translate, Translate]  # whole files, and one sentence at a time
 
 
 def measure(
@@ -42,7 +47,11 @@ def measure(
     """Tokens/s for whole splits and milliseconds for single sentences, with ratios."""
     beam_size = trained.sections.decoding.beam_size
     search = "greedy" if beam_size == 1 else f"beam of {beam_size}"
-    ours = _ours(trained, in_stages=True), _ours(trained)
+    ours = {"ours": _ways(trained)}
+    if trained.sections.model.dtype == "float32":
+        decoding = dataclasses.replace(trained.sections.decoding, weights_dtype="bfloat16")
+        rounded = trained._replace(sections=trained.sections._replace(decoding=decoding))
+        ours[_ROUNDED] = _ways(rounded)
     others = [(peer, peer, False) for peer in peers]
     if beam_size > 1:
         others += [(f"{peer} as thorough", peer, True) for peer in peers]
@@ -58,19 +67,25 @@ def measure(
 
 
 def _beside(
-    others: dict[str, tuple[Translate, Translate]],
-    ours: tuple[Translate, Translate],
+    others: dict[str, _Ways],
+    ours: dict[str, _Ways],
     trained: "Trained",
     lines: Sequence[str],
     rounds: int,
 ) -> list[Measured]:
-    both = {"ours": ours, **others}
-    whole = _whole(trained, {name: whole for name, (whole, _) in both.items()}, lines, rounds)
-    return whole + _one_by_one({name: single for name, (_, single) in both.items()}, lines, rounds)
+    both = {**ours, **others}
+    pairs = [(own, peer) for peer in others for own in ours]
+    whole = {name: whole for name, (whole, _) in both.items()}
+    single = {name: single for name, (_, single) in both.items()}
+    return _whole(trained, whole, pairs, lines, rounds) + _one_by_one(single, pairs, lines, rounds)
 
 
 def _whole(
-    trained: "Trained", translators: dict[str, Translate], lines: Sequence[str], rounds: int
+    trained: "Trained",
+    translators: dict[str, Translate],
+    pairs: Sequence[tuple[str, str]],
+    lines: Sequence[str],
+    rounds: int,
 ) -> list[Measured]:
     def count(outputs: Sequence[str]) -> int:
         return sum(map(len, trained.vocabulary.encode(list(outputs)))) + len(outputs)
@@ -93,15 +108,22 @@ def _whole(
     if roof.PRODUCTS in seconds:
         measured.append(over("ours over the roof", seconds[roof.PRODUCTS], seconds["ours"]))
     rates = {name: [tokens[name] / each for each in seconds[name]] for name in first}
-    for peer in list(first)[1:]:
-        measured.append(over(f"ours over {peer}", rates["ours"], rates[peer]))
-        num_others = sum(map(str.__ne__, first["ours"][1], first[peer][1]))
+    if _ROUNDED in rates:
+        pairs = [(_ROUNDED, "ours"), *pairs]
+    for one, other in pairs:
+        measured.append(over(f"{one} over {other}", rates[one], rates[other]))
+        num_others = sum(map(str.__ne__, first[one][1], first[other][1]))
         share = 100 * num_others / len(lines)
-        measured.append(Measured(f"other outputs than {peer}'s", "%", [share]))
+        measured.append(Measured(f"{one}, other outputs than {other}", "%", [share]))
     return measured
 
 
-def _one_by_one(single: dict[str, Translate], lines: Sequence[str], rounds: int) -> list[Measured]:
+def _one_by_one(
+    single: dict[str, Translate],
+    pairs: Sequence[tuple[str, str]],
+    lines: Sequence[str],
+    rounds: int,
+) -> list[Measured]:
     """Milliseconds for our first sentence, which compiles, and for all in the later rounds."""
     lines = lines[:_SINGLE]
 
@@ -118,8 +140,8 @@ def _one_by_one(single: dict[str, Translate], lines: Sequence[str], rounds: int)
         }
         what = f"one sentence, {percent}th percentile"
         measured += [Measured(f"{what}, {name}", "ms", each) for name, each in found.items()]
-        for peer in list(found)[1:]:
-            measured.append(over(f"{what}, {peer} over ours", found[peer], found["ours"]))
+        for one, peer in pairs:
+            measured.append(over(f"{what}, {peer} over {one}", found[peer], found[one]))
     return measured
 
 
@@ -127,6 +149,10 @@ def _timed(translate: Translate, lines: Sequence[str]) -> tuple[float, list[str]
     started = time.perf_counter()
     outputs = translate(lines)
     return time.perf_counter() - started, outputs
+
+
+def _ways(trained: "Trained") -> _Ways:
+    return _ours(trained, in_stages=True), _ours(trained)
 
 
 def _ours(trained: "Trained", *, in_stages: bool | None = None) -> Translate:

@@ -136,6 +136,7 @@ def _search(config: _Settings) -> Iterator[str]:
     yield config.all("beam of {}", "decoding.beam_size")
     formula = "length penalty {} ({})"
     yield config.all(formula, "decoding.length_penalty", "decoding.length_penalty_formula")
+    yield config.unless("float32", "weights in {}", "decoding.weights_dtype")
     yield (
         config.unless(1, "the mean of the last {} checkpoints", "decoding.average_checkpoints")
         or "the last checkpoint"

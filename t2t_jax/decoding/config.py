@@ -5,6 +5,7 @@ from typing import Literal
 from t2t_jax.config_checks import check_at_least, check_types, config_section
 
 LengthPenaltyFormula = Literal["gnmt", "power"]
+WeightsDtype = Literal["float32", "bfloat16"]
 
 # With far more, all scores round to 0.
 _LARGEST_ALPHA = 10
@@ -31,6 +32,7 @@ class DecodingConfig:
     n_best: int  # translations to return for each sentence, at most beam_size
     tokens_per_batch: int  # source tokens x beams, padding included
     average_checkpoints: int  # number of last checkpoints to average; 1: only the last
+    weights_dtype: WeightsDtype  # bfloat16: products of bfloat16, summed in float32
 
     def __post_init__(self) -> None:
         check_types("decoding", self)

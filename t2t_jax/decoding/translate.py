@@ -33,6 +33,7 @@ from t2t_jax.model.ensemble import Ensemble, MembersAtOnce, stacked
 from t2t_jax.model.fused_attention import asks_for_a_kernel
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.model.masks import is_token
+from t2t_jax.model.products import in_bfloat16
 
 _Decode = Callable[[PyTree, Int[Array, "B S"]], Hypotheses]
 
@@ -76,6 +77,8 @@ class Translator:
         row_multiple: int = 1,
         in_stages: bool | None = None,
     ) -> None:
+        if config.weights_dtype == "bfloat16":
+            params = in_bfloat16(params)
         self._params = params
         self._vocabulary = vocabulary
         self._config = config

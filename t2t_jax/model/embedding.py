@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 from t2t_jax.model.config import EmbeddingInit, TransformerConfig
 from t2t_jax.model.linear import affine
 from t2t_jax.model.look_up import look_up
-from t2t_jax.model.products import are_rounded
+from t2t_jax.model.products import are_rounded, is_in_bfloat16, rounded
 
 
 class Embedding(nn.Module):
@@ -102,7 +102,10 @@ def _table_logits(
     x: Float[Array, "B T D"], table: Float[Array, "vocab D"], dtype: DTypeLike
 ) -> Any:
     # A product of two matrices, also in the gradients: more axes take a tenth longer on a CPU.
-    rows, table = x.reshape(-1, x.shape[-1]), table.astype(x.dtype)
+    rows = x.reshape(-1, x.shape[-1])
+    if is_in_bfloat16(table, x.dtype):
+        rows = rounded(rows)
+    table = table.astype(rows.dtype)
     logits = jnp.einsum("ND,VD->NV", rows, table, preferred_element_type=dtype)
     return logits.reshape(*x.shape[:-1], -1)
 

@@ -13,7 +13,7 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from t2t_jax.model.products import are_rounded, product, rounded
+from t2t_jax.model.products import are_rounded, is_in_bfloat16, product, rounded
 
 
 class Linear(nn.Module):
@@ -98,11 +98,14 @@ def affine(
 ) -> Float[Array, "N O"]:
     """x W + b in the type of `x`; gradients of W and b are summed over rows in their own type.
 
-    In training, the products may be rounded (products.py).
+    In training and in a search, the products may be rounded (products.py).
     """
     # Two matrices: with more axes, the gradient would need a transposed copy of the activations, on
     # a CPU a fifth of the time of a feed-forward layer.
-    y = x @ kernel.astype(x.dtype)
+    if is_in_bfloat16(kernel, x.dtype):
+        y = product(rounded(x), kernel)
+    else:
+        y = x @ kernel.astype(x.dtype)
     return y if bias is None else y + bias.astype(x.dtype)[None]
 
 

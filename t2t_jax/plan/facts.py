@@ -29,6 +29,7 @@ from t2t_jax.devices import Devices, make_devices
 from t2t_jax.json_files import json_text, read_json, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, locked
 from t2t_jax.model.families import make_model, parameter_shapes
+from t2t_jax.model.products import in_bfloat16
 from t2t_jax.plan.collectives import traffic
 from t2t_jax.plan.hardware import Topology, tpu_devices
 from t2t_jax.runs.batches import empty_batch
@@ -321,6 +322,8 @@ def _lowered_search(program: Program, devices: Devices) -> tuple[Any, PyTree, Py
     rows = -(-program.shape.rows // devices.num_data) * devices.num_data
     sources = np.zeros((rows, program.shape.source_length), np.int32)
     params = parameter_shapes(model)
+    if sections.decoding.weights_dtype == "bfloat16":
+        params = jax.eval_shape(in_bfloat16, params)
     return ByRow(devices, decode).lower(devices.shapes(params), sources), params, params
 
 

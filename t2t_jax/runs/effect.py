@@ -112,6 +112,7 @@ READ_WHERE: dict[str, tuple[Condition, ...]] = {
     ),
     "decoding.max_extra_tokens": (_TRANSLATES, _where("decoding.max_tokens", 0)),
     "decoding.max_tokens": (_TRANSLATES,),
+    "decoding.weights_dtype": (_TRANSLATES, _where("model.dtype", "float32")),
     "decoding.tokens_per_batch": (_unless("data.task", "masked_language_modelling"),),
     **dict.fromkeys(
         ("evaluation.bleu_tokenizer", "evaluation.bleu_lowercase", "evaluation.bleu_on_dev"),
@@ -176,6 +177,7 @@ _OF_SCORES = {key for key in _KEYS if key.startswith("evaluation.")}
 _OF_SEARCH = {
     *("decoding.beam_size", "decoding.n_best", "decoding.length_penalty"),
     *("decoding.length_penalty_formula", "decoding.max_extra_tokens", "decoding.max_tokens"),
+    "decoding.weights_dtype",
 }
 _SHOWN_BY_EXPLAIN = {"decoding.beam_size": 2}  # it shows scores of greedy search as well
 _LOSS = {"label_smoothing", "label_smoothing_mass", "loss_chunk_tokens", "logits_dtype"}
@@ -186,9 +188,10 @@ _OF_TEXT = frozenset(_OF_TRAINING | DROPOUT_AND_START | _OF_CORPUS | _LANGUAGES 
 
 # For each verb that uses a trained model, keys it certainly does not read; others it may read.
 NOT_READ_BY: dict[str, frozenset[str]] = {
-    "export": frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES),
+    "export": frozenset(_OF_TRAINING | _OF_CORPUS | _OF_SCORES | {"decoding.weights_dtype"}),
     "translate": _OF_TEXT,
-    "explain": _OF_TEXT - {"model.attention_init"},  # --control draws projections
+    # --control draws projections.
+    "explain": _OF_TEXT - {"model.attention_init"} | {"decoding.weights_dtype"},
     **dict.fromkeys(("generate", "classify"), _OF_TEXT | _OF_SEARCH),
     "score": frozenset(_OF_TRAINING - {f"training.{name}" for name in _LOSS} | DROPOUT_AND_START),
 }

@@ -54,6 +54,7 @@ _CAME_LATER: dict[str, Any] = {
     "model.scan_layers": False,
     "training.logits_dtype": "float32",
     "training.checkpoint_every_minutes": 0.0,
+    "decoding.weights_dtype": "float32",
     "devices.matmul_precision": "highest",
 }
 

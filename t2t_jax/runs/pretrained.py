@@ -115,6 +115,7 @@ def default_config(directory: Path) -> ConfigDict:
         max_tokens=0,
         n_best=1,
         tokens_per_batch=8_192,
+        weights_dtype="float32",
         average_checkpoints=1,
     )
     devices = dict(data=-1, fsdp=1, tensor=1, compile="jit", matmul_precision="highest")

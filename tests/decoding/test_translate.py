@@ -194,6 +194,28 @@ def test_in_stages_it_says_the_same_and_much_work_is_done_so_by_itself(monkeypat
     _same(translate(sentences), expected)
 
 
+@pytest.mark.parametrize("in_stages", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_in_bfloat16_round_a_search_unless_the_model_does(dtype, in_stages):
+    model, params = _model_and_params(dataclasses.replace(MODEL, dtype=dtype))
+
+    def translated(weights_dtype):
+        config = beam_of_3(weights_dtype=weights_dtype)
+        options = dict(compile=jax.jit, in_stages=in_stages)
+        found = Translator(model, params, _vocabulary(), config, **options)(SENTENCES)
+        return [[(each.text, each.score) for each in best] for best in found]
+
+    exact, rounded = translated("float32"), translated("bfloat16")
+    if dtype == "bfloat16":
+        assert rounded == exact
+        return
+    assert rounded != exact
+    pairs = [(one[0], other[0]) for one, other in zip(exact, rounded, strict=True)]
+    assert sum(text == other for (text, _), (other, _) in pairs) > len(SENTENCES) / 2
+    for (_, score), (_, other) in pairs:
+        assert other == pytest.approx(score, rel=0.05)
+
+
 def test_progress_ends_at_the_number_of_sentences():
     seen = []
     _translator()(SENTENCES, progress=lambda done, total: seen.append((done, total)))

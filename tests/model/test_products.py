@@ -1,4 +1,4 @@
-"""Products of rounded operands, which a CPU trains with if asked."""
+"""Products of rounded operands, which a CPU trains with if asked, and a search anywhere."""
 
 import jax
 import jax.numpy as jnp
@@ -7,10 +7,10 @@ import pytest
 
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.model.embedding import table_logits
-from t2t_jax.model.families import initial_params, make_model
+from t2t_jax.model.families import initial_params, make_model, parameter_shapes
 from t2t_jax.model.layouts import computed_once
 from t2t_jax.model.linear import affine
-from t2t_jax.model.products import product, rounded
+from t2t_jax.model.products import in_bfloat16, product, rounded
 from t2t_jax.training.loss import make_loss_fn
 from tests.model.configs import small
 
@@ -153,3 +153,37 @@ def test_a_bias_and_its_gradient_are_not_rounded():
     rows = np.sin(np.arange(8))
     np.testing.assert_allclose(of_bias, np.full(5, rows.sum()), rtol=1e-5)
     np.testing.assert_allclose(value, rows.sum() * bias.sum(), rtol=1e-5)
+
+
+def test_a_search_rounds_where_its_weights_are_in_bfloat16(function_and_inputs):
+    function, (x, weights, *bias) = function_and_inputs
+    found = jax.jit(function)(x, rounded(jnp.asarray(weights)), *bias)
+    assert found.dtype == jnp.float32
+    of_weights = rounded_to_8_bits(weights)
+    of_weights = of_weights if len(of_weights) == x.shape[1] else of_weights.T
+    wanted = rounded_to_8_bits(x) @ of_weights + sum(bias)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    assert (found != jax.jit(function)(x, weights, *bias)).any()
+    narrow = rounded(jnp.asarray(x))  # a model in bfloat16 is as it was
+    one, other = (
+        jax.jit(function)(narrow, each, *bias) for each in (weights, rounded(jnp.asarray(weights)))
+    )
+    assert one.dtype == other.dtype
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"positions": "learned", "output_bias": True, "tied_embeddings": "none"},
+        {"positions": "relative", "ensemble_size": 2},
+        {"family": "recurrent", "recurrent_cell": "gru"},
+    ],
+    ids=str,
+)
+def test_in_bfloat16_is_what_products_multiply_by(changes):
+    shapes = jax.eval_shape(in_bfloat16, parameter_shapes(make_model(small(**changes))))
+    for path, leaf in jax.tree_util.tree_leaves_with_path(shapes):
+        name = "/".join(key.key for key in path)
+        is_one = name.endswith(("kernel", "embedding/table")) and "/cell/" not in name
+        assert leaf.dtype == (jnp.bfloat16 if is_one else jnp.float32), name

@@ -3,10 +3,12 @@
 import dataclasses
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import get_args
 
 import pytest
 
 from t2t_jax.decoding.config import DecodingConfig
+from t2t_jax.devices import make_devices
 from t2t_jax.json_files import read_json
 from t2t_jax.plan import facts
 from t2t_jax.plan.facts import Keeper, Program, shared
@@ -96,7 +98,8 @@ def test_a_key_of_decoding_makes_another_search_unless_it_is_named(key):
     search = program()._replace(is_search=True)
     decoding = search.sections.decoding
     value = getattr(decoding, key)
-    another = "power" if isinstance(value, str) else value + 1
+    choices = get_args(DecodingConfig.__annotations__[key])
+    another = choices[1 - choices.index(value)] if choices else value + 1
     changed = decoding.__class__(**dataclasses.asdict(decoding) | {"beam_size": 9, key: another})
     before = decoding.__class__(**dataclasses.asdict(decoding) | {"beam_size": 9})
     keys_of_searches = {
@@ -104,6 +107,13 @@ def test_a_key_of_decoding_makes_another_search_unless_it_is_named(key):
         for each in (before, changed)
     }
     assert len(keys_of_searches) == (1 if key in facts._NOT_IN_A_SEARCH else 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_search_is_lowered_with_weights_of_its_type(dtype):
+    search = program(**{"decoding.weights_dtype": dtype})._replace(is_search=True)
+    lowered, *_ = facts._lowered_search(search, make_devices(data=1))
+    assert ("bf16" in lowered.as_text()) == (dtype == "bfloat16")
 
 
 def test_a_search_knows_nothing_of_training_and_a_step_nothing_of_searching():

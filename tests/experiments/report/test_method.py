@@ -49,8 +49,11 @@ def test_one_of_a_thing_is_no_plural(tmp_path):
 def test_products_that_are_rounded_are_told(tmp_path):
     config = CONFIG.copy_and_resolve_references()
     config.devices.matmul_precision = "default"
+    config.decoding.weights_dtype = "bfloat16"
     fakes.write_record(tmp_path, TABLE, config, "base", 0, perplexity=2.0, bleu=50.0)
-    assert "float32, products at default precision." in " ".join(_method(tmp_path))
+    told = " ".join(_method(tmp_path))
+    assert "float32, products at default precision." in told
+    assert "length penalty 0.6 (gnmt), weights in bfloat16, the last checkpoint." in told
 
 
 def test_files_patience_the_papers_rate_and_averaging_are_told(tmp_path):
