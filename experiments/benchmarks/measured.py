@@ -52,7 +52,9 @@ def _newest(records: Sequence[Record]) -> list[Record]:
         # More rounds and more peers are no other work; in decode, peers set the length penalty.
         peers = " --against" if one.part == "decode" else ""
         command = re.sub(r" --rounds=\S+", "", re.sub(r" --against=\S+", peers, one.command))
-        return *machine, one.part, one.size, one.what, command
+        # Before there were two of ours, it went without saying whose.
+        what = re.sub(r", other outputs than (.+)'s$", r", ours, other outputs than \1", one.what)
+        return *machine, one.part, one.size, what, command
 
     newest = {key(record, one): record for record in records for one in record.results}
     left = [

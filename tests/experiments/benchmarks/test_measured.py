@@ -66,6 +66,17 @@ def test_a_search_beside_another_library_is_not_replaced_by_one_alone():
     assert "2026-01" not in text and text.count("2026-") == 2
 
 
+def test_whose_outputs_are_other_went_without_saying():
+    def decoded(month, what):
+        found = Measured(what, "%", [1.0 * month]).result("decode", "w", "make")
+        return Record(f"2026-0{month}-03T00:00:00Z", "0" * 40, _MACHINE, [found])
+
+    earlier = decoded(1, "greedy, other outputs than one as thorough's")
+    for later, num_shown in (("ours", 1), ("ours, rounded", 2)):
+        newer = decoded(2, f"greedy, {later}, other outputs than one as thorough")
+        assert document(_EMPTY, [earlier, newer]).count("2026-") == num_shown
+
+
 def test_a_document_without_a_place_is_refused():
     with pytest.raises(ValueError, match="MEASURED.md has no lines <!-- made by"):
         document("nothing", [])
