@@ -52,6 +52,7 @@ def may_be_cut_off() -> Iterator[None]:
 
     Raises:
       OSError: it cannot be written; named as the file.
+      ValueError: its encoding lacks a letter of what is written.
     """
     try:
         try:
@@ -60,6 +61,12 @@ def may_be_cut_off() -> Iterator[None]:
             _flush()
     except BrokenPipeError:
         sys.exit(128 + signal.SIGPIPE)
+    except UnicodeEncodeError as error:
+        letter = error.object[error.start]
+        raise ValueError(
+            f"standard output is in {error.encoding}, which has no {letter!r}: set "
+            "PYTHONIOENCODING=utf-8"
+        ) from None
 
 
 def _flush() -> None:

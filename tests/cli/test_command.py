@@ -1,10 +1,13 @@
 """The flags that all commands share."""
 
+import io
+import sys
+
 import pytest
 from absl import flags, logging
 from absl.testing import flagsaver
 
-from t2t_jax.cli.command import parse_flags
+from t2t_jax.cli.command import may_be_cut_off, parse_flags
 
 
 @pytest.fixture(autouse=True)
@@ -36,3 +39,10 @@ def test_libraries_tell_all_where_asked(caplog):
         assert logging.get_verbosity() == logging.DEBUG
         told = _told(caplog)
         assert "a warning" in told and "an error" in told and "Traceback" in told
+
+
+def test_output_in_an_encoding_without_a_letter_is_told(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
+    said = "standard output is in latin-1, which has no 'Δ': set PYTHONIOENCODING=utf-8"
+    with pytest.raises(ValueError, match=f"^{said}$"), may_be_cut_off():
+        print("± is there, Δ is not")
