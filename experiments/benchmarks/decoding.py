@@ -32,6 +32,7 @@ from experiments.benchmarks.peers.translators import PEERS, Peer, Translate
 from experiments.benchmarks.results import Measured, in_turns, over
 
 if TYPE_CHECKING:  # heavy libraries are imported when used: --help is fast
+    from t2t_jax.decoding.config import WeightsDtype
     from t2t_jax.runs.workdir import Trained
 
 _THEIR_BATCHES = (16, 32, 64, 128, 256)  # sentences
@@ -47,11 +48,9 @@ def measure(
     """Tokens/s for whole splits and milliseconds for single sentences, with ratios."""
     beam_size = trained.sections.decoding.beam_size
     search = "greedy" if beam_size == 1 else f"beam of {beam_size}"
-    ours = {"ours": _ways(trained)}
+    ours = {"ours": _ways(trained, "float32")}
     if trained.sections.model.dtype == "float32":
-        decoding = dataclasses.replace(trained.sections.decoding, weights_dtype="bfloat16")
-        rounded = trained._replace(sections=trained.sections._replace(decoding=decoding))
-        ours[_ROUNDED] = _ways(rounded)
+        ours[_ROUNDED] = _ways(trained, "bfloat16")
     others = [(peer, peer, False) for peer in peers]
     if beam_size > 1:
         others += [(f"{peer} as thorough", peer, True) for peer in peers]
@@ -75,6 +74,8 @@ def _beside(
 ) -> list[Measured]:
     both = {**ours, **others}
     pairs = [(own, peer) for peer in others for own in ours]
+    if _ROUNDED in ours:
+        pairs = [(_ROUNDED, "ours"), *pairs]
     whole = {name: whole for name, (whole, _) in both.items()}
     single = {name: single for name, (_, single) in both.items()}
     return _whole(trained, whole, pairs, lines, rounds) + _one_by_one(single, pairs, lines, rounds)
@@ -108,8 +109,6 @@ def _whole(
     if roof.PRODUCTS in seconds:
         measured.append(over("ours over the roof", seconds[roof.PRODUCTS], seconds["ours"]))
     rates = {name: [tokens[name] / each for each in seconds[name]] for name in first}
-    if _ROUNDED in rates:
-        pairs = [(_ROUNDED, "ours"), *pairs]
     for one, other in pairs:
         measured.append(over(f"{one} over {other}", rates[one], rates[other]))
         num_others = sum(map(str.__ne__, first[one][1], first[other][1]))
@@ -151,7 +150,9 @@ def _timed(translate: Translate, lines: Sequence[str]) -> tuple[float, list[str]
     return time.perf_counter() - started, outputs
 
 
-def _ways(trained: "Trained") -> _Ways:
+def _ways(trained: "Trained", weights_dtype: "WeightsDtype") -> _Ways:
+    decoding = dataclasses.replace(trained.sections.decoding, weights_dtype=weights_dtype)
+    trained = trained._replace(sections=trained.sections._replace(decoding=decoding))
     return _ours(trained, in_stages=True), _ours(trained)
 
 

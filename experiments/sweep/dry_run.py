@@ -206,7 +206,8 @@ def _table(lines: Sequence[_Line], num_runs: int, has_paper_base: bool) -> Itera
 def _notes(lines: Sequence[_Line], basis: Basis | None, base: ConfigDict) -> list[str]:
     task = as_dict(base)["data"]["task"]
     fewer = f"; with data.task={task!r} far fewer are predicted" if task in _PREDICT_FEW else ""
-    notes = [f"Tokens: of the target side, steps x tokens per batch, padding included{fewer}."]
+    tokens = f"Tokens: of the target side, steps x tokens per batch, padding included{fewer}."
+    notes = textwrap.wrap(tokens, WIDTH)
     if basis is None:
         return [*notes, *textwrap.wrap(_NO_BASIS, WIDTH)]
     hours = f"Hours: {basis.words}; training alone, one run after the other."

@@ -88,10 +88,10 @@ def table_logits(
 ) -> Float[Array, "B T vocab"]:
     """x table^T, multiplied in the type of `x` and summed in float32, like the table's gradient.
 
-    `dtype` is the type in which the logits and their gradient are stored. In training, the products
-    may be rounded (products.py).
+    `dtype` is the type in which the logits and their gradient are stored. In training and in a
+    search, the products may be rounded (products.py).
     """
-    if are_rounded(x.dtype):
+    if are_rounded(x.dtype) and not is_in_bfloat16(table, x.dtype):
         logits = affine(x.reshape(-1, x.shape[-1]), table.T, None)
         return logits.astype(dtype).reshape(*x.shape[:-1], -1)
     return _table_logits(x, table, dtype)

@@ -3,7 +3,8 @@
 On a CPU, `devices.matmul_precision="default"` asks for them in training; anywhere,
 `decoding.weights_dtype="bfloat16"` in a search. They are those of linear layers and logits.
 Attention's own two products, recurrent cells and the optimizer stay in float32, as do all sums.
-Processors that multiply bfloat16 (AVX512-BF16, AMX) need a half to a fifth of the time.
+Processors that multiply bfloat16 (AVX512-BF16, AMX) need a half to a fifth of the time for many
+rows, and more for one.
 """
 
 from typing import Any
@@ -26,17 +27,24 @@ def are_rounded(dtype: DTypeLike) -> bool:
 def in_bfloat16(params: PyTree) -> PyTree:
     """`params` for a search with rounded products: what x is multiplied by is in bfloat16.
 
-    These are the matrices of linear layers, and embeddings. Recurrent cells, norms, biases and
-    positions are as they were.
+    These are the matrices of linear layers, and the table of the logits. Recurrent cells, norms,
+    biases, positions and tables that are only looked up are as they were.
     """
+    places = {_names(path)[:-1] for path, _ in jax.tree_util.tree_leaves_with_path(params)}
 
     def of_products(path: tuple[Any, ...], leaf: Any) -> Any:
-        *modules, name = (key.key for key in path)
+        *modules, name = _names(path)
         is_matrix = name == "kernel" and "cell" not in modules
-        is_embedding = name == "table" and modules[-1].endswith("embedding")
-        return leaf.astype(jnp.bfloat16) if is_matrix or is_embedding else leaf
+        own_of_logits = (*modules[:-1], "output_embedding")
+        of_logits = own_of_logits if own_of_logits in places else (*modules[:-1], "embedding")
+        is_of_logits = name == "table" and tuple(modules) == of_logits
+        return leaf.astype(jnp.bfloat16) if is_matrix or is_of_logits else leaf
 
     return jax.tree_util.tree_map_with_path(of_products, params)
+
+
+def _names(path: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple(key.key for key in path)
 
 
 def is_in_bfloat16(weights: Float[Array, "..."], dtype: DTypeLike) -> bool:

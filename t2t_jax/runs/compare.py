@@ -23,6 +23,7 @@ from t2t_jax.evaluation.metrics import METRICS, score_of
 from t2t_jax.evaluation.significance import Comparison, paired_bootstrap
 from t2t_jax.json_files import read_json
 from t2t_jax.runs.effect import unmet
+from t2t_jax.runs.keys import search_of
 from t2t_jax.runs.scored_text import read_given
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.workdir import read_config
@@ -168,8 +169,7 @@ def _search_differences(ours: _Kept, theirs: _Kept) -> list[tuple[str, Any, Any]
     """The keys in which two searches differ, if both read them; old scores may lack keys."""
     searches = []
     for kept in (ours, theirs):
-        search = kept.scores.get("decoding")
-        search = search if isinstance(search, dict) else {}
+        search = search_of(kept.scores)
         searches.append({f"decoding.{key}": value for key, value in search.items()})
     one, other = searches
     return [

@@ -65,6 +65,13 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(config) | missing  # in the config's order: some callers hash it
 
 
+def search_of(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of the search behind kept scores, with those added since; {} if nothing is known."""
+    search = scores.get("decoding")
+    is_known = isinstance(search, dict) and search
+    return with_later_keys({"decoding": search})["decoding"] if is_known else {}
+
+
 def with_later_keys(config: dict[str, Any]) -> dict[str, Any]:
     """The config of a run, section by section, with the keys added since."""
     config = {name: dict(each) if isinstance(each, dict) else each for name, each in config.items()}

@@ -24,6 +24,7 @@ from t2t_jax.json_files import finite, json_text, write_bytes, write_json
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.runs.batches import check_lengths
 from t2t_jax.runs.classify import classify
+from t2t_jax.runs.keys import search_of
 from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.pretrained import given_vocabulary
 from t2t_jax.runs.scored_text import (
@@ -196,7 +197,7 @@ def _keep_in_curve(path: Path, scores: dict[str, Any]) -> None:
     """Writes a checkpoint's scores to their place in a file; those of another search or BLEU go."""
 
     def is_of_this_curve(each: dict[str, Any]) -> bool:
-        ours, theirs = scores.get("decoding", {}), each.get("decoding", {})
+        ours, theirs = search_of(scores), search_of(each)
         read = ours.keys() & theirs.keys() - {*CHANGE_NO_TRANSLATION}
         same = ("bleu_signature", "data_fingerprint")
         return all(ours[key] == theirs[key] for key in read) and all(

@@ -157,7 +157,8 @@ def has_config(workdir: Path, sections: Sections) -> bool:
     path = workdir / "config.json"
     if not path.exists():
         return False
-    before, now = flat_dict(read_json(path)), flat_dict(json.loads(json.dumps(sections.values())))
+    before = completed(flat_dict(read_json(path)))
+    now = flat_dict(json.loads(json.dumps(sections.values())))
     keys = (before.keys() | now.keys()) - {"data.cache"}
     return all(before.get(key) == now.get(key) for key in keys)
 

@@ -173,17 +173,19 @@ def test_a_search_rounds_where_its_weights_are_in_bfloat16(function_and_inputs):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "of_logits, changes",
     [
-        {"positions": "learned", "output_bias": True, "tied_embeddings": "none"},
-        {"positions": "relative", "ensemble_size": 2},
-        {"family": "recurrent", "recurrent_cell": "gru"},
+        ("output_embedding", {"positions": "learned", "tied_embeddings": "none"}),
+        ("embedding", {"output_bias": True, "tied_embeddings": "decoder"}),
+        ("embedding", {"positions": "relative", "ensemble_size": 2}),
+        ("embedding", {"family": "recurrent", "recurrent_cell": "gru"}),
     ],
     ids=str,
 )
-def test_in_bfloat16_is_what_products_multiply_by(changes):
+def test_matrices_and_the_table_of_logits_alone_are_in_bfloat16(of_logits, changes):
     shapes = jax.eval_shape(in_bfloat16, parameter_shapes(make_model(small(**changes))))
     for path, leaf in jax.tree_util.tree_leaves_with_path(shapes):
-        name = "/".join(key.key for key in path)
-        is_one = name.endswith(("kernel", "embedding/table")) and "/cell/" not in name
-        assert leaf.dtype == (jnp.bfloat16 if is_one else jnp.float32), name
+        *modules, name = (key.key for key in path)
+        is_matrix = name == "kernel" and "cell" not in modules
+        is_one = is_matrix or [*modules[-1:], name] == [of_logits, "table"]
+        assert leaf.dtype == (jnp.bfloat16 if is_one else jnp.float32), path

@@ -91,6 +91,15 @@ def test_another_search_is_told_key_by_key(runs):
     assert compare(*runs, "mine").search == [("decoding.beam_size", 4, 1)]
 
 
+def test_a_search_of_before_had_the_value_that_all_had(runs):
+    search_by(runs[0], {"beam_size": 4})
+    search_by(runs[1], {"beam_size": 4, "weights_dtype": "float32"})
+    assert compare(*runs, "mine").search == []
+    search_by(runs[1], {"beam_size": 4, "weights_dtype": "bfloat16"})
+    found = compare(*runs, "mine").search
+    assert found == [("decoding.weights_dtype", "float32", "bfloat16")]
+
+
 def test_scores_of_before_say_nothing_of_their_search(runs):
     search_by(runs[0], {"beam_size": 4})
     assert compare(*runs, "mine").search == []

@@ -86,6 +86,9 @@ def test_a_run_that_stopped_early_is_over_until_its_config_changes(
     shutil.rmtree(workdir / "checkpoints/8")
     record = read_json(workdir / "training.json")
     write_json(workdir / "training.json", record | {"steps": 4, "stopped_early": True})
+    config = read_json(workdir / "config.json")
+    del config["decoding"]["weights_dtype"]  # from before there was the key
+    write_json(workdir / "config.json", config)
     train(smallest(cache), workdir)
     assert "nothing to do: training stopped early: 4 steps are done" in capsys.readouterr().err
     changed = smallest(cache, **{"training.patience": 9})

@@ -273,6 +273,12 @@ def test_a_curve_keeps_the_checkpoints_that_are_gone_if_the_search_is_the_same(
     assert kept() == [4, 8]
     score_checkpoints(run, given, smallest(cache, **{"decoding.beam_size": 1}))
     assert kept() == [8]
+    del later[0]["decoding"]["weights_dtype"]  # from before there was the key
+    path.write_text("".join(json.dumps(each) + "\n" for each in later))
+    score_checkpoints(run, given)
+    assert kept() == [4, 8]
+    score_checkpoints(run, given, smallest(cache, **{"decoding.weights_dtype": "bfloat16"}))
+    assert kept() == [8]
 
 
 def test_a_curve_is_of_one_bleu(run, tmp_path):

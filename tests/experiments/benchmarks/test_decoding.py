@@ -21,11 +21,11 @@ def trained(tmp_path_factory):
 def test_a_trained_model_is_rated_greedy_and_with_beams(trained):
     measured = list(decoding.measure_run(trained, 20, rounds=2, peers=()))
     found = {each.what: each.values for each in measured}
-    assert len(found) == len(measured) == 2 * 12
+    assert len(found) == len(measured) == 2 * 14
     for search in ("greedy", "beam of 4"):
-        assert found[f"{search}, ours, rounded over ours"] > [0, 0]
-        # A small network of random products says other things where it is rounded, or the same.
-        assert 0 <= found[f"{search}, ours, rounded, other outputs than ours"][0] <= 100
+        assert min(found[f"{search}, ours, rounded over ours"]) > 0
+        others = found[f"{search}, ours, rounded, other outputs than ours"]
+        assert others in ([5 * number] for number in range(21))  # of 20
         assert len(found[f"{search}, ours"]) == 2 and min(found[f"{search}, ours"]) > 0
         [first] = found[f"{search}, ours, first pass"]
         # In its time, twice as many tokens could be made: it compiles. At most 3 more than sources.

@@ -88,7 +88,9 @@ def test_the_tokens_of_a_classifier_are_said_to_be_more_than_it_predicts():
     more = "with data.task='classification' far fewer are predicted."
     table = ablation.Table("one", "One", lambda base: [ablation.Row("base", {})])
     for config, is_said in ((classifier.get_config(), True), (CONFIG, False)):
-        assert (more in dry_run.text(table, table.rows(config), config)) is is_said
+        text = dry_run.text(table, table.rows(config), config)
+        assert (more in text.replace("\n", " ")) is is_said
+        assert max(map(len, text.splitlines())) <= 120
 
 
 def test_a_basis_that_makes_no_sense_is_refused():
