@@ -405,7 +405,7 @@ def _waves(axis: Any, vectors: Float[np.ndarray, "P D"], words: dict[str, str]) 
         axis.plot(vectors[:, column], color=COLOURS[number], label=str(column), linewidth=1.3)
     axis.set_xlabel(words["position"], fontsize=8)
     axis.set_title(words["waves"], fontsize=9)
-    _legend_below(axis, 4)
+    _legend_below(axis)
 
 
 def _by_distance(
@@ -421,14 +421,15 @@ def _by_distance(
     axis.set_xlabel(words["distance"], fontsize=8)
     axis.set_title(words["by_distance"], fontsize=9)
     if len(squares) > 1:
-        _legend_below(axis, 4)
+        _legend_below(axis)
 
 
-def _legend_below(axis: Any, columns: int) -> None:
+def _legend_below(axis: Any) -> None:
     """Names the lines in a free strip below them."""
-    num_lines = len(axis.lines)
+    columns = 4
+    strip = 0.09 * (math.ceil(len(axis.lines) / columns) + 0.5)  # of the height
     low, high = axis.get_ylim()
-    axis.set_ylim(low - (high - low) * 0.09 * (math.ceil(num_lines / columns) + 0.5), high)
+    axis.set_ylim(low - (high - low) * strip, high)
     axis.legend(fontsize=6, frameon=False, ncols=columns, loc="lower center")
 
 
