@@ -234,6 +234,32 @@ def test_neighbours_and_positions_are_those_of_the_token_and_the_layout_that_are
         np.testing.assert_allclose(value, vectors[int(row), int(column)], atol=0.0015)
 
 
+def test_maps_that_are_drawn_anew_are_those_of_the_head_that_is_chosen(opened):
+    from selenium.webdriver.common.keys import Keys
+
+    found = document()
+    browser = opened([[found]])
+
+    def maps():
+        return browser.execute_script(
+            "return [...document.querySelectorAll('#stage-attention canvas')]"
+            ".map((each) => each.toDataURL())"
+        )
+
+    first = maps()
+    _choose(browser, "#head", "1")
+    second = maps()
+    alike = [one == other for one, other in zip(first, second, strict=True)]
+    assert alike == [False, False, False, False, True, False], "only the mask is the same"
+    _element(browser, "[data-map=weights] canvas").click()
+    _keys(browser, *(9 * [Keys.ARROW_UP]), *(9 * [Keys.ARROW_LEFT]))
+    readout = _texts(browser, "#stage-attention [data-map=weights] .readout")
+    value = found.attention("encoder", 0).weights[1, 0, 0]
+    assert readout[0].endswith(f": {value:.3f}")
+    _choose(browser, "#head", "0")
+    assert maps() == first
+
+
 def test_hovering_a_token_shows_whom_it_looks_at_and_a_click_keeps_it(opened):
     from selenium.webdriver.common.action_chains import ActionChains
 
@@ -437,12 +463,15 @@ def test_several_sentences_are_a_list_to_choose_from(opened):
 
 def test_another_head_of_a_six_layer_model_is_there_within_a_tenth_of_a_second(opened):
     browser = opened([[large_document(num_layers=6, num_tokens=30)]])
-    taken = []
-    for head in (1, 2, 3, 4, 5, 6, 7, 0):
+    taken = {head: [] for head in (1, 2, 3, 4, 5, 6, 7, 0)}
+    for head in 5 * list(taken):
         _choose(browser, "#head", str(head))
-        taken.append(float(browser.execute_script("return document.documentElement.dataset.took")))
-    print(f"milliseconds for another head: {sorted(taken)}")
-    assert sorted(taken)[len(taken) // 2] < 100
+        took = browser.execute_script("return document.documentElement.dataset.took")
+        taken[head].append(float(took))
+    # Whatever else runs on the machine only adds: a head's best time is its own.
+    best = {head: min(times) for head, times in taken.items()}
+    print(f"milliseconds for another head: {best}")
+    assert max(best.values()) < 100
 
 
 def test_numbers_of_sixteen_bits_are_read_as_numpy_reads_them(opened):

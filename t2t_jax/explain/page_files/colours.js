@@ -36,6 +36,15 @@ function shade(value, most) {
   return (value < 0 ? shades.negative : shades.positive)[step];
 }
 
+const CSS_COLOURS = new Map();
+
+/** A colour of the style sheet, asked for once: each time it is, the browser first brings all styles up to date. */
+function cssColour(name) {
+  const key = `${name} ${DARK.matches}`;
+  if (!CSS_COLOURS.has(key)) CSS_COLOURS.set(key, getComputedStyle(document.documentElement).getPropertyValue(name));
+  return CSS_COLOURS.get(key);
+}
+
 /** Ink that can be read upon a colour. */
 function inkOn([red, green, blue]) {
   return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#111" : "#fff";

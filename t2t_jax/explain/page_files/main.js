@@ -27,11 +27,9 @@ function choose(change, focus) {
   const anew = change.language !== undefined || change.sentence !== undefined;
   if (anew) showPage();
   else {
-    showBar();
-    for (const stage of DATA.stages) {
-      const has = (name) => STAGES[stage.name].on.includes(name);
-      if (Object.keys(change).some((name) => has(name) && change[name] !== old[name])) showStage(stage.name);
-    }
+    const changed = Object.keys(change).filter((name) => change[name] !== old[name]);
+    const depends = (name) => STAGES[name].on.some((each) => changed.includes(each));
+    show(DATA.stages.map((stage) => stage.name).filter(depends));
   }
   if (focus) {
     const again = document.querySelector(`${home} ${focus}`) || document.querySelector(focus);
@@ -101,22 +99,24 @@ function showBar() {
   document.getElementById("bar").replaceChildren(...parts);
 }
 
-function showStage(name) {
-  const section = document.getElementById(`stage-${name}`);
-  if (!section) return;
-  const row = section.querySelector(".documents");
-  const boxes = [...row.children];
-  documents().forEach((document_, place) => {
-    const box = boxes[place].querySelector(".shown");
-    const height = box.offsetHeight;
+/** Draws the bar and stages anew. What is measured comes first and last: each change in between spoils the layout. */
+function show(names) {
+  const boxes = names.flatMap((name) => documents().map((document_, place) => {
+    const box = document.querySelector(`#stage-${name} [data-document="${place}"] .shown`);
+    return box && { name, document_, box, height: box.offsetHeight, width: box.clientWidth };
+  })).filter(Boolean);
+  showBar();
+  const drawings = boxes.map(({ name, document_, box, height, width }) => {
     box.style.minHeight = `${height}px`; // the page does not jump while it is drawn anew
-    const now = view(Math.max(240, box.clientWidth));
+    reuse(box);
+    const now = view(Math.max(240, width));
     const found = isPartOf(name, document_) ? STAGES[name].show(document_, now) : [make("p", {}, now.words[document_.is_control ? "not_searched" : "nothing_there"])];
     const { parts, after } = Array.isArray(found) ? { parts: found, after: null } : found;
     fill(box, parts.filter(Boolean));
-    box.style.minHeight = "";
-    if (after) after();
+    return after;
   });
+  for (const draw of drawings) if (draw) draw();
+  for (const { box } of boxes) box.style.minHeight = "";
 }
 
 /** Draws a box anew but for its slider, which may be being dragged: off the page it is let go of. */
@@ -167,7 +167,6 @@ function showPage() {
     make("b", {}, nameOf(document_)), ": ", Object.entries(document_.facts).map(([name, value]) => `${name}=${typeof value === "number" ? value.toLocaleString(chosen.language) : value}`).join(", "))));
   document.getElementById("contents").replaceChildren(make("ol", {}, stages.map((stage) => make("li", {}, make("a", { href: `#stage-${stage.name}` }, stage.title[chosen.language])))));
   document.getElementById("contents").setAttribute("aria-label", words.contents);
-  showBar();
   document.getElementById("stages").replaceChildren(...stages.map((stage) => make("section", { id: `stage-${stage.name}`, "aria-labelledby": `title-${stage.name}` },
     make("h2", { id: `title-${stage.name}` }, stage.title[chosen.language]),
     make("p", { class: "equation" }, `${words.equation}: `, formula(stage.equation)),
@@ -175,7 +174,7 @@ function showPage() {
     make("div", { class: documents().length > 1 ? "documents several" : "documents" }, documents().map((document_, place) => make("div", { "data-document": place },
       documents().length > 1 ? make("h3", {}, nameOf(document_)) : null,
       make("div", { class: "shown" })))))));
-  for (const stage of stages) showStage(stage.name);
+  show(stages.map((stage) => stage.name));
 }
 
 let width = document.documentElement.clientWidth;
