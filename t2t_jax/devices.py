@@ -161,6 +161,19 @@ class Devices(NamedTuple):
         statistics = self.mesh.local_devices[0].memory_stats() or {}
         return statistics.get("bytes_limit")
 
+    def check_room(self, state: PyTree) -> None:
+        """Raises ValueError, on all hosts, if one cannot even hold a state of these shapes."""
+        needed, limit, whose = self.num_bytes(state), self.memory_limit(), "a device"
+        if limit is None:  # CPUs, which share the machine's memory
+            needed *= len(self.mesh.local_devices)
+            limit, whose = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "this machine"
+        if hosts.any_of(needed > limit):
+            raise ValueError(
+                f"parameters and the optimizer's state take {needed / 2**30:,.1f} GiB, and {whose} "
+                f"has {limit / 2**30:,.1f}: make the model smaller, or cut it over more devices by "
+                "devices.fsdp and devices.tensor"
+            )
+
     def peak_memory(self) -> int | None:
         """Peak bytes on a device of this host so far; None if it does not say."""
         each = [device.memory_stats() or {} for device in self.mesh.local_devices]

@@ -148,6 +148,11 @@ def any_of(flag: bool) -> bool:
     return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether JAX says that a device has too little memory; CPUs say so in words of their own."""
+    return any(sign in str(error) for sign in ("RESOURCE_EXHAUSTED", "Out of memory"))
+
+
 def give_notice() -> None:
     """Tells all hosts, in the background, that this one was asked to stop."""
     if _notify is not None:
@@ -204,7 +209,7 @@ def leave(sentence: str, error: Exception, exit_code: int = 1) -> None:
         return
     print(sentence, file=sys.stderr, flush=True)
     is_loss = isinstance(error, (jax.errors.JaxRuntimeError, TimeoutError))
-    if is_loss and "RESOURCE_EXHAUSTED" not in str(error):
+    if is_loss and not is_out_of_memory(error):
         os.abort()
     if _witness is not None:
         _witness.communicate(_GOODBYE)

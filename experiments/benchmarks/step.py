@@ -29,6 +29,7 @@ import numpy as np
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
+from t2t_jax import hosts
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.json_files import write_json
 
@@ -170,7 +171,7 @@ def measure(
                 (before(), round_of()) if first_round else (round_of(),) * 2 for _ in range(rounds)
             ]
         except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
+            if not hosts.is_out_of_memory(error):
                 raise
             found.misfits[name] = str(error).splitlines()[0]
         else:

@@ -140,7 +140,7 @@ def _out_of_memory_text(name: str, values: flags.FlagValues) -> str:
         return "take a shorter sentence" if name == "explain" else "JAX_PLATFORMS=cpu exports too"
     if name != "train":
         of_score = "data.*_tokens_per_batch, or " if name == "score" else ""
-        return f"lower {of_score}decoding.tokens_per_batch"
+        return f"lower {of_score}decoding.tokens_per_batch or beam_size"
     sides = ["target"] if values.config.data.task == "language_modelling" else ["source", "target"]
     keys = " and ".join(f"data.{side}_tokens_per_batch" for side in sides)
     lower = f"lower {keys}, in another --workdir"
@@ -226,11 +226,11 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
         sys.exit(STOPPED)
     except jax.errors.JaxRuntimeError as error:
         sentence = str(error).splitlines()[0]
-        if "RESOURCE_EXHAUSTED" in str(error):
+        if hosts.is_out_of_memory(error):
             advice = _out_of_memory_text(name, values)
             sentence = f"the device has not enough memory: {advice}"
         hosts.leave(f"t2t-jax {name}: {sentence}", error)
-        if values.debug or "RESOURCE_EXHAUSTED" not in str(error):
+        if values.debug or not hosts.is_out_of_memory(error):
             raise
         sys.exit(f"t2t-jax {name}: {sentence}")
     except (ValueError, TypeError, OSError, ArithmeticError, MemoryError) as error:

@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 import t2t_jax
+from t2t_jax import hosts
 from t2t_jax.compilation import ByRow, bytes_of, lower_train_step
 from t2t_jax.data.batches.assembling import BatchShape
 from t2t_jax.decoding.translate import make_decode
@@ -56,7 +57,6 @@ _NOT_IN_A_STEP = (
 _NOT_IN_A_SEARCH = ("length_penalty", "tokens_per_batch", "average_checkpoints")
 _CODE = ("model", "training", "decoding", "compilation.py", "devices.py", "row_keys.py")
 _HOST_DEVICES = "xla_force_host_platform_device_count"  # changes no program for a TPU
-_OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 _SIZE = r"([\d.]+)([KMGT])i?B?"
 # The compiler's message, and whether the state comes on top of its number.
 _USED_AND_LIMIT = (
@@ -223,7 +223,7 @@ def compiled_facts(program: Program) -> Facts:
     try:
         compiled = lowered.compile()
     except jax.errors.JaxRuntimeError as error:
-        if _OUT_OF_MEMORY not in str(error):
+        if not hosts.is_out_of_memory(error):
             raise
         needed, limit = used_and_limit(str(error), of_state)
         needed = max(needed, (limit or chip.memory) + 1)

@@ -118,6 +118,7 @@ def _train_alone(
     kinds = switches(sections.model)
     for line in (*devices.describe_layout(shapes.params, shapes), describe(batches), *kinds.lines):
         hosts.log(line)
+    devices.check_room(shapes)
 
     with _checkpoints(workdir, sections, prepared) as checkpoints:
         state = last_state()

@@ -14,6 +14,7 @@ import typing
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 from configs import base
@@ -363,15 +364,20 @@ def test_ctrl_c_after_a_checkpoint_says_what_is_left(trained, monkeypatch):
     [
         ("train", [], "--config.training.microbatches=0 computes a batch in as few parts as fit"),
         ("train", ["--config.training.microbatches=0"], "memory: lower data.source_tokens_per_b"),
-        ("translate", [], "memory: lower decoding.tokens_per_batch\n"),
+        ("translate", [], "memory: lower decoding.tokens_per_batch or beam_size\n"),
         ("explain", ["--source=a", "--output=a.html"], "memory: take a shorter sentence"),
         ("export", ["--format=marian", "--output=a"], "memory: JAX_PLATFORMS=cpu exports too"),
-        ("score", [], "memory: lower data.*_tokens_per_batch, or decoding.tokens_per_batch"),
+        (
+            "score",
+            [],
+            "or decoding.tokens_per_batch or beam_size",
+        ),
     ],
 )
 def test_too_little_memory_is_told_with_what_helps(verb, changes, expected, trained, monkeypatch):
     def out_of_memory():
-        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+        huge = jax.jit(lambda x: jnp.sort(x + jnp.arange(2**30)[None] + jnp.ones((2**10, 1))))
+        print(huge(1.0)[0, 0] + 1)
 
     monkeypatch.setattr(f"t2t_jax.cli.{verb}.main", out_of_memory)
     done = command(verb, f"--workdir={trained}", *changes)

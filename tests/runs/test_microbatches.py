@@ -12,6 +12,8 @@ from t2t_jax.training.loss import make_loss_fn
 from t2t_jax.training.metrics_file import read_metrics
 from tests.runs.configs import smallest
 
+_LIMIT = 10**6  # bytes of a device's memory, of which the state takes a part
+
 
 @pytest.fixture
 def trained_with(cache, tmp_path, capsys):
@@ -43,9 +45,9 @@ def test_what_an_epoch_is_made_of_is_told(cache, tmp_path, capsys):
 
 
 def test_as_few_microbatches_are_made_as_fit_in_memory(trained_with, monkeypatch):
-    needed = iter((103, 102, 100))
+    needed = iter((_LIMIT + 3, _LIMIT + 2, _LIMIT))
     monkeypatch.setattr(steps, "memory_needed", lambda *_: next(needed))
-    monkeypatch.setattr(Devices, "memory_limit", lambda self: 100)
+    monkeypatch.setattr(Devices, "memory_limit", lambda self: _LIMIT)
     assert "x microbatches 4 x" in trained_with(**{"training.microbatches": 0})
 
 
@@ -55,10 +57,10 @@ def test_the_longest_batch_counts_though_another_has_more_tokens(trained_with, m
     def memory_needed(devices, step, state, batch):
         asked.append(batch.target_ids.shape)
         # At first as much as the device has, but for the longest sentences.
-        return 100 + (batch.target_ids.shape[1] == longest and len(asked) <= 2)
+        return _LIMIT + (batch.target_ids.shape[1] == longest and len(asked) <= 2)
 
     monkeypatch.setattr(steps, "memory_needed", memory_needed)
-    monkeypatch.setattr(Devices, "memory_limit", lambda self: 100)
+    monkeypatch.setattr(Devices, "memory_limit", lambda self: _LIMIT)
     longest = 0
     trained_with(**{"training.microbatches": 0, "data.num_buckets": 4})
     longest = max(length for _, length in asked)
@@ -67,6 +69,23 @@ def test_the_longest_batch_counts_though_another_has_more_tokens(trained_with, m
     assert "x microbatches 2 x" in line
     most, long = asked[:2]
     assert most[1] < long[1] == longest
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (1_000, "take 0.0 GiB, and a device has 0.0: make the model smaller, or cut it over more"),
+        (None, "GiB, and this machine has "),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused_before_it_is_made(
+    limit, said, trained_with, monkeypatch
+):
+    monkeypatch.setattr(Devices, "memory_limit", lambda self: limit)
+    width = {} if limit else {"model.d_model": 8_000_000}
+    with pytest.raises(ValueError, match="parameters and the optimizer's state take ") as error:
+        trained_with(**{"training.microbatches": 1} | width)
+    assert said in str(error.value)
 
 
 def test_a_model_that_does_not_fit_row_by_row_is_told(trained_with, monkeypatch):
