@@ -29,7 +29,6 @@ import numpy as np
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
-from t2t_jax import hosts
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.json_files import write_json
 
@@ -159,6 +158,8 @@ def measure(
         batches.
     """
     import jax
+
+    from t2t_jax import hosts
 
     found, states = Found({}, {}), {}
     first_round: Callable[[], float] | None = None
