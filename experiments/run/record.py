@@ -44,6 +44,7 @@ _NUMBERS = ("params", "steps", "target_tokens", "overhead_seconds")
 _SCORES = ("perplexity", "accuracy", "bleu")
 # Above every measured number; sums of larger numbers could overflow.
 _LARGEST = 1e100
+_VALUES = (str, int, float, type(None))  # of a key
 
 
 class Run(NamedTuple):
@@ -222,8 +223,10 @@ def _is_tuning(values: Any) -> bool:
 
 def _is_config(values: Any, depth: int = 2) -> bool:
     if not isinstance(values, dict):
-        return depth < 2 and isinstance(values, str | int | float | None)
-    return depth > 0 and all(_is_config(value, depth - 1) for value in values.values())
+        return depth < 2 and isinstance(values, _VALUES)
+    return depth > 0 and all(
+        isinstance(value, _VALUES) or _is_config(value, depth - 1) for value in values.values()
+    )
 
 
 def read_record(directory: Path) -> dict[str, Any]:

@@ -31,8 +31,11 @@ test set, one after another on this machine, and adds a column to the report.
     tpu_vm   --tpu=project=P,zone=Z,type=v5litepod-8,bucket=gs://B/D    one slice per run
 """
 
+import contextlib
 import functools
+import gc
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from absl import app, flags
@@ -124,7 +127,7 @@ def main(argv: list[str]) -> None:
     """Reads the flags, sweeps, prints the table; exit code 1 if a run failed."""
     values = flags.FLAGS
     try:
-        with may_be_cut_off():
+        with may_be_cut_off(), _keeping_garbage() if values.dry_run else contextlib.nullcontext():
             _check_verb(argv[1] if len(argv) > 1 else "", values)
             if argv[1:2] == ["status"]:
                 _show_status(argv[2:], values.once)
@@ -243,6 +246,16 @@ def _run_table(arguments: list[str], values: Any) -> int:
         space=space,
         launcher=options.chosen(values),
     )
+
+
+@contextlib.contextmanager
+def _keeping_garbage() -> Iterator[None]:
+    """For a dry run: it makes no garbage, and looking for some takes an eighth of its time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _configs(table: Table, base: ConfigDict, patterns: str) -> list[ConfigDict]:

@@ -13,8 +13,8 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from experiments.launchers import options
-from experiments.sweep import dry_run, equal_rows, prepared_runs, smallest_difference
-from experiments.tables.ablation import Table, as_dict
+from experiments.sweep import dry_run, prepared_runs, smallest_difference
+from experiments.tables.ablation import Rows, Table, as_dict
 from experiments.tables.equal import Equal
 from experiments.tables.tuning import Space, runs_of_a_row
 
@@ -48,7 +48,7 @@ def print_dry_run(
     _use_no_accelerator()
     rows = table.rows(base).select(patterns)
     directory = None if workdir is None else workdir / table.name
-    rows = equal_rows.equal_rows(rows, base, equal, directory)
+    rows = _equal_rows(rows, base, equal, directory)
     basis = dry_run.basis(base, workdir=workdir, **rates)
     print(dry_run.text(table, rows, base, num_seeds, basis, space))
     num_rows = sum(row.name != "base" for row in rows.rows)
@@ -100,7 +100,7 @@ def run_table(
     share = None
     if equal == "seconds" and launcher.share is not None:
         share = launcher.share(len(rows.rows) * runs_of_a_row(num_seeds, space))
-    rows = equal_rows.equal_rows(rows, base, equal, place, share)
+    rows = _equal_rows(rows, base, equal, place, share)
     directories = prepared_runs.prepare(table, rows, base, num_seeds, workdir, equal, space)
     if launcher.shares_files:
         # Once, before any run: the runs share the result, and a wrong corpus fails here.
@@ -130,6 +130,14 @@ def _print_report(table: Table, workdir: Path, num_samples: int, has_pages: bool
     print()
     print(report.text(workdir / table.name, "markdown", num_samples))
     print("written: " + "  ".join(str(path) for path in written))
+
+
+def _equal_rows(rows: Rows, base: ConfigDict, equal: Equal, *place_and_share: Any) -> Rows:
+    if equal == "steps":
+        return rows
+    from experiments.sweep.equal_rows import equal_rows  # what reads a corpus takes time to load
+
+    return equal_rows(rows, base, equal, *place_and_share)
 
 
 def _use_no_accelerator() -> None:

@@ -181,6 +181,7 @@ def test_ctrl_c_before_any_run_ends_in_a_sentence(monkeypatch, capsys):
     def stopped(*_):
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(command.flags, "FLAGS", types.SimpleNamespace(dry_run=False))
     monkeypatch.setattr(command, "_run_table", stopped)
     monkeypatch.setattr(command, "_check_verb", lambda *_: None)
     with pytest.raises(SystemExit) as end:
@@ -190,7 +191,7 @@ def test_ctrl_c_before_any_run_ends_in_a_sentence(monkeypatch, capsys):
 
 
 def test_a_sweep_with_a_failed_run_ends_with_1(monkeypatch):
-    monkeypatch.setattr(command.flags, "FLAGS", types.SimpleNamespace(once=False))
+    monkeypatch.setattr(command.flags, "FLAGS", types.SimpleNamespace(once=False, dry_run=False))
     monkeypatch.setattr(command, "_check_verb", lambda *_: None)
     for num_failed, code in ((0, 0), (2, 1)):
         monkeypatch.setattr(command, "_run_table", lambda *_, number=num_failed: number)
