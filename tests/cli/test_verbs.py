@@ -375,8 +375,8 @@ def test_ctrl_c_after_a_checkpoint_says_what_is_left(trained, monkeypatch):
     ],
 )
 def test_too_little_memory_is_told_with_what_helps(verb, changes, expected, trained, monkeypatch):
-    def out_of_memory():
-        huge = jax.jit(lambda x: jnp.sort(x + jnp.arange(2**30)[None] + jnp.ones((2**10, 1))))
+    def out_of_memory():  # 2^52 bytes: more than any process can address
+        huge = jax.jit(lambda x: jnp.sort(x + jnp.arange(2**30)[None] + jnp.ones((2**20, 1))))
         print(huge(1.0)[0, 0] + 1)
 
     monkeypatch.setattr(f"t2t_jax.cli.{verb}.main", out_of_memory)
