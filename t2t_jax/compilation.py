@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
-from t2t_jax import hosts, row_keys
+from t2t_jax import memory, row_keys
 from t2t_jax.cores import own_cores
 from t2t_jax.devices import DATA, FSDP, ROW_AXES, ROWS, TENSOR, Devices
 
@@ -111,7 +111,7 @@ def compile_ahead(
         try:
             program = compiled_later.lower(shapes, devices.batch_shapes(batch)).compile()
         except jax.errors.JaxRuntimeError as error:
-            if not hosts.is_out_of_memory(error):
+            if not memory.is_exhausted(error):
                 raise
             raise ValueError(_does_not_fit(batch, "a device") + advice) from error
         needed = bytes_of(program)
@@ -188,7 +188,7 @@ def memory_needed(devices: Devices, train_step: Callable, state: PyTree, batch: 
     try:
         return bytes_of(lowered.compile())
     except jax.errors.JaxRuntimeError as error:
-        if not hosts.is_out_of_memory(error):
+        if not memory.is_exhausted(error):
             raise
         return sys.maxsize
 

@@ -24,7 +24,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
-from t2t_jax import hosts
+from t2t_jax import hosts, memory
 from t2t_jax.trees import path_name
 
 REPLICA, DATA, FSDP, TENSOR = "replica", "data", "fsdp", "tensor"
@@ -166,7 +166,7 @@ class Devices(NamedTuple):
         needed, limit, whose = self.num_bytes(state), self.memory_limit(), "a device"
         if limit is None:  # CPUs, which share the machine's memory
             needed *= len(self.mesh.local_devices)
-            limit, whose = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "this machine"
+            limit, whose = memory.of_machine(), "this machine"
         if hosts.any_of(needed > limit):
             raise ValueError(
                 f"parameters and the optimizer's state take {needed / 2**30:,.1f} GiB, and {whose} "

@@ -23,7 +23,7 @@ import numpy as np
 from jax._src.distributed import global_state  # its numbers have no public API
 from jax.experimental import multihost_utils
 
-from t2t_jax import clusters
+from t2t_jax import clusters, memory
 
 Result = TypeVar("Result")
 
@@ -148,11 +148,6 @@ def any_of(flag: bool) -> bool:
     return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether JAX says that a device has too little memory; CPUs say so in words of their own."""
-    return any(sign in str(error) for sign in ("RESOURCE_EXHAUSTED", "Out of memory"))
-
-
 def give_notice() -> None:
     """Tells all hosts, in the background, that this one was asked to stop."""
     if _notify is not None:
@@ -209,7 +204,7 @@ def leave(sentence: str, error: Exception, exit_code: int = 1) -> None:
         return
     print(sentence, file=sys.stderr, flush=True)
     is_loss = isinstance(error, (jax.errors.JaxRuntimeError, TimeoutError))
-    if is_loss and not is_out_of_memory(error):
+    if is_loss and not memory.is_exhausted(error):
         os.abort()
     if _witness is not None:
         _witness.communicate(_GOODBYE)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from experiments.benchmarks.results import Result
 from experiments.run import accelerators
 from experiments.run.run import commit
+from t2t_jax import memory
 from t2t_jax.cores import own_cores
 from t2t_jax.json_files import read_json, write_json
 
@@ -70,7 +71,7 @@ def machine() -> dict[str, Any]:
     found: dict[str, Any] = {
         "cpu": _cpu(),
         "cores": len(own_cores()),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "memory_gib": round(memory.of_machine() / 2**30),
         "python": platform.python_version(),
     }
     for package in _PACKAGES:

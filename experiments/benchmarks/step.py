@@ -29,6 +29,7 @@ import numpy as np
 from absl import app, flags
 from ml_collections import ConfigDict, config_flags
 
+from t2t_jax import memory
 from t2t_jax.cli.command import parse_flags
 from t2t_jax.json_files import write_json
 
@@ -159,8 +160,6 @@ def measure(
     """
     import jax
 
-    from t2t_jax import hosts
-
     found, states = Found({}, {}), {}
     first_round: Callable[[], float] | None = None
     for name, sections in of.items():
@@ -172,7 +171,7 @@ def measure(
                 (before(), round_of()) if first_round else (round_of(),) * 2 for _ in range(rounds)
             ]
         except jax.errors.JaxRuntimeError as error:
-            if not hosts.is_out_of_memory(error):
+            if not memory.is_exhausted(error):
                 raise
             found.misfits[name] = str(error).splitlines()[0]
         else:

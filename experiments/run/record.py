@@ -222,10 +222,10 @@ def _is_tuning(values: Any) -> bool:
 
 
 def _is_config(values: Any, depth: int = 2) -> bool:
-    if not isinstance(values, dict):
-        return depth < 2 and isinstance(values, _VALUES)
-    return depth > 0 and all(
-        isinstance(value, _VALUES) or _is_config(value, depth - 1) for value in values.values()
+    """Whether they are keys with one value each, in up to `depth` levels of sections."""
+    return isinstance(values, dict) and all(
+        isinstance(value, _VALUES) or (depth > 1 and _is_config(value, depth - 1))
+        for value in values.values()
     )
 
 

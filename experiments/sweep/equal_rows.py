@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ml_collections import ConfigDict
 
@@ -23,7 +23,7 @@ from experiments.launchers.local import Share
 from experiments.launchers.process import FASTER_ALLOCATION, TETHERED, wait
 from experiments.run.record import SECONDS_FILE, settings_since_then
 from experiments.tables.ablation import Row, Rows, as_dict
-from experiments.tables.equal import Equal, stretched
+from experiments.tables.equal import stretched
 from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import make_devices
@@ -43,7 +43,7 @@ _MOST_COMPILING = 0.2  # of the time of a window that is used: what is compiled 
 def equal_rows(
     rows: Rows,
     base: ConfigDict,
-    equal: Equal,
+    equal: Literal["tokens", "flops", "seconds"],
     directory: Path | None,
     share: Share | None = None,
 ) -> Rows:
@@ -56,8 +56,6 @@ def equal_rows(
     Raises:
       ValueError: the corpus is wrong, a row would have no update, or seconds are not known.
     """
-    if equal == "steps":
-        return rows
     seconds = _Seconds(directory, share)
     corpora: dict[str, Prepared] = {}
 

@@ -13,6 +13,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from experiments.launchers import options
+from experiments.launchers.local import Share
 from experiments.sweep import dry_run, prepared_runs, smallest_difference
 from experiments.tables.ablation import Rows, Table, as_dict
 from experiments.tables.equal import Equal
@@ -132,12 +133,14 @@ def _print_report(table: Table, workdir: Path, num_samples: int, has_pages: bool
     print("written: " + "  ".join(str(path) for path in written))
 
 
-def _equal_rows(rows: Rows, base: ConfigDict, equal: Equal, *place_and_share: Any) -> Rows:
+def _equal_rows(
+    rows: Rows, base: ConfigDict, equal: Equal, directory: Path | None, share: Share | None = None
+) -> Rows:
     if equal == "steps":
         return rows
-    from experiments.sweep.equal_rows import equal_rows  # what reads a corpus takes time to load
+    from experiments.sweep.equal_rows import equal_rows  # loads what makes batches: takes time
 
-    return equal_rows(rows, base, equal, *place_and_share)
+    return equal_rows(rows, base, equal, directory, share)
 
 
 def _use_no_accelerator() -> None:

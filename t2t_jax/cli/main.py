@@ -140,7 +140,8 @@ def _out_of_memory_text(name: str, values: flags.FlagValues) -> str:
         return "take a shorter sentence" if name == "explain" else "JAX_PLATFORMS=cpu exports too"
     if name != "train":
         of_score = "data.*_tokens_per_batch, or " if name == "score" else ""
-        return f"lower {of_score}decoding.tokens_per_batch or beam_size"
+        of_search = " or beam_size" if name == "translate" else ""
+        return f"lower {of_score}decoding.tokens_per_batch{of_search}"
     sides = ["target"] if values.config.data.task == "language_modelling" else ["source", "target"]
     keys = " and ".join(f"data.{side}_tokens_per_batch" for side in sides)
     lower = f"lower {keys}, in another --workdir"
@@ -195,7 +196,7 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
         sys.exit(f"t2t-jax {name}: it needs {' and '.join(wanted)}, see --help")
     import jax
 
-    from t2t_jax import buckets, hosts
+    from t2t_jax import buckets, hosts, memory
     from t2t_jax.cli.given_config import check_given
     from t2t_jax.runs.kept_programs import keep_programs
     from t2t_jax.training.loop import Stopped
@@ -226,11 +227,11 @@ def _run(name: str, verb: ModuleType, argv: list[str]) -> None:
         sys.exit(STOPPED)
     except jax.errors.JaxRuntimeError as error:
         sentence = str(error).splitlines()[0]
-        if hosts.is_out_of_memory(error):
+        if memory.is_exhausted(error):
             advice = _out_of_memory_text(name, values)
             sentence = f"the device has not enough memory: {advice}"
         hosts.leave(f"t2t-jax {name}: {sentence}", error)
-        if values.debug or not hosts.is_out_of_memory(error):
+        if values.debug or not memory.is_exhausted(error):
             raise
         sys.exit(f"t2t-jax {name}: {sentence}")
     except (ValueError, TypeError, OSError, ArithmeticError, MemoryError) as error:

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 import t2t_jax
-from t2t_jax import hosts
+from t2t_jax import memory
 from t2t_jax.compilation import ByRow, bytes_of, lower_train_step
 from t2t_jax.data.batches.assembling import BatchShape
 from t2t_jax.decoding.translate import make_decode
@@ -223,7 +223,7 @@ def compiled_facts(program: Program) -> Facts:
     try:
         compiled = lowered.compile()
     except jax.errors.JaxRuntimeError as error:
-        if not hosts.is_out_of_memory(error):
+        if not memory.is_exhausted(error):
             raise
         needed, limit = used_and_limit(str(error), of_state)
         needed = max(needed, (limit or chip.memory) + 1)

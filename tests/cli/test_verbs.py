@@ -367,11 +367,7 @@ def test_ctrl_c_after_a_checkpoint_says_what_is_left(trained, monkeypatch):
         ("translate", [], "memory: lower decoding.tokens_per_batch or beam_size\n"),
         ("explain", ["--source=a", "--output=a.html"], "memory: take a shorter sentence"),
         ("export", ["--format=marian", "--output=a"], "memory: JAX_PLATFORMS=cpu exports too"),
-        (
-            "score",
-            [],
-            "or decoding.tokens_per_batch or beam_size",
-        ),
+        ("score", [], "memory: lower data.*_tokens_per_batch, or decoding.tokens_per_batch"),
     ],
 )
 def test_too_little_memory_is_told_with_what_helps(verb, changes, expected, trained, monkeypatch):

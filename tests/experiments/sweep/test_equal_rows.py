@@ -40,10 +40,6 @@ def steps_of(base, equal, directory=None, share=SHARE):
     return {row.name: row.config(base).training.steps for row in rows.rows}
 
 
-def test_as_many_updates_change_no_row(base):
-    assert equal_rows(Rows(ROWS, []), base, "steps", None).rows == ROWS
-
-
 def test_as_many_tokens_are_more_updates_of_smaller_batches(base):
     steps = steps_of(base, "tokens")
     assert steps["base"] == steps["one_layer"] == base.training.steps

@@ -1,5 +1,6 @@
 """The command: stopping, the table at the end, wrong flags; a stand-in for the training."""
 
+import gc
 import io
 import os
 import signal
@@ -175,6 +176,27 @@ def test_output_may_be_cut_off(program, tmp_path):
     os.close(writer)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
     assert (tmp_path / "report.md").exists() == (program == "experiments.report")
+
+
+def test_what_makes_batches_is_not_loaded_before_rows_are_made_equal():
+    code = "import sys, experiments.sweep.sweep; print({'jax', 't2t_jax.data'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
+
+
+def test_garbage_is_collected_again_after_a_dry_run(monkeypatch):
+    seen = []
+
+    def fails(*_):
+        seen.append(gc.isenabled())
+        raise ValueError("no such table")
+
+    monkeypatch.setattr(command.flags, "FLAGS", types.SimpleNamespace(dry_run=True))
+    monkeypatch.setattr(command, "_run_table", fails)
+    monkeypatch.setattr(command, "_check_verb", lambda *_: None)
+    with pytest.raises(SystemExit, match="no such table"):
+        command.main(["sweep", "table3"])
+    assert seen == [False] and gc.isenabled()
 
 
 def test_ctrl_c_before_any_run_ends_in_a_sentence(monkeypatch, capsys):
