@@ -19,18 +19,23 @@ from jaxtyping import PyTree
 from t2t_jax import memory, row_keys
 from t2t_jax.cores import own_cores
 from t2t_jax.devices import DATA, FSDP, ROW_AXES, ROWS, TENSOR, Devices
+from t2t_jax.made_once import made_once
 
 _WHOLE = PartitionSpec()
 
 
-def summed_over(devices: Devices, summed: Callable) -> Callable:
-    """`(params, batch, key) -> (gradients, sums)` of all rows, from one for a device's own rows.
+@made_once
+def summed_over(devices: Devices) -> Callable[[Callable], Callable]:
+    """Turns `(params, batch, key) -> (gradients, sums)` of a device's own rows into that of all.
 
     For use inside a training step. Parameters are gathered over fsdp for the computation; the sum
     over fsdp scatters the gradients again, split like the parameters, for the update. A key draws
     the same for every row on any number of devices.
     """
+    return partial(_summed_over, devices)
 
+
+def _summed_over(devices: Devices, summed: Callable) -> Callable:
     axes = _row_axes(devices)
     others = tuple(axis for axis in axes if axis != FSDP)
 
@@ -145,6 +150,7 @@ def _does_not_fit(batch: PyTree, where: str) -> str:
     return f"a batch of {rows} rows of {' + '.join(map(str, lengths))} tokens does not fit {where}"
 
 
+@made_once
 def compile_sums(devices: Devices, sums: Callable) -> Callable:
     """`(params, batch) -> sums` of all rows, from one for a device's own rows."""
 
@@ -208,6 +214,7 @@ def _over_fsdp_alone(layout: NamedSharding) -> PartitionSpec:
     return PartitionSpec(*(axis if axis == FSDP else None for axis in layout.spec))
 
 
+@made_once
 def _compiled(devices: Devices, function: Callable, out: PartitionSpec) -> Any:
     return jax.jit(_on_each(devices, function, out), out_shardings=devices.replicated)
 

@@ -20,6 +20,7 @@ from t2t_jax.decoding.length_batches import (
     padded_ids,
     worked_ahead,
 )
+from t2t_jax.made_once import made_once
 from t2t_jax.model.classifier import Classifier
 
 _Classify = Callable[[PyTree, Int[Array, "B T"]], Float[Array, "B num_classes"]]
@@ -74,11 +75,7 @@ class SentenceClassifier:
         self._row_multiple = row_multiple
         self._shapes: set[tuple[int, int]] = set()  # of batches compiled so far
         self._max_positions = config.longest_sequence
-
-        def classify(params: PyTree, ids: Int[Array, "B T"]) -> Float[Array, "B num_classes"]:
-            return jax.nn.softmax(model.bind({"params": params})(ids, deterministic=True))
-
-        self._classify = compile(classify)
+        self._classify = compile(_make_classify(model))
 
     def __call__(
         self,
@@ -124,3 +121,11 @@ class SentenceClassifier:
             if progress is not None:
                 progress(num_done, len(rows))
         return classes
+
+
+@made_once
+def _make_classify(model: Classifier) -> _Classify:
+    def classify(params: PyTree, ids: Int[Array, "B T"]) -> Float[Array, "B num_classes"]:
+        return jax.nn.softmax(model.bind({"params": params})(ids, deterministic=True))
+
+    return classify

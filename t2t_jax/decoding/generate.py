@@ -20,6 +20,7 @@ from t2t_jax.decoding.length_batches import (
     worked_ahead,
 )
 from t2t_jax.decoding.sampling import Sampling, row_keys
+from t2t_jax.made_once import made_once
 from t2t_jax.model.language_model import LanguageModel
 
 _Generate = Callable[[PyTree, Prompts], Continuations]
@@ -234,6 +235,7 @@ class Generator:
         return Candidate(token_id, self._vocabulary.piece(token_id), logit, probability)
 
 
+@made_once
 def make_generate(
     model: LanguageModel,
     *,

@@ -25,6 +25,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from t2t_jax.decoding.length_batches import LengthBatch, padded_ids
 from t2t_jax.decoding.step import Hypotheses, Search, searched
+from t2t_jax.made_once import made_once
 
 # Room for this many positions at first, then doubled until all fit.
 _FIRST_ROOM = 16
@@ -91,7 +92,7 @@ class StagedSearch:
     """A search on one device, see above.
 
     Args:
-      decoder: compiled here for every shape that occurs.
+      decoder: compiled for every shape that occurs, once for equal decoders; hashable.
       params: of its model.
       side_by_side: number of parallel searches, each with its own batches; results do not depend on
         which is faster.
@@ -101,8 +102,7 @@ class StagedSearch:
         self._decoder = decoder
         self._params = params
         self._side_by_side = side_by_side
-        self._start = jax.jit(decoder.start, static_argnames="room")
-        self._search_on = jax.jit(self._searched_on, donate_argnames="rows")
+        self._start, self._search_on = _compiled(decoder)
         # If device and host share memory, NumPy moves rows as fast, without compilation.
         moved = _on_host if jax.default_backend() == "cpu" else jax.jit
         self._refill, self._take = moved(_refilled), moved(_taken)
@@ -214,13 +214,21 @@ class StagedSearch:
             for one, other in unlike
         )
 
-    def _searched_on(
-        self, params: PyTree, rows: Rows, first: Int[Array, ""], stop: Int[Array, ""]
+
+@made_once
+def _compiled(decoder: Decoder) -> tuple[Callable, Callable]:
+    """The decoder's start, and its search from one position to another."""
+
+    def searched_on(
+        params: PyTree, rows: Rows, first: Int[Array, ""], stop: Int[Array, ""]
     ) -> tuple[Rows, Bool[Array, " B"], Hypotheses]:
-        search = self._decoder.search
-        decode_step = self._decoder.decode_step(params, rows.encoded)
+        search = decoder.search
+        decode_step = decoder.decode_step(params, rows.encoded)
         state = searched(search, decode_step, rows.state, first, stop)
         return rows._replace(state=state), search.is_going(state), search.found(state)
+
+    start = jax.jit(decoder.start, static_argnames="room")
+    return start, jax.jit(searched_on, donate_argnames="rows")
 
 
 def _side_by_side(iterators: Sequence[Iterator[Item]]) -> Iterator[Item]:

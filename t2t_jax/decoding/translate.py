@@ -28,6 +28,7 @@ from t2t_jax.decoding.length_batches import (
 )
 from t2t_jax.decoding.stages import Rows, StagedSearch
 from t2t_jax.decoding.step import DecodeStep, Hypotheses, Search, searched
+from t2t_jax.made_once import made_once
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.ensemble import Ensemble, MembersAtOnce, stacked
 from t2t_jax.model.fused_attention import asks_for_a_kernel
@@ -261,6 +262,7 @@ def searches_members_at_once(config: TransformerConfig) -> bool:
     return jax.default_backend() == "gpu" and not asks_for_a_kernel(config)
 
 
+@made_once
 def make_decode(
     model: TranslationModel,
     config: DecodingConfig,

@@ -18,6 +18,7 @@ from t2t_jax.decoding.length_batches import (
     padded_ids,
     worked_ahead,
 )
+from t2t_jax.made_once import made_once
 from t2t_jax.model.interface import TranslationModel
 from t2t_jax.training.loss import shift_right
 
@@ -80,6 +81,7 @@ def log_likelihoods(
     return found
 
 
+@made_once
 def _log_likelihood(model: TranslationModel) -> _LogLikelihood:
     def log_likelihood(params: PyTree, pairs: _Pairs) -> Float[Array, " B"]:
         source_ids, target_ids = pairs

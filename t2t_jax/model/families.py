@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
+from t2t_jax.made_once import made_once
 from t2t_jax.model.classifier import Classifier
 from t2t_jax.model.config import TransformerConfig
 from t2t_jax.model.ensemble import Ensemble
@@ -48,7 +50,12 @@ def initial_params(model: Model, key: Key[Array, ""]) -> PyTree[Array]:
 
 def parameter_shapes(model: Model) -> PyTree[jax.ShapeDtypeStruct]:
     """Shapes and types of the parameters, without creating any."""
-    return jax.eval_shape(lambda: initial_params(model, jax.random.key(0)))
+    return jax.eval_shape(_initialised(model), 0)
+
+
+@made_once
+def _initialised(model: Model) -> Callable[[int], PyTree[Array]]:
+    return jax.jit(lambda seed: initial_params(model, jax.random.key(seed)))
 
 
 def num_parameters(config: TransformerConfig) -> int:

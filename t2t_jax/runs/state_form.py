@@ -43,11 +43,8 @@ class StateForm(NamedTuple):
     @property
     def shapes(self) -> TrainState:
         """Those of the step's state."""
-        return self.devices.shapes(jax.eval_shape(self.begun, self.saved))
-
-    def begun(self, state: TrainState) -> TrainState:
-        """The step's form of a state that is being computed, see `make_train_state`."""
-        return stacked(state) if self.at_once else state
+        shapes = jax.eval_shape(stacked, self.saved) if self.at_once else self.saved
+        return self.devices.shapes(shapes)
 
     def restored(self, state: TrainState) -> TrainState:
         """The step's form of a checkpoint's state, whose arrays are deleted."""

@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
+import jax
 import optax
 from jaxtyping import Array, Int, PyTree
 
@@ -20,6 +20,7 @@ from t2t_jax.data.batches.batches import Batches
 from t2t_jax.data.batches.feed import feed
 from t2t_jax.data.prepare.prepared import Prepared
 from t2t_jax.devices import Devices
+from t2t_jax.made_once import made_once
 from t2t_jax.model.ensemble import stacked
 from t2t_jax.model.families import make_model
 from t2t_jax.model.interface import Model
@@ -105,11 +106,22 @@ def state_and_step(
     optimizer = optimizer_on(devices, sections)
     microbatches = sections.training.microbatches or 1
 
+    make_state = make_first_state(model, optimizer, has_members_at_once(sections, devices))
+    return make_state, train_step_of(sections, devices, model, optimizer, microbatches)
+
+
+@made_once
+def make_first_state(
+    model: Model, optimizer: optax.GradientTransformation, members_at_once: bool
+) -> Callable[[int | Int[Array, ""]], TrainState]:
+    """Builds the state before the first step, given a seed; compiled when it is called."""
+
+    @jax.jit
     def make_state(seed: int | Int[Array, ""]) -> TrainState:
         state = make_train_state(model, optimizer, seed)
-        return stacked(state) if has_members_at_once(sections, devices) else state
+        return stacked(state) if members_at_once else state
 
-    return make_state, train_step_of(sections, devices, model, optimizer, microbatches)
+    return make_state
 
 
 def optimizer_on(devices: Devices, sections: Sections) -> optax.GradientTransformation:
@@ -136,7 +148,7 @@ def train_step_of(
         members_at_once(optimizer) if at_once else optimizer,
         max_bad_steps=sections.training.max_bad_steps,
         microbatches=microbatches,
-        over_devices=partial(summed_over, devices),
+        over_devices=summed_over(devices),
     )
 
 
@@ -168,7 +180,7 @@ def gradients_of(
     return make_gradients(
         _loss_fn(sections, model),
         microbatches=microbatches,
-        over_devices=partial(summed_over, devices),
+        over_devices=summed_over(devices),
     )
 
 

@@ -25,12 +25,18 @@ from t2t_jax.runs.prepare import prepare
 from t2t_jax.runs.sections import Sections
 from t2t_jax.runs.state_form import StateForm, has_members_at_once
 from t2t_jax.runs.step_cost import measures_of, step_cost
-from t2t_jax.runs.steps import batches_and_step, compiled_step, make_evaluate, optimizer_on
+from t2t_jax.runs.steps import (
+    batches_and_step,
+    compiled_step,
+    make_evaluate,
+    make_first_state,
+    optimizer_on,
+)
 from t2t_jax.runs.switches import switches
 from t2t_jax.training import loop
 from t2t_jax.training.checkpoint import Checkpoints
 from t2t_jax.training.schedule import learning_rate
-from t2t_jax.training.step import TrainState, make_train_state
+from t2t_jax.training.step import TrainState
 from t2t_jax.training.trace import Steps
 
 _RECORD = "training.json"
@@ -91,9 +97,9 @@ def _train_alone(
     model = make_model(sections.model)
     optimizer = optimizer_on(devices, sections)
 
-    make_state = partial(make_train_state, model, optimizer)
     # A device may have no room for two states: the first is made only where no checkpoint is.
-    shapes = devices.shapes(jax.eval_shape(make_state, sections.seed))
+    of_checkpoint = make_first_state(model, optimizer, members_at_once=False)
+    shapes = devices.shapes(jax.eval_shape(of_checkpoint, sections.seed))
 
     form = StateForm(has_members_at_once(sections, devices), devices, shapes)
 
@@ -102,9 +108,8 @@ def _train_alone(
         return None if state is None else form.restored(state)
 
     def first_state() -> TrainState:
-        state = compile_init(
-            devices, lambda seed: form.begun(make_state(seed)), sections.seed, form.shapes
-        )
+        make_state = make_first_state(model, optimizer, form.at_once)
+        state = compile_init(devices, make_state, sections.seed, form.shapes)
         if begin is None:
             return state
         params = pretrained.with_pretrained(state.params, begin.params)

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from t2t_jax.data.batches.batches import Batch
 from t2t_jax.data.vocabulary.vocabulary import PAD_ID, START_ID
+from t2t_jax.made_once import made_once
 from t2t_jax.model.embedding import table_logits
 from t2t_jax.model.ensemble import Ensemble, MembersAtOnce, params_of_members
 from t2t_jax.model.interface import Inputs, Model
@@ -119,6 +120,7 @@ def cross_entropy(
     )
 
 
+@made_once
 def make_loss_fn(
     model: Model,
     label_smoothing: float,

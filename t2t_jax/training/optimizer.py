@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Float, PyTree
 from optax.contrib import MuonDimensionNumbers, scale_by_muon
 
+from t2t_jax.made_once import made_once
 from t2t_jax.model.ensemble import member_axes
 from t2t_jax.training.config import TrainingConfig
 from t2t_jax.training.schedule import learning_rate
@@ -22,6 +23,7 @@ _MUON_MOMENTUM = 0.95  # Jordan et al. 2024, at all sizes
 _MUON_RMS = 0.2  # that of Adam's updates in Liu et al. 2025: Adam's rate and decay then fit
 
 
+@made_once
 def make_optimizer(
     config: TrainingConfig, d_model: int, *, matrices_at_once: bool = False
 ) -> optax.GradientTransformation:
@@ -57,6 +59,7 @@ def make_optimizer(
     return optimizer
 
 
+@made_once
 def members_at_once(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
     """The same for the `stacked` members of an ensemble, whose updates become one computation.
 

@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from t2t_jax.data.batches.batches import Batch
+from t2t_jax.made_once import made_once
 from t2t_jax.model.families import initial_params
 from t2t_jax.model.interface import Model
 from t2t_jax.row_keys import GENERATOR
@@ -97,6 +98,7 @@ def make_gradients(
     return gradients
 
 
+@made_once
 def make_train_step(
     loss_fn: LossFn,
     optimizer: optax.GradientTransformation,
@@ -152,6 +154,7 @@ def count_like(old: Any, value: int) -> Int[Array, ""]:
     return jax.make_array_from_callback((), sharding, lambda _: number)
 
 
+@made_once
 def make_eval_step(loss_fn: LossFn) -> EvalStep:
     """Builds `eval_step(params, batch)`: the loss's sums, without dropout."""
     return lambda params, batch: loss_fn(params, batch, None)[1]

@@ -1,7 +1,6 @@
 """Training is the same however devices, hosts and microbatches share a batch and the parameters."""
 
 import functools
-from functools import partial
 
 import jax
 import numpy as np
@@ -58,7 +57,7 @@ def trained(
             loss_fn,
             optimizer,
             microbatches=microbatches,
-            over_devices=partial(summed_over, devices),
+            over_devices=summed_over(devices),
         ),
         state,
     )
@@ -121,7 +120,7 @@ def test_gradients_are_summed_over_all_parts(layout, microbatches):
     loss_fn, batch = make_loss_fn(model, 0.1), unequal_batch(rows=16)
     devices = make_devices(**layout)
     gradients = make_gradients(
-        loss_fn, microbatches=microbatches, over_devices=partial(summed_over, devices)
+        loss_fn, microbatches=microbatches, over_devices=summed_over(devices)
     )
     state = compile_init(devices, make_state, 7)
     actual, _ = jax.jit(gradients)(state, devices.put_batch(batch))
@@ -161,7 +160,7 @@ def test_a_source_of_nothing_is_cut_too(layout):
             make_loss_fn(model, 0.1),
             optimizer,
             microbatches=microbatches,
-            over_devices=partial(summed_over, devices),
+            over_devices=summed_over(devices),
         )
         compiled = compile_train_step(devices, step, state)
         state, _ = compiled(state, devices.put_batch(batch))

@@ -4,7 +4,6 @@ import errno
 import functools
 import json
 import math
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -151,7 +150,7 @@ def test_a_row_of_one_device_spoils_the_step_of_all(layout, microbatches):
             poisonable(make_loss_fn(model, 0.1)),
             optimizer,
             microbatches=microbatches,
-            over_devices=partial(summed_over, devices),
+            over_devices=summed_over(devices),
         ),
         state,
     )
