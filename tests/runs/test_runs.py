@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import os
+import re
 import shutil
 
 import jax
@@ -29,7 +30,7 @@ from t2t_jax.runs import translate as translating
 from t2t_jax.runs import workdir
 from t2t_jax.runs.generate import generate, generate_lines
 from t2t_jax.runs.limits import line_limit, long_line_advice
-from t2t_jax.runs.score import score
+from t2t_jax.runs.score import score, score_splits
 from t2t_jax.runs.sections import read_sections
 from t2t_jax.runs.train import train
 from t2t_jax.runs.translate import make_translator, translate
@@ -218,6 +219,21 @@ def test_translations_come_in_order_and_empty_lines_stay_empty(trained):
         assert found[0].text == alone.text
         assert found[0].score == pytest.approx(alone.score, rel=1e-4)
     assert one[0].score != pytest.approx(other[0].score, rel=1e-3)
+
+
+def test_scoring_after_training_and_translating_again_compile_nothing_again(
+    cache, tmp_path, caplog
+):
+    # A divisor of its own: no other test has compiled this model.
+    train(smallest(cache, **{"model.score_divisor": "sqrt_d_model"}), tmp_path)
+    translate(load_trained(tmp_path), ["The dog sleeps."])
+    with jax.log_compiles():
+        score_splits(tmp_path, {"dev": False})
+        translate(load_trained(tmp_path), ["The dog sees the cat."])
+    assert not re.findall(r"Compiling jit\((?:by_shard_map|make_state|train_step)\)", caplog.text)
+    with jax.log_compiles():
+        translate(load_trained(tmp_path), ["The dog sees the cat."] * 20)
+    assert "Compiling jit(by_shard_map)" in caplog.text
 
 
 def test_a_vocabulary_that_does_not_fit_is_told_before_training(cache, tmp_path):
