@@ -1,11 +1,13 @@
 """Captured values of one row, as numpy arrays, under the names of `capture_modules`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float, PyTree
 
+from t2t_jax.made_once import made_once
 from t2t_jax.model.capture import capture_modules
 from t2t_jax.model.interface import Model
 
@@ -34,12 +36,17 @@ class Heard:
 
 def hear(model: Model, params: PyTree, *ids: list[int]) -> tuple[Float[np.ndarray, "..."], Heard]:
     """The logits of one row, and everything captured on the way."""
+    rows = (np.asarray([row], np.int32) for row in ids)
+    logits, captured = _compiled(model)(params, *rows)
+    return row_of(logits), Heard(captured)
 
+
+@made_once
+def _compiled(model: Model) -> Callable:
     def forward(params: PyTree, *rows: Any) -> Any:
         return capture_modules(model, params, *rows, deterministic=True)
 
-    logits, captured = jax.jit(forward)(params, *(np.asarray([row], np.int32) for row in ids))
-    return row_of(logits), Heard(captured)
+    return jax.jit(forward)
 
 
 def row_of(array: Any) -> Float[np.ndarray, "..."]:
