@@ -22,6 +22,7 @@ _PACKAGES = (
     *accelerators.PACKAGES,
 )
 _TOLD = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "JAX_PLATFORMS")
+_TRAINING_FILE = "training.json"
 _OF_TRAINING = (
     *("direction", "data_fingerprint", "vocabulary_fingerprint", "params", "steps"),
     *("target_tokens", "hardware"),
@@ -81,13 +82,31 @@ def run(directory: Path) -> dict[str, Any]:
     except (Stopped, IsTakenError):
         raise
     except Exception as error:
-        # The message of a divergence says so itself.
-        kind = "" if isinstance(error, Diverged) else f"{type(error).__name__}: "
-        sentence = buckets.told(f"{kind}{error}").strip().splitlines()[0]
+        sentence = _sentence(error, directory)
         if hosts.is_first() and not record_file.exists():
             record.write_json(failure_file, {"error": sentence})
         raise
     return values
+
+
+def _sentence(error: Exception, directory: Path) -> str:
+    """What is kept of an error."""
+    import jax
+
+    from t2t_jax import buckets, memory
+    from t2t_jax.runs import memory_advice
+    from t2t_jax.training.nonfinite import Diverged
+
+    if isinstance(error, jax.errors.JaxRuntimeError) and memory.is_exhausted(error):
+        advice = memory_advice.IN_SCORING
+        if not (directory / _TRAINING_FILE).exists():
+            config = record.read_run(directory).config
+            task, microbatches = config["data"]["task"], config["training"]["microbatches"]
+            advice = memory_advice.in_training(task, microbatches, "--base")
+        return f"the device has not enough memory: {advice}"
+    # The message of a divergence says so itself.
+    kind = "" if isinstance(error, Diverged) else f"{type(error).__name__}: "
+    return buckets.told(f"{kind}{error}").strip().splitlines()[0]
 
 
 def _share(directory: Path) -> None:
@@ -117,7 +136,7 @@ def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
     from t2t_jax.runs.score import score_splits
     from t2t_jax.runs.sections import read_sections
 
-    training = _training(directory / "training.json")
+    training = _training(directory / _TRAINING_FILE)
     start = time.monotonic()
     # The config of run.json, not of config.json, whose paths are not to be followed.
     sections = read_sections(ConfigDict(this_run.config))

@@ -136,21 +136,23 @@ def _stopped_text(name: str, values: flags.FlagValues) -> str:
 
 def _out_of_memory_text(name: str, values: flags.FlagValues) -> str:
     """What helps when a device runs out of memory."""
-    if name in ("explain", "export"):
-        return "take a shorter sentence" if name == "explain" else "JAX_PLATFORMS=cpu exports too"
-    if name != "train":
-        of_score = "data.*_tokens_per_batch, or " if name == "score" else ""
-        of_search = " or beam_size" if name == "translate" else ""
-        return f"lower {of_score}decoding.tokens_per_batch{of_search}"
-    sides = ["target"] if values.config.data.task == "language_modelling" else ["source", "target"]
-    keys = " and ".join(f"data.{side}_tokens_per_batch" for side in sides)
-    lower = f"lower {keys}, in another --workdir"
-    if values.config.training.microbatches == 0:
-        return lower
-    return (
-        "--config.training.microbatches=0 computes a batch in as few parts as fit, where a device "
-        f"says how much it has; or {lower}"
-    )
+    from t2t_jax.runs import memory_advice
+
+    match name:
+        case "train":
+            config = values.config
+            task, microbatches = config.data.task, config.training.microbatches
+            return memory_advice.in_training(task, microbatches, "--config")
+        case "score":
+            return memory_advice.IN_SCORING
+        case "explain":
+            return "take a shorter sentence"
+        case "export":
+            return "JAX_PLATFORMS=cpu exports too"
+        case "translate":
+            return "lower decoding.tokens_per_batch or beam_size"
+        case _:
+            return "lower decoding.tokens_per_batch"
 
 
 def _told(error: Exception) -> str:

@@ -177,6 +177,25 @@ def test_a_failure_leaves_its_last_line_and_the_next_success_removes_it(verbs, d
     assert not (directory / "failure.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("verb", "advice"),
+    [
+        ("train", "--base.training.microbatches=0 computes a batch in as few parts as fit"),
+        ("score", "lower data.*_tokens_per_batch, or decoding.tokens_per_batch"),
+    ],
+)
+def test_of_too_little_memory_a_run_leaves_what_helps(verbs, directory, verb, advice):
+    def broken(*arguments):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of 9 bytes")
+
+    [name] = [name for name in vars(getattr(verbs, verb)) if name.startswith(verb)]
+    setattr(getattr(verbs, verb), name, broken)
+    with pytest.raises(jax.errors.JaxRuntimeError):
+        run.run(directory)
+    [outcome] = read_outcomes(directory).runs
+    assert outcome.failure.startswith(f"the device has not enough memory: {advice}")
+
+
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, Stopped])
 def test_an_interrupted_run_is_no_failure(verbs, directory, stop):
     def interrupted(config, workdir):
