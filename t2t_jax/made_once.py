@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-_MOST = 8  # functions kept of each maker, with their programs
+_MOST = 4  # functions kept of each maker, with their programs
 
 Maker = TypeVar("Maker", bound=Callable)
 
