@@ -1,7 +1,7 @@
 """Functions that JAX compiles are made once for the same arguments.
 
 JAX keeps what it has traced and compiled by the function itself. Of a new function that does the
-same it knows nothing.
+same it knows nothing. `jax.clear_caches()` forgets what was traced, for code replaced meanwhile.
 """
 
 import functools
