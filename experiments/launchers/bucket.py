@@ -82,7 +82,7 @@ def restore(directory: Path, url: str) -> None:
         if checkpoint not in whole:
             shutil.rmtree(aside / "checkpoints" / checkpoint)
     if not _checkpoints(aside):  # it is trained anew, which its record must not deny
-        (aside / "training.json").unlink(missing_ok=True)
+        (aside / record.TRAINING_FILE).unlink(missing_ok=True)
     if directory.exists():
         shutil.rmtree(directory)
     aside.rename(directory)

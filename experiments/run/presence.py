@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from experiments.run.record import is_number
+from experiments.run.record import TRAINING_FILE, is_number
 from t2t_jax import buckets
 from t2t_jax.json_files import read_json, write_json
 from t2t_jax.locks import SECONDS_FOR_THE_LOCK, listening, locked, try_lock
@@ -204,7 +204,7 @@ def _beat(directory: Path, stop: threading.Event) -> None:
         with contextlib.suppress(OSError):  # whoever cannot work on a full disk will say so
             size_before, size = size, _size(directory / "metrics.jsonl")
             stage = sign.stage
-            if (directory / "training.json").exists():
+            if (directory / TRAINING_FILE).exists():
                 stage = "scoring"
             elif size > size_before:
                 stage = "training"

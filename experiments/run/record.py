@@ -29,6 +29,7 @@ FORMAT = 1
 
 RUN_FILE = "run.json"
 RECORD_FILE = "record.json"
+TRAINING_FILE = "training.json"  # of a training that has ended
 FAILURE_FILE = "failure.json"
 DIFF_FILE = "uncommitted.diff"
 COMMITS_FILE = "commits.txt"

@@ -22,7 +22,6 @@ _PACKAGES = (
     *accelerators.PACKAGES,
 )
 _TOLD = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "JAX_PLATFORMS")
-_TRAINING_FILE = "training.json"
 _OF_TRAINING = (
     *("direction", "data_fingerprint", "vocabulary_fingerprint", "params", "steps"),
     *("target_tokens", "hardware"),
@@ -90,7 +89,7 @@ def run(directory: Path) -> dict[str, Any]:
 
 
 def _sentence(error: Exception, directory: Path) -> str:
-    """What is kept of an error."""
+    """An error in one line: what a failure file says."""
     import jax
 
     from t2t_jax import buckets, memory
@@ -99,7 +98,7 @@ def _sentence(error: Exception, directory: Path) -> str:
 
     if isinstance(error, jax.errors.JaxRuntimeError) and memory.is_exhausted(error):
         advice = memory_advice.IN_SCORING
-        if not (directory / _TRAINING_FILE).exists():
+        if not (directory / record.TRAINING_FILE).exists():
             config = record.read_run(directory).config
             task, microbatches = config["data"]["task"], config["training"]["microbatches"]
             advice = memory_advice.in_training(task, microbatches, "--base")
@@ -136,7 +135,7 @@ def _scored(this_run: Run, directory: Path) -> dict[str, Any]:
     from t2t_jax.runs.score import score_splits
     from t2t_jax.runs.sections import read_sections
 
-    training = _training(directory / _TRAINING_FILE)
+    training = _training(directory / record.TRAINING_FILE)
     start = time.monotonic()
     # The config of run.json, not of config.json, whose paths are not to be followed.
     sections = read_sections(ConfigDict(this_run.config))

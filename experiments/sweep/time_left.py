@@ -193,7 +193,7 @@ def _read(directory: Path) -> Job:
     spent = entries[-1]["seconds"] if entries else 0.0
     job = job._replace(trained=_trained(directory, entries, steps), spent=spent)
     if job.trained == 1:
-        took = record.read_json(directory / "training.json").get("seconds")
+        took = record.read_json(directory / record.TRAINING_FILE).get("seconds")
         compiling = sum(_compiling(entries))
         job = job._replace(train=max(0.0, took - compiling) if _is_time(took) else None)
     sign = presence.read(directory)
@@ -202,7 +202,7 @@ def _read(directory: Path) -> Job:
     now = time.time()
     since_start = max(0.0, now - sign.started)
     if job.trained == 1 and sign.stage == "scoring":
-        since = _seconds_since(directory / "training.json", now)
+        since = _seconds_since(directory / record.TRAINING_FILE, now)
         return job._replace(stage="scoring", elapsed=min(since, since_start))
     if job.trained == 1 or sign.stage != "training" or not entries:
         return job._replace(stage="starting", elapsed=since_start)
@@ -253,7 +253,7 @@ def _compiling(entries: Sequence[dict[str, Any]]) -> list[float]:
 
 def _trained(directory: Path, entries: Sequence[dict[str, Any]], steps: float) -> float:
     """The share of its steps that a resumed run need not repeat."""
-    if (directory / "training.json").exists():
+    if (directory / record.TRAINING_FILE).exists():
         return 1.0
     last = entries[-1]["step"] if entries else 0
     checkpoints = directory / "checkpoints"
