@@ -18,7 +18,7 @@ TORCH := torch==2.13.0
 # One more than the cores, up to four: some tests wait for processes.
 WORKERS := $(shell n=$$(($$(getconf _NPROCESSORS_ONLN) + 1)); echo $$((n < 4 ? n : 4)))
 
-.PHONY: help quickstart ablation bench walkthrough walk-check test browser faults parity gpu-check tpu-check plan twenty-steps smoke format constraints
+.PHONY: help quickstart ablation bench walkthrough walk-check test slow browser faults parity gpu-check tpu-check plan twenty-steps smoke format constraints
 
 help:
 	@echo "make quickstart   train a small ablation on the embedded corpus, print its table;"
@@ -27,7 +27,8 @@ help:
 	@echo "make bench        measure speed here; AGAINST=torch,ctranslate2 compares (separate environment)"
 	@echo "make walkthrough  regenerate the outputs and pictures of docs/walkthrough"
 	@echo "make walk-check   check that every page of it is up to date, ten minutes"
-	@echo "make test         format, lint, imports, types, tests"
+	@echo "make test         format, lint, imports, types, all tests but the slowest"
+	@echo "make slow         the slowest of make test, parity and tpu-check"
 	@echo "make browser      test the pages of t2t-jax explain in headless Chromium, if installed"
 	@echo "make faults       half an hour of kills, full disks, flipped bits and more, counted"
 	@echo "make parity       compare with PyTorch, transformers and CTranslate2 (separate environment)"
@@ -79,12 +80,23 @@ ablation: $(VENV)/installed
 bench: $(if $(AGAINST),$(PARITY_VENV),$(VENV))/installed
 	$(<D)/bin/python -m experiments.benchmarks --against=$(AGAINST) $(BENCH)
 
+# Tests that another target runs.
+ELSEWHERE := parity or gpu or tpu or browser or walkthrough
+PYTEST_SUITE := JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal
+PYTEST_PARITY := JAX_PLATFORMS=cpu $(PARITY_VENV)/bin/pytest --numprocesses=$(WORKERS) tests/interop tests/parity
+PYTEST_TPU := JAX_PLATFORMS=cpu $(TPU_VENV)/bin/pytest tests/tpu
+
 test: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m 'not parity and not gpu and not tpu and not browser and not walkthrough'
+	$(PYTEST_SUITE) -m 'not (slow or $(ELSEWHERE))'
+
+slow: $(VENV)/installed-test $(PARITY_VENV)/installed $(TPU_VENV)/installed
+	$(PYTEST_SUITE) -m 'slow and not ($(ELSEWHERE))'
+	$(PYTEST_PARITY) -m 'parity and slow'
+	$(PYTEST_TPU) -m 'tpu and slow'
 
 # Trains the pages' models in runs/walkthrough; PAGES=03-attention-by-hand.md makes one page.
 walkthrough: $(VENV)/installed-test
@@ -102,10 +114,10 @@ faults: $(VENV)/installed-test
 	$(BIN)/python -m tests.faults
 
 parity: $(PARITY_VENV)/installed
-	JAX_PLATFORMS=cpu $(PARITY_VENV)/bin/pytest --numprocesses=$(WORKERS) -m parity tests/interop tests/parity
+	$(PYTEST_PARITY) -m 'parity and not slow'
 
 tpu-check: $(TPU_VENV)/installed
-	JAX_PLATFORMS=cpu $(TPU_VENV)/bin/pytest -m tpu tests/tpu
+	$(PYTEST_TPU) -m 'tpu and not slow'
 
 # Needs a GPU; without one, each test says so.
 gpu-check: $(GPU_VENV)/installed

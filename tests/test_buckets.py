@@ -66,6 +66,7 @@ def _losses(content):
     return [(entry["step"], entry["loss"]) for entry in entries if entry["split"] == "train"]
 
 
+@pytest.mark.slow
 def test_a_run_in_a_bucket_is_the_run_on_a_disk_and_goes_on_on_another_machine(
     bucket, cache, tmp_path, another_machine
 ):
@@ -113,6 +114,7 @@ def test_verbs_read_and_write_a_run_in_a_bucket(bucket, cache, another_machine):
     assert done.returncode == 1 and "gs://bkt/runs/none holds no run: t2t-jax train" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_of_a_table_leaves_its_record_in_the_bucket(
     bucket, cache, another_machine, monkeypatch
 ):
@@ -187,6 +189,7 @@ def test_what_no_verb_reads_is_not_fetched(bucket):
     assert [path.name for path in directory.iterdir()] == ["config.json"]
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_and_one_that_was_begun_are_passed_over(
     bucket, cache, another_machine, capsys
 ):

@@ -127,6 +127,7 @@ def losses_of(workdir: Path) -> list[float]:
     return [entry["loss"] for entry in entries if entry["split"] == "train"]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
     config_of, sections_of, tmp_path
 ):
@@ -168,6 +169,7 @@ def test_a_run_that_is_handed_on_from_layout_to_layout_is_the_run_on_one_device(
     )
 
 
+@pytest.mark.slow
 def test_hosts_do_a_run_in_a_bucket_and_another_pair_goes_on_with_it(
     config_of, sections_of, tmp_path, monkeypatch
 ):
@@ -215,6 +217,7 @@ def test_hosts_do_a_run_in_a_bucket_and_another_pair_goes_on_with_it(
     assert len(losses_of(alone)) == 40
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_on_hosts_in_a_bucket_is_kept_there_whole(
     config_of, tmp_path, monkeypatch
 ):
@@ -324,6 +327,7 @@ def test_hosts_that_were_given_different_commands_are_told(sections_of, tmp_path
     assert [each == first for _, each in others] == [True, False]
 
 
+@pytest.mark.slow
 def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, sections_of, tmp_path):
     path = write_config(tmp_path / "config.py", config_of(100_000, **{"devices.data": -1}))
     workdir = tmp_path / "run"
@@ -351,6 +355,7 @@ def test_where_a_host_dies_the_others_stop_and_the_job_resumes(config_of, sectio
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_one_host_is_asked_to_stop_and_all_save_the_same_step(config_of, tmp_path, number):
     """The other one, which is to be taken away; the first learns of it from JAX."""

@@ -83,6 +83,7 @@ def test_equal_arguments_give_the_same_function_and_others_another(make, one, an
     assert make(one) is made
 
 
+@pytest.mark.slow
 def test_code_replaced_meanwhile_takes_effect_when_caches_are_cleared(monkeypatch):
     model, variables = model_and_variables()
     compiled = heard._compiled(model)

@@ -244,6 +244,7 @@ def test_of_a_flag_given_twice_the_last_counts_everywhere(trained):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
 def test_a_closed_stream_stops_no_verb(closed, tmp_path):
     arguments = ["plan", "--config=configs/tiny.py", "--topology=h100-1", "--old_prices"]

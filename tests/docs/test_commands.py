@@ -82,6 +82,7 @@ def run_of(cache, tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", VERBS, ids=_ids(VERBS))
 def test_a_verb_does_what_is_told(typed, corpus, run_of, cache, tmp_path):
     verb, *arguments = _arguments(typed)

@@ -61,6 +61,7 @@ def test_every_page_prints_and_draws_what_it_says(tmp_path):
     run("tests.docs.walkthrough", "--check", f"--workdir={tmp_path}")
 
 
+@pytest.mark.slow
 def test_pages_that_need_no_training_print_and_draw_what_they_say(tmp_path):
     assert len(UNTRAINED) > 2
     train = ["train", "--config=configs/tiny.py", f"--workdir={tmp_path / 'W'}"]

@@ -29,6 +29,7 @@ def test_rows_of_weights_sum_to_one(kind):
         np.testing.assert_allclose(attention.weights.sum(-1), 1, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind, positions, changes",
     [

@@ -23,6 +23,7 @@ def check(count, tried):
     assert count.in_time != 0, "the fault came too late to disturb anything"
 
 
+@pytest.mark.slow
 def test_a_training_that_is_killed_ends_as_if_it_had_not_been(trainings, tmp_path):
     kill = (signal.SIGKILL, Moment("save", 0.005))
     stop = (signal.SIGTERM, Moment("step", 0.05))
@@ -34,6 +35,7 @@ def test_a_training_that_is_killed_ends_as_if_it_had_not_been(trainings, tmp_pat
     pytest.fail(f"no kill came while a checkpoint was written: {run}")
 
 
+@pytest.mark.slow
 def test_a_training_whose_disk_was_full_ends_as_if_it_had_not_been(trainings, tmp_path):
     check(disks.full(trainings, tmp_path, 1, seed=10), 1)  # as a checkpoint is written
 
@@ -52,6 +54,7 @@ def test_no_line_of_odd_bytes_comes_to_stand_beside_another(tmp_path):
     check(corpora.pairs_of_bytes(tmp_path, 40, seed=0), 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("two", [twice.trains, twice.prepares])
 def test_two_at_once_break_nothing(trainings, tmp_path, two):
     check(two(trainings, tmp_path, 1), 1)

@@ -98,6 +98,7 @@ def test_in_bfloat16_factors_are_not_rounded_once_more():
     np.testing.assert_allclose(actual, expected, atol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("tokens_per_chunk", [0, 3])
 def test_each_member_is_trained_as_it_would_be_alone(tokens_per_chunk, at_once):
@@ -122,6 +123,7 @@ def test_each_member_is_trained_as_it_would_be_alone(tokens_per_chunk, at_once):
         np.testing.assert_allclose(sums, expected, rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 def test_a_step_on_gpus_is_that_of_other_devices(monkeypatch, optimizer):
     """With dropout, eight devices and microbatches."""

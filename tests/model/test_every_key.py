@@ -59,6 +59,7 @@ def others(key, config=SMALL):
 ROUNDS = max(len(others(key)) for key in KEYS if key != "positions")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", range(ROUNDS))
 @pytest.mark.parametrize("family", ["encoder_decoder", "decoder_only"])
 def test_with_every_key_another_cached_decoding_and_packing_change_nothing(family, turn):

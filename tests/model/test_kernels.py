@@ -197,6 +197,7 @@ def test_before_hopper_heads_wider_than_128_are_not_fused(capability, d_k, why, 
     assert why in reason and bool(reason) == bool(why)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", POSITION_CHANGES, ids=lambda changes: changes["positions"])
 def test_one_product_gives_what_three_give_and_the_same_gradients(changes):
     config = small(**changes)
@@ -253,6 +254,7 @@ def test_who_listens_hears_each_projection_and_the_weights():
     assert heard[f"{path}.weights"][0].shape == (2, 4, 4, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [{}, {"rematerialise": True}, {"norm": "pre", "num_self_attentions": 2}, *POSITION_CHANGES],

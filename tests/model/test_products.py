@@ -90,6 +90,7 @@ def test_training_rounds_and_nothing_else_does(function_and_inputs):
     assert any((rough != fine).any() for rough, fine in zip(found, exact_gradients, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -120,6 +121,7 @@ def test_a_models_output_bias_is_not_rounded():
     np.testing.assert_allclose(exact, rounded, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"scan_layers": True}, {"rematerialise": True}], ids=str)
 def test_layers_in_a_loop_or_computed_again_are_rounded_alike(changes):
     exact, plain, other = (

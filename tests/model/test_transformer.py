@@ -343,6 +343,7 @@ def test_a_pre_norm_stack_ends_with_a_norm():
         np.testing.assert_allclose(captured[f"{stack}.output"], expected, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.0, 0.5])
 @pytest.mark.parametrize("scan", [False, True])
 def test_rematerialising_changes_the_program_and_no_gradient(rate, scan):

@@ -114,6 +114,7 @@ def values_for(condition):
     return (outside, inside) if condition.negated else (inside, outside)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "pooling", "task"), FAMILIES)
 def test_what_is_said_of_a_model_is_so(family, pooling, task):
     kinds = {"family": family, "pooling": pooling}
@@ -165,6 +166,7 @@ def reads_nothing_of(verb, workdir):
     return sections._replace(seed=None, **told)
 
 
+@pytest.mark.slow
 def test_a_verb_reads_none_of_the_keys_that_it_is_said_not_to(trained, tmp_path):
     trained = shutil.copytree(trained, tmp_path / "w")  # in which it leaves scores
     model = load_trained(trained, reads_nothing_of("translate", trained))

@@ -35,6 +35,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_a_step_that_failed_is_kept_and_fails_again(cache, tmp_path, layout):
     with pytest.raises(Diverged, match=r"diverged at step 2: .* of batch 1 .*; the loss is ") as no:
@@ -54,6 +55,7 @@ def test_a_step_that_failed_is_kept_and_fails_again(cache, tmp_path, layout):
     assert not (tmp_path / "training.json").exists()
 
 
+@pytest.mark.slow
 def test_that_of_an_ensemble_on_gpus_is_kept_and_gone_back_from(cache, tmp_path, monkeypatch):
     monkeypatch.setattr(Devices, "are_gpus", True)
     policy = {"training.nonfinite": "rewind", "training.max_nonfinite": 1}
@@ -79,6 +81,7 @@ def test_what_is_not_finite_is_told(found, sentence):
     assert nonfinite._what_is_not_finite(found).startswith(sentence)
 
 
+@pytest.mark.slow
 def test_a_run_that_diverged_goes_on_under_another_policy(cache, tmp_path):
     with pytest.raises(Diverged):
         train(smallest(cache, **WILD), tmp_path)

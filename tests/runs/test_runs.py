@@ -221,6 +221,7 @@ def test_translations_come_in_order_and_empty_lines_stay_empty(trained):
     assert one[0].score != pytest.approx(other[0].score, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_scoring_after_training_and_translating_again_compile_nothing_again(
     cache, tmp_path, caplog
 ):
@@ -321,6 +322,7 @@ def test_translations_and_their_order_are_the_same_on_any_devices(trained, layou
         assert ours[0].score == pytest.approx(theirs[0].score, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_a_run_like_any_other(cache, tmp_path):
     sections = smallest(cache, **{"model.ensemble_size": 2})
     train(sections, tmp_path)
@@ -339,6 +341,7 @@ def test_an_ensemble_is_a_run_like_any_other(cache, tmp_path):
         score(tmp_path, "dev", smallest(cache))
 
 
+@pytest.mark.slow
 def test_an_ensemble_goes_on_where_its_members_are_trained_at_once(cache, tmp_path, monkeypatch):
     """As on a GPU; a checkpoint does not tell."""
     changes = {"model.ensemble_size": 2, "model.dropout_rate": 0.1, "training.schedule": "peak"}
@@ -406,6 +409,7 @@ def test_the_model_is_the_mean_of_the_last_checkpoints(trained):
     )
 
 
+@pytest.mark.slow
 def test_a_checkpoint_out_of_turn_takes_the_place_of_no_other(cache, tmp_path):
     for steps in (5, 8):
         changes = {"training.schedule": "peak", "training.steps": steps}

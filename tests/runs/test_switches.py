@@ -87,6 +87,7 @@ def as_if_accelerators(monkeypatch):
     jax.config.update("jax_default_matmul_precision", None)  # which `make_devices` sets of these
 
 
+@pytest.mark.slow
 def test_a_run_compiled_ahead_is_the_same_also_when_it_goes_on(
     tmp_path, monkeypatch, as_if_accelerators, capsys
 ):

@@ -85,6 +85,7 @@ def test_every_key_that_a_run_may_not_change_has_another_value_here():
     assert {name for name in fields if not may_change(f"training.{name}")} == OTHERS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_key_of_training_changes_the_update(cache, name):
     value, where = OTHERS[name]

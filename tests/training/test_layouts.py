@@ -75,6 +75,7 @@ def assert_same(actual, expected):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_twenty_steps_on_any_layout_are_those_of_one_device(layout):
     losses = trained(data=1)[0]
@@ -82,6 +83,7 @@ def test_twenty_steps_on_any_layout_are_those_of_one_device(layout):
     assert_same(trained(**layout), trained(data=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_rounded_products_train_on_any_layout(layout):
     one, exact = trained(data=1, matmul_precision="default")[0], trained(**layout)[0]
@@ -91,6 +93,7 @@ def test_rounded_products_train_on_any_layout(layout):
     assert np.abs(losses / exact - 1).max() > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["adamw", "adafactor", "lion", "muon"])
 def test_every_optimizer_makes_the_steps_of_one_device(kind):
     layout = LAYOUTS["2 x data, 2 x fsdp, 2 x tensor"]
@@ -138,6 +141,7 @@ def test_dropout_and_chunks_of_the_loss_are_the_same_on_any_layout(layout):
     assert_same(trained(**options, **layout), trained(**options, data=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", list(LAYOUTS.values())[2:], ids=list(LAYOUTS)[2:])
 def test_ensembles_are_the_same_on_any_layout(layout):
     options = dict(ensemble_size=2, dropout_rate=0.3)

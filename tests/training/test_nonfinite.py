@@ -138,6 +138,7 @@ def test_a_loss_that_is_none_is_found_though_its_gradients_are_numbers(run):
     assert_same(learned(state), learned(run.initial))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("microbatches", [1, 2])
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_a_row_of_one_device_spoils_the_step_of_all(layout, microbatches):
@@ -213,6 +214,7 @@ def test_skip_ends_after_so_many_in_a_row(poison, tmp_path):
         run.train(tmp_path, feed=feed_with(1, 2, 3), nonfinite="skip", max_nonfinite=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [{}, dict(nonfinite="rewind", max_nonfinite=1)])
 def test_what_was_skipped_is_forgiven_under_another_policy(poison, tmp_path, policy):
     skips = dict(nonfinite="skip", max_nonfinite=2, steps=2, checkpoint_every_steps=1)
@@ -274,6 +276,7 @@ def test_rewind_ends_after_so_many_in_a_run(poison, tmp_path):
         poison().train(tmp_path, feed=feed_with(1, 3, 5), **policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nonfinite", ["skip", "rewind"])
 @pytest.mark.parametrize("end", ["stopped", "killed"])
 def test_a_run_that_ended_meanwhile_repeats_it(poison, tmp_path, nonfinite, end):

@@ -128,6 +128,7 @@ def test_two_updates_equal_the_published_ones(kind):
             params[name] = params[name] + wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", get_args(Optimizer))
 def test_members_updated_at_once_are_as_one_after_another(kind):
     optimizer = make_optimizer(short(warmup_steps=3, optimizer=kind), d_model=16)

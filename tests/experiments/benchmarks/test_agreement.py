@@ -19,6 +19,7 @@ def sections(tmp_path_factory):
     return read_sections(smallest_config(tmp_path_factory.mktemp("cache")))
 
 
+@pytest.mark.slow
 def test_two_devices_of_a_cpu_agree_to_the_bit(sections):
     found = agreement.agreement(sections, STEPS, jax.devices()[1])
     assert found == agreement.Agreement(
@@ -26,6 +27,7 @@ def test_two_devices_of_a_cpu_agree_to_the_bit(sections):
     )
 
 
+@pytest.mark.slow
 def test_the_cpu_beside_a_gpu_has_no_kernel_of_the_gpu(monkeypatch, tmp_path):
     changes = {"model.dtype": "bfloat16", "model.attention_kernel": "fused"}
     kernels = []
@@ -37,6 +39,7 @@ def test_the_cpu_beside_a_gpu_has_no_kernel_of_the_gpu(monkeypatch, tmp_path):
     assert kernels == ["einsum", "fused", "fused", "fused", "einsum", "fused"]
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_compared_in_one_form(monkeypatch, tmp_path):
     """As where the other device is a GPU."""
     monkeypatch.setattr(
@@ -64,6 +67,7 @@ def test_the_peak_of_something_earlier_is_not_taken_for_its_own(
     assert agreement.train(sections, make_devices(1, devices=jax.devices()[:1]), 1).memory == memory
 
 
+@pytest.mark.slow
 def test_what_is_otherwise_is_told(monkeypatch, sections):
     train, calls = agreement.train, []
 

@@ -18,6 +18,7 @@ def trained(tmp_path_factory):
     return place / "w"
 
 
+@pytest.mark.slow
 def test_a_trained_model_is_rated_greedy_and_with_beams(trained):
     measured = list(decoding.measure_run(trained, 20, rounds=2, peers=()))
     found = {each.what: each.values for each in measured}
@@ -38,6 +39,7 @@ def test_a_trained_model_is_rated_greedy_and_with_beams(trained):
         assert all(0 < one <= other < first for one, other in zip(half, most, strict=True))
 
 
+@pytest.mark.slow
 def test_another_library_searches_alike_and_with_beams_twice(trained, monkeypatch):
     made = []
 

@@ -154,6 +154,7 @@ def test_a_part_that_is_not_there_is_told(monkeypatch, tmp_path):
     assert "--only=warp is none of ceilings" in str(run(monkeypatch, tmp_path, only=["warp"]))
 
 
+@pytest.mark.slow
 def test_the_rehearsal(monkeypatch, tmp_path):
     monkeypatch.setenv("T2T_JAX_CACHE", str(tmp_path / "cache"))
     code = run(monkeypatch, tmp_path / "w", on="1 x cpu", toy=True, topology="h100-1")

@@ -30,6 +30,7 @@ _SMALL = [
 ]
 
 
+@pytest.mark.slow
 def test_the_part_at_its_two_smallest_points(monkeypatch):
     length = growth.AXES["length"]
     smaller = length._replace(flags=lambda value: [*length.flags(value), *_SMALL])
@@ -48,6 +49,7 @@ def test_the_part_at_its_two_smallest_points(monkeypatch):
     assert [line.values for line in lines] == [[64, 128]] * 4
 
 
+@pytest.mark.slow
 def test_translate_reads_a_pipe_and_writes_one(tmp_path):
     train(smallest(tmp_path / "cache", **{"decoding.beam_size": 1}), tmp_path / "w")
     found = {each.what: each.values[0] for each in growth.translated(tmp_path / "w", 600)}

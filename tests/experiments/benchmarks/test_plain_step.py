@@ -15,6 +15,7 @@ from t2t_jax.model.config import TransformerConfig
 from t2t_jax.training.config import TrainingConfig
 
 
+@pytest.mark.slow
 def test_first_loss_and_update_are_those_of_our_step():
     sections = tiny.get_config()
     config = TransformerConfig(
@@ -57,6 +58,7 @@ def test_first_loss_and_update_are_those_of_our_step():
     )
 
 
+@pytest.mark.slow
 def test_both_are_rated_beside_the_products_alone():
     changes = {"model.d_model": 16, "model.d_ff": 16, "model.d_k": 4, "model.vocabulary_rows": 64}
     measured = measure(Size("configs/tiny.py", changes, (2, 4), 1), rounds=3, with_torch=False)

@@ -12,6 +12,7 @@ def flags(cache, **changes):
     return ["--config=configs/tiny.py", *(f"--config.{key}={v}" for key, v in values.items())]
 
 
+@pytest.mark.slow
 def test_a_short_training_has_a_speed_and_a_peak_memory(tmp_path):
     held = bytearray(b"1") * 2**30  # of which a child is told as if it were its own
     arguments = flags(tmp_path / "cache")

@@ -65,6 +65,7 @@ def test_a_record_says_which_kernel_it_was_and_what_the_device_held(monkeypatch)
     assert cost.switches == {"attention_kernel": "xla"} and cost.device_peak_mib == 3
 
 
+@pytest.mark.slow
 def test_a_step_costs_time_and_memory_and_its_operations_are_those_of_the_formulas(monkeypatch):
     monkeypatch.setattr(step, "_SECONDS_A_ROUND", 0.0)
     told = []

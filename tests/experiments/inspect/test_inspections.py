@@ -113,6 +113,7 @@ def _train(directory):
     train(smallest(directory / "cache", **changes), directory / "w")
 
 
+@pytest.mark.slow
 def test_heads_are_taken_away_on_the_corpus_of_training_alone(tmp_path):
     _train(tmp_path)
     heading, whole, none = table(tmp_path / "w", [0, 1], "dev").splitlines()

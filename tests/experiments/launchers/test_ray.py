@@ -65,6 +65,7 @@ def _is_free(directory) -> bool:
         return try_lock(lock)
 
 
+@pytest.mark.slow
 def test_a_run_whose_node_dies_goes_on_elsewhere_to_the_same_score(tmp_path, cluster):
     cluster.add_node(num_cpus=1)
     doomed = cluster.add_node(num_cpus=1, resources={"doomed": 1})

@@ -117,6 +117,7 @@ def test_a_slice_that_is_taken_away_is_asked_for_again_and_the_run_goes_on(
     assert values["scores"] == counting_run.scores_of("base")
 
 
+@pytest.mark.slow
 def test_the_hosts_of_a_slice_do_one_run_together(tmp_path, cloud, monkeypatch):
     """With real training, on two slices: the first is taken away."""
     steps, log_steps = 200, 20

@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import hypothesis
+import pytest
 import rich.console
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -232,6 +233,7 @@ def _check_page(text):
     assert f"Hardware: {plain}." in page.words
 
 
+@pytest.mark.slow
 @hypothesis.given(HOSTILE)
 @hypothesis.example("+1")
 @_settings(max_examples=40)

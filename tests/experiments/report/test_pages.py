@@ -3,6 +3,8 @@
 import re
 from unittest import mock
 
+import pytest
+
 from experiments.report import report
 from experiments.report.pages import write_pages
 from experiments.report.run_files import PAGE
@@ -25,6 +27,7 @@ def _two_rows(workdir):
     return write_run(workdir, "one_head", references(line3="x"))
 
 
+@pytest.mark.slow
 def test_the_first_finished_seed_of_each_row_has_a_page(tmp_path):
     _two_rows(tmp_path)
     assert _links(tmp_path) == []
@@ -55,6 +58,7 @@ def test_a_table_without_sentences_to_show_has_no_pages_and_is_told(tmp_path):
     assert sentence.startswith(f"quickstart has no pages: {WHY_NONE}; unless that is the embedded")
 
 
+@pytest.mark.slow
 def test_a_page_in_which_another_script_could_run_is_not_linked(tmp_path):
     directory = _two_rows(tmp_path)
     ours = page([[document()]])

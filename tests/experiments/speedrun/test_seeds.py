@@ -216,6 +216,7 @@ def test_dev_chooses_the_checkpoint_and_of_one_alone_nothing_is_translated(monke
     assert seed._chosen_step(tmp_path, read_sections(config)) == 40
 
 
+@pytest.mark.slow
 def test_a_seed_prepares_trains_chooses_and_scores(monkeypatch, tmp_path):
     monkeypatch.setattr(embedded_corpus, "_EVALUATION_PAIRS", 20)
     changes = {"decoding.max_extra_tokens": 1, "decoding.beam_size": 1, "evaluation.num_probes": 0}

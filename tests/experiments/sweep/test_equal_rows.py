@@ -82,6 +82,7 @@ def test_seconds_that_nobody_has_measured_are_refused(base, tmp_path):
             steps_of(base, "seconds", directory, share=None)
 
 
+@pytest.mark.slow
 def test_a_short_training_tells_how_fast_a_row_is(base, monkeypatch):
     monkeypatch.setattr(module, "_UPDATES", 2)
     fast = base.copy_and_resolve_references()
