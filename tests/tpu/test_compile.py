@@ -139,6 +139,7 @@ def test_a_row_at_the_bound_fits_on_every_chip_and_one_above_is_no_kernel(chip, 
         assert num_kernels(chip, 2, length, length, num_heads, d_k, mask) == expected
 
 
+@pytest.mark.slow
 def test_with_a_kernel_for_attention_a_step_on_eight_chips_holds_no_weights():
     fused = sections(**ONE_LAYER, **{"model.attention_kernel": "fused"})
     compiled = compile_step(fused, make_devices(devices=chips()), ROWS, LENGTH)
@@ -158,6 +159,7 @@ def test_data_parallelism_moves_gradients_in_float32_and_nothing_else():
     assert summed and not any("bf16" in shapes for shapes in summed)
 
 
+@pytest.mark.slow
 def test_fsdp_gathers_the_parameters_in_bfloat16_and_scatters_the_summed_gradients():
     devices = make_devices(data=1, fsdp=8, devices=chips())
     cut = compile_step(sections(**ONE_LAYER), devices, ROWS, LENGTH)
@@ -187,6 +189,7 @@ def test_the_beam_search_fits_and_moves_nothing_but_its_results():
     assert sum(traffic(compiled.as_text()).values()) <= 2 * result_bytes < 2**20
 
 
+@pytest.mark.slow
 def test_a_chunked_loss_never_holds_the_logits_of_the_batch():
     rows, length = 48, 64
     narrow = {"model.d_model": 64, "model.d_ff": 64}  # what needs memory is the vocabulary

@@ -67,6 +67,7 @@ def test_the_text_of_a_kernel_has_no_paths_so_that_its_digest_is_the_same_everyw
     assert kernels and not any(b".py" in kernel for kernel in kernels)
 
 
+@pytest.mark.slow
 def test_a_kernel_for_attention_and_narrow_logits_spare_a_third_of_the_bytes():
     spared = compiled_facts(program("v5e-1", **FUSED))
     assert spared.accessed_bytes < 0.65 * step().accessed_bytes
@@ -80,6 +81,7 @@ def test_memory_holds_the_state_and_activations():
     assert not found.moved
 
 
+@pytest.mark.slow
 def test_what_the_compiler_refuses_is_cut_into_microbatches_until_it_fits():
     large = program("v5e-1", SHAPE._replace(rows=64 * SHAPE.rows))
     refused = compiled_facts(large)
