@@ -14,7 +14,6 @@ from importlib.machinery import PathFinder
 import hypothesis
 import jax
 import pytest
-from jax._src.interpreters import mlir
 
 NUM_DEVICES = 8
 
@@ -48,19 +47,6 @@ if "XLA_FLAGS" not in os.environ:  # the workers of pytest-xdist have those of w
     os.environ["XLA_FLAGS"] = _known_to_xla(_FASTER_XLA)
 # A trace makes many small objects that live on: looking through all of them takes 5% of the time.
 gc.set_threshold(50_000, 20, 20)
-
-# A program keeps the context in which it was lowered. With threads, each context adds to a table of
-# the thread, which all later lowering searches: after one large file, for a quarter of the time.
-_made_context = mlir.make_ir_context
-
-
-def _context_without_threads():
-    context = _made_context()
-    context.enable_multithreading(False)
-    return context
-
-
-mlir.make_ir_context = _context_without_threads
 
 # Nothing that a test prepares stays on the machine; workers have the directory of who started them.
 if "T2T_JAX_CACHE" not in os.environ:
