@@ -83,7 +83,8 @@ bench: $(if $(AGAINST),$(PARITY_VENV),$(VENV))/installed
 # Tests that another target runs.
 ELSEWHERE := parity or gpu or tpu or browser or walkthrough
 PYTEST_SUITE := JAX_PLATFORMS=cpu $(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal
-PYTEST_PARITY := JAX_PLATFORMS=cpu $(PARITY_VENV)/bin/pytest --numprocesses=$(WORKERS) tests/interop tests/parity
+# One file, one process: some train a model first.
+PYTEST_PARITY := JAX_PLATFORMS=cpu $(PARITY_VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=loadfile tests/interop tests/parity
 PYTEST_TPU := JAX_PLATFORMS=cpu $(TPU_VENV)/bin/pytest tests/tpu
 
 test: $(VENV)/installed-test

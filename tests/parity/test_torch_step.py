@@ -68,6 +68,7 @@ def test_the_loss_is_ours():
     assert float(found) == pytest.approx(float(loss / metrics.tokens), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_it_takes_turns_with_our_step():
     changes = {"model.d_model": 16, "model.d_ff": 16, "model.d_k": 4, "model.vocabulary_rows": 64}
     size = Size("configs/tiny.py", changes, (2, 4), 1)
